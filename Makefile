@@ -1,0 +1,74 @@
+# svload: `make` alone lists the verbs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+MADE := .venv/made
+STEP := tools/step.sh
+PYTEST := $(BIN)/python -m pytest
+ENGINE := $(shell find engine -name target -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name Cargo.lock.in \) -print 2>/dev/null)
+
+# One set-up at a time in a tree, whoever asks.
+LOCKED := mkdir -p build && flock --wait 1200 build/setup.lock $(MAKE)
+
+.PHONY: help
+help:  ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup deps
+setup:  ## .venv with svload, its native engine and every tool the checks need
+	@$(LOCKED) $(MADE)/svload
+
+deps:  ## only the Python packages of .venv
+	@$(LOCKED) $(MADE)/deps
+
+$(MADE)/deps: requirements/uv.txt requirements/dev.txt tools/deps.sh
+	@tools/deps.sh
+	@mkdir -p $(MADE) && touch $@
+
+$(MADE)/svload: $(MADE)/deps pyproject.toml tools/install.sh tools/cargo_lock.py $(ENGINE)
+	@tools/install.sh
+	@touch $@
+
+.PHONY: demo
+demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a report at the end
+	@$(BIN)/svload demo
+
+.PHONY: check
+check:  ## the quick layers: pure tests, and whole commands on the embedded lab
+	@$(STEP) --begin
+	@$(STEP) setup $(MAKE) setup
+	@$(STEP) pure-and-truth $(PYTEST) -q -m "pure or truth"
+	@$(STEP) --total
+
+.PHONY: test
+test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
+	@tools/test.sh
+
+.PHONY: lint
+lint: setup  ## format, style, types, layers; the engine's too
+	@tools/lint.sh
+
+.PHONY: bench
+bench: setup  ## measure the engine on this machine (an idle one)
+	@$(BIN)/python -m pytest -q -s benches
+
+.PHONY: docs
+docs: setup  ## reference pages made from the code; every example in README and docs is run
+	@$(PYTEST) -q tests/docs
+
+.PHONY: apt
+apt:  ## the real servers that the journeys need (root, Debian)
+	@tools/apt-install.sh
+
+.PHONY: relock
+relock: deps  ## resolve all dependencies anew (UPGRADE=1: newer versions)
+	@tools/relock.sh
+
+.PHONY: clean
+clean:  ## remove what was built; runs stay
+	@rm -rf .venv build dist engine/target engine/Cargo.lock .pytest_cache .ruff_cache .mypy_cache .hypothesis \
+		.import_linter_cache src/svload/_native*.so
+	@find src tests tools benches -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
