@@ -1,0 +1,5 @@
+"""svload: a laboratory for load tests."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

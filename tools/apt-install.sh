@@ -1,0 +1,34 @@
+#!/bin/bash
+# Installs the real servers and the browser that the journeys use, where root and apt allow; no daemon is started.
+# Exit 0: all there. Exit 3: not possible here (one line says why).
+set -euo pipefail
+
+packages=(varnish hitch memcached nginx iproute2 curl openssl chromium fonts-liberation)
+programs=(varnishd hitch memcached nginx ip curl openssl chromium)
+PATH=$PATH:/usr/sbin:/sbin
+
+lacking=()
+for program in "${programs[@]}"; do
+    command -v "$program" >/dev/null || lacking+=("$program")
+done
+[ ${#lacking[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "not here: ${lacking[*]}; installing them takes root and apt (run as root on Debian: make apt)" >&2
+    exit 3
+fi
+
+# Debian starts a daemon as soon as it is installed, unless this file says no.
+guard=/usr/sbin/policy-rc.d
+if [ ! -e "$guard" ]; then
+    trap 'rm -f "$guard"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$guard"
+    chmod 755 "$guard"
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get -o DPkg::Lock::Timeout=120 update -qq
+apt-get -o DPkg::Lock::Timeout=120 install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null
+
+for program in "${programs[@]}"; do
+    command -v "$program" >/dev/null || { echo "apt did not bring $program" >&2; exit 3; }
+done
