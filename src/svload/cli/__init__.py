@@ -1,0 +1,1 @@
+"""The door: parses, calls one function, prints."""

@@ -1,0 +1,1 @@
+"""Load: the only door to the native engine."""

@@ -1,0 +1,1 @@
+"""One machine's hands: agent, processes, pins, cgroups, namespaces, undo journal."""

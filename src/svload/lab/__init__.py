@@ -1,0 +1,1 @@
+"""Servers: kits, up, reset, read back, down."""

@@ -1,0 +1,136 @@
+"""The contract of a kit: what knows one kind of server. A new kit is a new file in lab/kits/ with one subclass of `Kit`.
+
+check → install → up → ready → facts → reset → counters → read_back → down. A kit never starts a process or changes a setting by
+itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every method must end within its bound.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from svload.model.errors import Problem
+from svload.model.facts import Counters, ServiceFacts, Setting
+from svload.model.messages import Action, Limits
+
+Change = Literal["live", "reload", "restart", "rebuild"]
+
+
+def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str) -> Any:
+    """A kit's option: its default, what changing it costs, its unit and one line of documentation (shown by `svload schema`)."""
+    return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit})
+
+
+class KitOptions(BaseModel):
+    """Options of every service. Times, sizes and ratios may be written with units (`2 ms`, `1 GiB`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
+    port: int | None = option(None, doc="a fixed port for http; left out, svload picks a free one")
+    cpus: float | None = option(None, change="live", unit="cores", doc="CPU quota of all its processes")
+    memory: str | int | None = option(None, change="live", unit="size", doc="memory limit of all its processes")
+    nofile: int | None = option(None, doc="soft limit of open files")
+    link: str | None = option(None, unit="rate", doc="rate of its network link (needs root)")
+    disk_rate: str | None = option(None, change="live", unit="rate", doc="rate of its disk reads (needs root)")
+    tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")
+
+
+class Host(Protocol):
+    """The part of the agent's client that a kit uses (svload.host.Agent has it)."""
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry the actions out in order; one result each. Raises SvloadError (agent-refused, agent-lost)."""
+
+    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        """Stop children by name; their exit codes. Bounded by grace_s, then killed."""
+
+    def exited(self, child: str) -> int | None:
+        """The exit code if the child has ended, else None."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A service's throw-away certificate, signed by the lab's own authority. Files are readable by the owner only."""
+
+    cert_file: Path
+    key_file: Path
+    both_file: Path
+    ca_pem: str
+
+
+@dataclass(frozen=True)
+class KitContext:
+    """A kit's surroundings: its name, folders (work: wiped on down; cache: kept), the agent, cores, free ports, credentials, neighbours."""
+
+    service: str
+    work: Path
+    cache: Path
+    host: Host
+    limits: Limits
+    credentials: Credentials | None
+    address: str = "127.0.0.1"
+
+    def child(self, part: str) -> str:
+        """The agent's name of one of this service's processes."""
+        return f"{self.service}.{part}"
+
+
+class Kit(ABC):
+    """One kind of server. `Options` is its schema; `needs` names the services that must be ready first."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    Options: ClassVar[type[KitOptions]] = KitOptions
+
+    def __init__(self, options: KitOptions, context: KitContext) -> None:
+        self.options = options
+        self.context = context
+
+    @classmethod
+    def needs(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Services that this one talks to, from its raw options (`of: backend`)."""
+        return (str(options["of"]),) if options.get("of") else ()
+
+    @classmethod
+    @abstractmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """What this machine lacks for it, each with its remedy; empty if it can run. Quick; starts nothing."""
+
+    @classmethod
+    def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
+        """Install what `check` misses into `cache` (or by apt where root allows); what was done, a line each. Idempotent."""
+        return []
+
+    @abstractmethod
+    def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Start it. `neighbours` are the facts of the services it needs. Raises SvloadError."""
+
+    @abstractmethod
+    def ready(self, timeout_s: float) -> None:
+        """Return when it answers; raises SvloadError service-died or service-not-ready (with its log's tail)."""
+
+    @abstractmethod
+    def facts(self) -> ServiceFacts:
+        """What it offers, after `ready`."""
+
+    def reset(self) -> dict[str, Any]:
+        """Bring it to its state before any trial (empty cache, new counters) and return the proof, read from the server."""
+        return {}
+
+    def counters(self) -> Counters | None:
+        """Canonical counters now, or None if it offers none."""
+        return None
+
+    def read_back(self) -> tuple[Setting, ...]:
+        """Each asked setting as the running service reports it."""
+        return ()
+
+    @abstractmethod
+    def down(self) -> None:
+        """Stop it and wipe its work folder. Never raises for a service that is gone already."""

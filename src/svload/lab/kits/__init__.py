@@ -1,0 +1,1 @@
+"""In-tree kits, one file a kind; found by scanning this folder."""

@@ -1,0 +1,50 @@
+"""What all artefacts share: frozen, strict about unknown keys, carrying a format number, readable alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from svload.model.errors import fail
+
+
+class Frozen(BaseModel):
+    """A value: immutable, no unknown keys, tuples instead of lists."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Artefact(Frozen):
+    """A file of a run. `FORMAT` is the newest this svload writes; older ones are upgraded by `upgrade`."""
+
+    FORMAT: ClassVar[int] = 1
+    format: int = 1
+
+    @classmethod
+    def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """`raw` of an older format as the newest; overridden when a format changes."""
+        return raw
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if absent."""
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            found = int(raw["format"])
+        except (ValueError, KeyError, TypeError) as why:
+            raise fail("run-damaged", path=path, reason=f"it is no artefact ({why})") from why
+        if found > cls.FORMAT:
+            raise fail("format-newer", path=path, found=found, known=cls.FORMAT)
+        try:
+            return cls.model_validate(cls.upgrade(raw))
+        except ValidationError as why:
+            first = why.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise fail("run-damaged", path=path, reason=f"{where}: {first['msg']}") from why
+
+    def to_json(self) -> str:
+        """Stable text: same content, same bytes."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=1) + "\n"

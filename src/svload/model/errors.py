@@ -1,0 +1,145 @@
+"""The error catalogue: every failure a user can meet, with what to do about it.
+
+A code is stable; its sentence says what happened, its remedy what to do. `SvloadError` carries one or more `Problem`s, so
+that a study's mistakes are reported all at once. Light on imports: the command line loads it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command (DESIGN, Commands); where several apply, `worst` names the one to use."""
+
+    DONE = 0
+    THRESHOLD_FAILED = 1
+    USAGE = 2
+    LAB_FAILED = 3
+    REFUSED = 4
+    INTERRUPTED = 130
+
+    @staticmethod
+    def worst(codes: Sequence[ExitCode]) -> ExitCode:
+        """The one that wins: 2, then 130, 3, 4, 1, 0."""
+        order = (
+            ExitCode.USAGE,
+            ExitCode.INTERRUPTED,
+            ExitCode.LAB_FAILED,
+            ExitCode.REFUSED,
+            ExitCode.THRESHOLD_FAILED,
+        )
+        return next((code for code in order if code in codes), ExitCode.DONE)
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """One entry of the catalogue; `sentence` and `remedy` are `str.format` templates over the problem's details."""
+
+    code: str
+    exit_code: ExitCode
+    sentence: str
+    remedy: str
+
+
+_USAGE, _LAB = ExitCode.USAGE, ExitCode.LAB_FAILED
+
+CATALOGUE: dict[str, ErrorKind] = {
+    kind.code: kind
+    for kind in (
+        # the study file
+        ErrorKind("study-not-found", _USAGE, "There is no study at {path}.", "Name a folder that holds study.yaml, or the file itself."),
+        ErrorKind("study-syntax", _USAGE, "This is not YAML: {reason}.", "Mend the line; a study is plain YAML 1.2 without tags."),
+        ErrorKind("study-unknown-key", _USAGE, "“{key}” is not known in {where}.", "{hint}"),
+        ErrorKind("study-missing-key", _USAGE, "{where} needs “{key}”.", "{hint}"),
+        ErrorKind("study-bad-value", _USAGE, "{where}: {reason}, found {found}.", "{hint}"),
+        ErrorKind("study-unknown-name", _USAGE, "{where} names “{name}”, which is no {kind}.", "{hint}"),
+        ErrorKind("study-bad-reference", _USAGE, "“{reference}” cannot be resolved in {where}.", "{hint}"),
+        ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms."),
+        ErrorKind("study-untrusted", _USAGE, "The study runs a command of its own ({what}) and is not known to be yours.", "Read it, then add --trust to run it."),
+        ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” carries fail_if, and no outcome of {blocks} blocks could decide it (smallest attainable p {smallest_p}).", "Use at least {needed} replicates, or drop fail_if."),
+        ErrorKind("profile-unknown", _USAGE, "There is no profile “{name}”.", "{hint}"),
+        # usage
+        ErrorKind("usage", _USAGE, "{reason}.", "{hint}"),
+        ErrorKind("url-bad", _USAGE, "“{url}” is not a URL that svload can load: {reason}.", "Write http://host:port/path or https://…"),
+        ErrorKind("run-not-found", _USAGE, "There is no run at {path}.", "Name a folder under ./runs, a pack, or “latest”."),
+        ErrorKind("run-damaged", _USAGE, "{path} is damaged: {reason}.", "Restore it from a copy; sealed files are never edited."),
+        ErrorKind("run-exists", _USAGE, "{path} holds something already.", "Name another folder with --out."),
+        ErrorKind("format-newer", _USAGE, "{path} has format {found}; this svload reads up to {known}.", "Use a newer svload."),
+        ErrorKind("unauthorised-target", _USAGE, "{target} is not authorised as a target; no packet was sent to it.", "If you may load it, add --authorise {host} to the command."),
+        # the lab and the machine
+        ErrorKind("tool-missing", _LAB, "{kit} needs {what}, which is not on this machine.", "{hint}"),
+        ErrorKind("service-died", _LAB, "The service {service} ended by itself (exit {exit}). Its last words: {tail}", "See {log}; “svload resume {run}” continues where it stopped."),
+        ErrorKind("service-not-ready", _LAB, "The service {service} did not become ready within {seconds} s. Its last words: {tail}", "See {log}."),
+        ErrorKind("port-taken", _LAB, "Port {port} of {service} is taken by another process.", "Free it, or leave the port out so that svload picks one."),
+        ErrorKind("fill-failed", _LAB, "Filling {service} failed: {reason}.", "See the log of {service} at {log}."),
+        ErrorKind("reset-failed", _LAB, "{service} could not be reset: {reason}.", "See {log}; the trial was not counted."),
+        ErrorKind("lab-failed", _LAB, "The lab failed: {reason}.", "{hint}"),
+        ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
+        ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
+        ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),
+        ErrorKind("agent-refused", _LAB, "The machine's agent could not do this: {reason}.", "{hint}"),
+        ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
+        ErrorKind("machine-busy", _LAB, "Another svload load is running on this machine ({owner}).", "Wait for it to end, or run with --wait."),
+        ErrorKind("interrupted", ExitCode.INTERRUPTED, "Interrupted; what was sealed is kept.", "“svload resume {run}” continues where it stopped."),
+        ErrorKind("internal", _LAB, "svload itself failed: {reason}.", "This is a defect of svload; the details are in {log}."),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. `place` is `file:line` (or a command, a service) where the reader should look."""
+
+    code: str
+    details: dict[str, object]
+    place: str = ""
+
+    @property
+    def kind(self) -> ErrorKind:
+        """The catalogue's entry."""
+        return CATALOGUE[self.code]
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in one sentence."""
+        return self.kind.sentence.format_map(_Known(self.details))
+
+    @property
+    def remedy(self) -> str:
+        """What to do, in one sentence; may be empty."""
+        return self.kind.remedy.format_map(_Known(self.details)).strip()
+
+    def __str__(self) -> str:
+        """`place: sentence remedy [code]`, as printed."""
+        head = f"{self.place}: " if self.place else ""
+        tail = f" {self.remedy}" if self.remedy else ""
+        return f"{head}{self.sentence}{tail} [{self.code}]"
+
+
+class _Known(dict[str, object]):
+    """Details for a template: a missing one shows as nothing instead of a traceback."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+class SvloadError(Exception):
+    """Raised for everything a user can meet; the command line prints its problems and exits with its code."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The winning code of all its problems."""
+        return ExitCode.worst([problem.kind.exit_code for problem in self.problems])
+
+
+def fail(code: str, place: str = "", **details: object) -> SvloadError:
+    """The error to raise: `raise fail("run-not-found", path=p)`. Raises KeyError for a code outside the catalogue."""
+    CATALOGUE[code]
+    return SvloadError(Problem(code, details, place))

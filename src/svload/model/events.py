@@ -1,0 +1,44 @@
+"""What happened, as typed values. Progress bar, log, journal and report read the same events; one JSON line each."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+EventKind = Literal[
+    "run-started",  # study, profile, trials, seed
+    "phase",  # name (install | up | fill | down | analyse | report), state (begin | end), seconds
+    "batch",  # number, trials, because
+    "trial-started",  # trial, case, position, of, attempt
+    "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
+    "progress",  # trial, offset_s, groups (engine progress merged over shares)
+    "trial-sealed",  # trial, instrument, server, reasons, seconds, headline
+    "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
+    "trial-stopped",  # trial: stopped by the user
+    "service",  # service, state (up | ready | down | died), pid
+    "setting",  # what, asked, found
+    "notice",  # text: one plain sentence for the reader
+    "run-ended",  # exit_code, sealed, refused, seconds, outside_load_s
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One happening: `wall` in Unix seconds, `monotonic_ns` of CLOCK_MONOTONIC, `data` plain JSON (keys above)."""
+
+    kind: EventKind
+    data: dict[str, object] = field(default_factory=dict)
+    wall: float = field(default_factory=time.time)
+    monotonic_ns: int = field(default_factory=time.monotonic_ns)
+
+    def to_json(self) -> str:
+        """One line without its newline."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"), default=str)
+
+    @staticmethod
+    def from_json(line: str) -> Event:
+        """The inverse of `to_json`; raises ValueError on a damaged line."""
+        raw = json.loads(line)
+        return Event(raw["kind"], raw["data"], raw["wall"], raw["monotonic_ns"])

@@ -1,0 +1,155 @@
+"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value unit`.
+
+Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in base units (s, bytes, ratio, 1/s).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from svload.model.units import Dimension, parse_quantity
+
+Source = Literal["traffic", "service", "feeder"]
+STATS = ("mean", "min", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: who has it, its unit, its definition in words, and the stat meant when none is written (None: a scalar)."""
+
+    name: str
+    source: Source
+    dimension: Dimension
+    definition: str
+    default_stat: str | None = None
+    better: Literal["lower", "higher", "neither"] = "neither"
+
+
+def _metrics(*metrics: Metric) -> dict[tuple[Source, str], Metric]:
+    return {(metric.source, metric.name): metric for metric in metrics}
+
+
+CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
+    # what the load saw
+    Metric("response", "traffic", "time_s", "done − due, of the requests due in the kept window; failures rank above every limit", "p50", "lower"),
+    Metric("ok_response", "traffic", "time_s", "response of the ok requests only: the survivors", "p50", "lower"),
+    Metric("service", "traffic", "time_s", "done − begun of the ok requests", "p50", "lower"),
+    Metric("server_time", "traffic", "time_s", "first byte − written of the ok requests", "p50", "lower"),
+    Metric("generator_lag", "traffic", "time_s", "begun − ready: the instrument's own doing", "p99", "lower"),
+    Metric("slot_wait", "traffic", "time_s", "ready − due: waiting for a free VU or connection", "p99", "lower"),
+    Metric("throughput", "traffic", "rate_rps", "completions in the kept window per second", None, "higher"),
+    Metric("ok_throughput", "traffic", "rate_rps", "ok completions in the kept window per second", None, "higher"),
+    Metric("success_rate", "traffic", "ratio", "ok over due, of the requests due in the kept window", None, "higher"),
+    Metric("error_rate", "traffic", "ratio", "1 − success_rate", None, "lower"),
+    Metric("requests", "traffic", "count", "requests begun in the whole trial"),
+    Metric("failed", "traffic", "count", "requests failed in the whole trial", None, "lower"),
+    Metric("connections", "traffic", "count", "connections opened in the whole trial"),
+    Metric("bytes_received", "traffic", "size_bytes", "bytes received on the wire in the whole trial, TLS excluded"),
+    Metric("connect", "traffic", "time_s", "curl's time_connect: start until TCP is connected", "p50", "lower"),
+    Metric("appconnect", "traffic", "time_s", "curl's time_appconnect: start until TLS is up; 0 without TLS", "p50", "lower"),
+    Metric("starttransfer", "traffic", "time_s", "curl's time_starttransfer: start until the first byte", "p50", "lower"),
+    # what the servers counted, over the whole trial
+    Metric("requests", "service", "count", "requests the server counted"),
+    Metric("hits", "service", "count", "requests the cache answered from itself"),
+    Metric("misses", "service", "count", "requests the cache had to fetch"),
+    Metric("hit_ratio", "service", "ratio", "hits over hits + misses"),
+    Metric("connections", "service", "count", "connections the server accepted"),
+    Metric("tls_handshakes", "service", "count", "full TLS handshakes the server counted"),
+    Metric("tls_resumed", "service", "count", "resumed TLS sessions the server counted"),
+    Metric("bytes_out", "service", "size_bytes", "bytes of answers the server counted, TLS excluded"),
+    Metric("cpu", "service", "ratio", "CPU of the service's processes over wall time (1 = one core)", "mean"),
+    Metric("memory", "service", "size_bytes", "resident memory of the service's processes", "max"),
+    # what was really asked
+    Metric("early_repeats", "feeder", "count", "rows that a VU asked again before it had walked the whole table"),
+    Metric("distinct", "feeder", "count", "distinct rows asked in the trial"),
+    Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
+)  # fmt: skip
+
+_CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
+_K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
+_K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
+
+
+@dataclass(frozen=True)
+class MetricRef:
+    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's main group."""
+
+    owner: str
+    metric: Metric
+    stat: str | None
+
+    def __str__(self) -> str:
+        """The canonical spelling."""
+        return ".".join(part for part in (self.owner, self.metric.name, self.stat) if part)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A metric, a comparison and a value in base units. `text` is what the user wrote."""
+
+    ref: MetricRef
+    op: str
+    value: float
+    text: str
+
+    def holds(self, measured: float) -> bool:
+        """Whether `measured` (base units) satisfies it."""
+        return _OPERATORS[self.op](measured, self.value)
+
+
+def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
+    """The reference that `text` spells; `owners` maps the study's groups, services and feeders to their source.
+
+    Raises ValueError whose text says what was expected and names the nearest valid word.
+    """
+    owner, rest = "", _K6.get(text, text)
+    head, _, tail = rest.partition(".")
+    if head in owners and tail:
+        owner, rest = head, tail
+    source: Source = owners.get(owner, "traffic") if owner else "traffic"
+    name, _, stat = rest.partition(".")
+    name = _K6.get(name, name)
+    metric = CATALOGUE.get((source, name))
+    if metric is None:
+        known = sorted(known_name for (known_source, known_name) in CATALOGUE if known_source == source)
+        raise ValueError(f"“{name}” is no metric of {_WHOSE[source]}{_nearest(name, known + sorted(owners))}")
+    if matched := _K6_STAT.match(stat):
+        stat = f"p{matched[1]}"
+    if not stat:
+        return MetricRef(owner, metric, metric.default_stat)
+    if metric.default_stat is None:
+        raise ValueError(f"{metric.name} is one number and has no “.{stat}”")
+    if stat not in STATS:
+        raise ValueError(f"“{stat}” is no statistic{_nearest(stat, list(STATS))}")
+    return MetricRef(owner, metric, stat)
+
+
+def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
+    """`probe.response.p50 < 200 ms` as data; raises ValueError that says what is wrong."""
+    match = _CRITERION.match(text)
+    if not match:
+        raise ValueError("it has no metric, comparison and value")
+    ref = parse_metric(match[1], owners)
+    return Criterion(ref, match[2], parse_quantity(match[3], ref.metric.dimension), text)
+
+
+_WHOSE: dict[Source, str] = {"traffic": "traffic", "service": "a service", "feeder": "a feeder"}
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean “{near[0]}”?" if near else f" (known: {', '.join(known)})"

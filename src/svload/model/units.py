@@ -1,0 +1,94 @@
+"""Quantities with units, as people write them: `2 ms`, `1 GiB`, `99 %`, `500/s`. One table for the whole project."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Dimension = Literal["time_s", "size_bytes", "ratio", "rate_rps", "count"]
+
+_UNITS: dict[str, tuple[Dimension, float]] = {
+    "ns": ("time_s", 1e-9),
+    "us": ("time_s", 1e-6),
+    "µs": ("time_s", 1e-6),
+    "ms": ("time_s", 1e-3),
+    "s": ("time_s", 1.0),
+    "m": ("time_s", 60.0),
+    "min": ("time_s", 60.0),
+    "h": ("time_s", 3600.0),
+    "d": ("time_s", 86400.0),
+    "B": ("size_bytes", 1.0),
+    "kB": ("size_bytes", 1e3),
+    "MB": ("size_bytes", 1e6),
+    "GB": ("size_bytes", 1e9),
+    "KiB": ("size_bytes", 1024.0),
+    "MiB": ("size_bytes", 1024.0**2),
+    "GiB": ("size_bytes", 1024.0**3),
+    "TiB": ("size_bytes", 1024.0**4),
+    "%": ("ratio", 0.01),
+    "/s": ("rate_rps", 1.0),
+    "rps": ("rate_rps", 1.0),
+    "/min": ("rate_rps", 1 / 60),
+}
+_QUANTITY = re.compile(r"^\s*([-+]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
+
+
+def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
+    """The number in base units (s, bytes, ratio, 1/s, count) of `text`.
+
+    A bare number is taken as base units for counts and ratios only; a time or size needs its unit.
+    Raises ValueError with the valid units for anything else.
+    """
+    if isinstance(text, bool):
+        raise ValueError("a quantity was expected, not a truth value")
+    if isinstance(text, (int, float)):
+        if dimension in ("count", "ratio", "rate_rps") or text == 0:
+            return float(text)
+        raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
+    match = _QUANTITY.match(text)
+    if not match:
+        raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")
+    value = float(match[1].replace(",", "").replace("_", ""))
+    unit = match[2]
+    if unit is None:
+        return parse_quantity(value, dimension)
+    if unit not in _UNITS or _UNITS[unit][0] != dimension:
+        raise ValueError(f"the unit “{unit}” does not fit here ({', '.join(units_of(dimension)) or 'none'})")
+    return value * _UNITS[unit][1]
+
+
+def units_of(dimension: Dimension) -> list[str]:
+    """The spellings of `dimension`, smallest first."""
+    return [unit for unit, (known, _) in _UNITS.items() if known == dimension]
+
+
+def duration_ns(text: str | float | int) -> int:
+    """A duration as whole nanoseconds; raises ValueError."""
+    return round(parse_quantity(text, "time_s") * 1e9)
+
+
+def size_bytes(text: str | float | int) -> int:
+    """A size as whole bytes; a bare integer is bytes. Raises ValueError."""
+    return int(text) if isinstance(text, int) and not isinstance(text, bool) else round(parse_quantity(text, "size_bytes"))
+
+
+def show_duration(seconds: float) -> str:
+    """`0.4 ms`, `1.2 s`, `3 min 20 s`, `2 h 5 min`: three figures at most."""
+    if seconds < 0:
+        return "−" + show_duration(-seconds)
+    if seconds >= 3600:
+        return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
+    if seconds >= 100:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def show_size(size: float) -> str:
+    """`512 B`, `40 KiB`, `1.2 GiB`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size >= _UNITS[unit][1]:
+            return f"{size / _UNITS[unit][1]:.3g} {unit}"
+    return f"{size:.0f} B"

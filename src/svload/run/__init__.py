@@ -1,0 +1,1 @@
+"""A trial, then all: order, journal, resume, placement."""

@@ -1,0 +1,1 @@
+"""What stays: journal, Parquet, seal, SQL."""

@@ -1,0 +1,1 @@
+"""What is asked: study file → factors, cases, exclusions, batches."""

@@ -1,0 +1,1 @@
+"""Synthetic runs and planted faults, for everybody's tests."""

@@ -1,0 +1,1 @@
+"""Monitors: what was the machine, and each server, doing?"""

@@ -1,0 +1,1 @@
+"""In-tree monitors, one file a kind; found by scanning this folder."""
