@@ -1,0 +1,99 @@
+"""A generator: a process that makes load, speaking JSON lines with its agent (`python -m svload.drive.generator`).
+
+It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go to the file
+that the share names. Only the standard library, the raw container and the native engine are imported: it must start fast.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from svload import _native
+from svload.store.raw import write_tables
+
+_tables: dict[str, dict[str, Any]] = {}
+_out = threading.Lock()
+
+
+def main() -> int:
+    """Read lines until the end of input. Returns 0; a failing share is told as an error line, never a traceback."""
+    prepared: dict[str, Any] | None = None
+    stop_write = -1
+    load: threading.Thread | None = None
+    for line in sys.stdin:
+        message = json.loads(line)
+        try:
+            if "prepare" in message:
+                prepared = _prepare(message["prepare"])
+                _say({"ready": True, "share": prepared["share"]["id"]})
+            elif "start_at_ns" in message and prepared is not None:
+                stop_read, stop_write = os.pipe()
+                prepared["share"] |= {"start_at_ns": message["start_at_ns"], "stop_fd": stop_read}
+                load = threading.Thread(target=_load, args=(prepared, stop_read, stop_write), daemon=True)
+                load.start()
+                prepared = None
+            elif "stop" in message and load is not None and load.is_alive():
+                os.write(stop_write, b"x")
+        except (ValueError, OSError, KeyError) as why:
+            _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})
+    if load is not None and load.is_alive():
+        os.write(stop_write, b"x")
+        load.join(5)
+    return 0
+
+
+def _prepare(message: dict[str, Any]) -> dict[str, Any]:
+    inputs = {}
+    for name, path in message["tables"].items():
+        if path not in _tables:
+            _tables[path] = read_inputs(Path(path))
+        inputs[name] = _tables[path]
+    return {"share": dict(message["share"]), "out": Path(message["out"]), "inputs": inputs}
+
+
+def _load(prepared: dict[str, Any], stop_read: int, stop_write: int) -> None:
+    try:
+        tables = _native.run_share(json.dumps(prepared["share"]), prepared["inputs"], _progress)
+        summary = json.loads(tables.pop("summary")["json"][1][0])
+        write_tables(prepared["out"], tables)
+        _say({"done": {"summary": summary, "tables": str(prepared["out"])}})
+    except (ValueError, OSError) as why:
+        _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})
+    finally:
+        os.close(stop_read)
+        os.close(stop_write)
+
+
+def _progress(text: str) -> None:
+    _say({"progress": json.loads(text)})
+
+
+def _say(message: dict[str, Any]) -> None:
+    with _out:
+        sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+
+def read_inputs(path: Path) -> dict[str, Any]:
+    """A table of inputs/ (CSV) as engine columns: `…_bytes` as u64, all else as text."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        names = next(rows)
+        columns: list[list[str]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    table: dict[str, Any] = {}
+    for name, column in zip(names, columns, strict=True):
+        if name.endswith("_bytes"):
+            table[name] = ("u64", b"".join(int(value).to_bytes(8, "little") for value in column))
+        else:
+            table[name] = ("utf8", column)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""Which addresses may be loaded: loopback, the study's own lab, and hosts that the user has authorised (DESIGN, Safety)."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from svload.model.errors import fail
+from svload.model.facts import Endpoint
+
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A URL taken apart. `host` is as written, without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def endpoint(self) -> str:
+        """`scheme://host[:port]`, the key of a share's endpoint table; the port where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def parse_url(url: str) -> Target:
+    """The target of `url`. Raises SvloadError url-bad."""
+    text = url if "://" in url else f"http://{url}"
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as why:
+        raise fail("url-bad", url=url, reason=str(why)) from why
+    if parts.scheme not in _PORTS:
+        raise fail("url-bad", url=url, reason=f"its scheme is “{parts.scheme}”, not http or https")
+    if not parts.hostname:
+        raise fail("url-bad", url=url, reason="it names no host")
+    if parts.username or parts.password:
+        raise fail("url-bad", url=url, reason="it carries a user or password, which would reach the record")
+    if port == 0:
+        raise fail("url-bad", url=url, reason="port 0 cannot be connected to")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
+
+
+def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
+    """Where `target` is, looked up once and only if its host may be loaded.
+
+    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two families
+    of which only one answers is left to the connection).
+    """
+    if not is_authorised(target.host, authorised):
+        raise fail("unauthorised-target", target=target.endpoint, host=target.host)
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except OSError as why:
+        raise fail("url-bad", url=target.endpoint, reason=f"its host is not known ({why.strerror or why})") from why
+    # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
+    family, *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
+    scheme: str = target.scheme
+    return Endpoint(scheme=scheme, address=str(address[0]), port=target.port, via="external")  # type: ignore[arg-type]
+
+
+def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
+    """Loopback by literal address or its standard names, or a host that the user named exactly."""
+    if host in _LOCAL_NAMES or host in tuple(authorised):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback
+
+
+def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
+    """The CIDR blocks that `connect()` may reach: loopback and the exact addresses of `endpoints`."""
+    blocks = list(LOOPBACK)
+    for endpoint in endpoints:
+        address = ipaddress.ip_address(endpoint.address)
+        if not address.is_loopback:
+            blocks.append(f"{address}/{address.max_prefixlen}")
+    return list(dict.fromkeys(blocks))
