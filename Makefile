@@ -10,8 +10,8 @@ STEP := tools/step.sh
 PYTEST := $(BIN)/python -m pytest
 ENGINE := $(shell find engine -name target -prune -o \( -name '*.rs' -o -name Cargo.toml -o -name Cargo.lock.in \) -print 2>/dev/null)
 
-# One set-up at a time in a tree, whoever asks.
-LOCKED := mkdir -p build && flock --wait 1200 build/setup.lock $(MAKE)
+# One set-up at a time in a tree, whoever asks. A stamp bears the time its work began: what is edited meanwhile counts.
+LOCKED := mkdir -p build && flock --wait 1200 build/setup.lock $(MAKE) -s
 
 .PHONY: help
 help:  ## this list
@@ -25,12 +25,12 @@ deps:  ## only the Python packages of .venv
 	@$(LOCKED) $(MADE)/deps
 
 $(MADE)/deps: requirements/uv.txt requirements/dev.txt tools/deps.sh
-	@tools/deps.sh
-	@mkdir -p $(MADE) && touch $@
+	@mkdir -p build && touch build/deps.begun && tools/deps.sh
+	@mkdir -p $(MADE) && mv build/deps.begun $@
 
 $(MADE)/svload: $(MADE)/deps pyproject.toml tools/install.sh tools/cargo_lock.py $(ENGINE)
-	@tools/install.sh
-	@touch $@
+	@touch build/svload.begun && tools/install.sh
+	@mv build/svload.begun $@
 
 .PHONY: demo
 demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a report at the end

@@ -56,7 +56,9 @@ def _has(name: str) -> bool:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for reason, tests in config.stash[_lacking].items():
-        terminalreporter.write_line(f"!!! NOT TESTED: {len(tests)} tests on real servers or pages: {reason}", red=True, bold=True)
+        terminalreporter.write_line(
+            f"!!! NOT TESTED: {len(tests)} tests on real servers or pages: {reason}", red=True, bold=True
+        )
 
 
 @pytest.hookimpl(trylast=True)

@@ -40,7 +40,15 @@ def learn_source_line() -> str:
 
 def cargo(*words: str, cwd: Path) -> None:
     """Runs cargo; its own words go to stderr, and its failure ends the script."""
-    done = subprocess.run(["cargo", *words], cwd=cwd, stdin=subprocess.DEVNULL, timeout=600, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        ["cargo", *words],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        timeout=600,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode != 0:
         raise SystemExit(f"cargo {words[0]} failed:\n{done.stderr}")
 
@@ -49,7 +57,9 @@ def template_of(lock: str) -> str:
     """The lock with every source replaced by the token; refuses a source that the token could not stand for."""
     lines = set(SOURCE.findall(lock))
     if len(lines) > 1:
-        raise SystemExit(f"cargo_lock: {len(lines)} kinds of source in one lock; crates may come from the registry alone")
+        raise SystemExit(
+            f"cargo_lock: {len(lines)} kinds of source in one lock; crates may come from the registry alone"
+        )
     return SOURCE.sub(TOKEN, lock)
 
 

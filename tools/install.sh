@@ -1,11 +1,16 @@
 #!/bin/sh
 # Builds the native engine from the locked crates and installs svload into .venv, editable:
-# Python edits are live, engine edits need another `make setup`.
+# edits of Python are live, edits of the engine take another `make setup`.
 set -eu
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/env.sh"
 tools/preflight.sh >/dev/null
-.venv/bin/python tools/cargo_lock.py write
+python tools/cargo_lock.py write
 rm -f .venv/lib/python3*/site-packages/_svload_interim.pth
-VIRTUAL_ENV=$PWD/.venv PATH=$PWD/.venv/bin:$PATH \
-    .venv/bin/maturin develop --release --locked --quiet --uv --skip-install
-# The package itself (its files and its command) without asking a registry for anything.
+log=build/install.log
+mkdir -p build
+echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cores)"
+maturin develop --release --locked --uv >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    echo "setup: the engine was not built; the whole log: $log" >&2
+    exit 1
+}

@@ -1,0 +1,144 @@
+"""The tools of set-up do what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VERBS = ["setup", "demo", "check", "test", "lint", "bench", "docs", "clean"]
+
+
+def run(
+    *words: str, cwd: Path = ROOT, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_make_alone_lists_every_verb_in_a_line() -> None:
+    done = run("make")
+    listed = re.findall(r"^make (\w+) +\S", done.stdout, re.MULTILINE)
+    assert set(VERBS) <= set(listed)
+
+
+def test_preflight_names_what_is_missing_in_a_line_each(tmp_path: Path) -> None:
+    for program in ("sh", "awk", "uname", "head"):
+        found = shutil.which(program)
+        assert found
+        (tmp_path / program).symlink_to(found)
+    done = run(str(ROOT / "tools" / "preflight.sh"), environment={"PATH": str(tmp_path)})
+    assert done.returncode == 2
+    assert done.stdout == ""
+    said = done.stderr.splitlines()
+    wanted = ("Python 3.11", "Rust", "C compiler", "make")
+    assert len(said) == len(wanted)
+    for line, what in zip(said, wanted, strict=True):
+        assert what in line
+        assert ": " in line, "says what to do"
+
+
+def test_preflight_prints_the_python_it_chose() -> None:
+    done = run(str(ROOT / "tools" / "preflight.sh"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run(done.stdout.strip(), "-c", "import venv").returncode == 0
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    return Path(shutil.copy(ROOT / "tools" / "step.sh", tmp_path / "tools"))
+
+
+def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
+    assert run(str(steps), "--begin").returncode == 0
+    good = run(str(steps), "good", "true")
+    bad = run(str(steps), "bad", "sh", "-c", "exit 7")
+    total = run(str(steps), "--total")
+    assert good.returncode == 0
+    assert re.search(r"^step good: \d+\.\d s$", good.stderr, re.MULTILINE)
+    assert bad.returncode == 7
+    assert re.search(r"^step bad: +\d+\.\d s  FAILED$", total.stdout, re.MULTILINE)
+    assert re.search(r"^step total: +\d+\.\d s$", total.stdout, re.MULTILINE)
+    assert total.returncode == 1
+
+
+@pytest.fixture(scope="module")
+def cargo_lock() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("cargo_lock", ROOT / "tools" / "cargo_lock.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lock_template_keeps_all_but_the_source(cargo_lock: ModuleType) -> None:
+    lock = 'version = 4\n\n[[package]]\nname = "a"\nsource = "registry+here"\nchecksum = "00"\n'
+    assert cargo_lock.template_of(lock) == lock.replace('"registry+here"', "@REGISTRY@")
+
+
+def test_lock_template_refuses_a_second_source(cargo_lock: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="2 kinds of source"):
+        cargo_lock.template_of('source = "registry+here"\nsource = "git+there"\n')
+
+
+def test_lock_covers_every_crate(cargo_lock: ModuleType) -> None:
+    done = run("cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", "engine/Cargo.toml")
+    assert done.returncode == 0, f"make relock: {done.stderr}"
+    assert cargo_lock.template_of(cargo_lock.LOCK.read_text()) == cargo_lock.TEMPLATE.read_text()
+
+
+SKIPPING = """
+import pytest
+
+@pytest.mark.real
+def test_journey(needs):
+    needs("a-server-that-no-machine-has")
+
+def test_other():
+    assert True
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "status", "tally"), [("", 0, "1 passed, 1 skipped"), ("true", 1, "1 failed, 1 passed")]
+)
+def test_a_skip_is_loud_and_in_ci_a_failure(tmp_path: Path, ci: str, status: int, tally: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_sample.py").write_text(SKIPPING)
+    environment = dict(os.environ, CI=ci)
+    done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
+    assert done.returncode == status, done.stdout
+    assert tally in done.stdout
+    assert "!!! NOT TESTED: 1 test" in done.stdout
+    assert "a-server-that-no-machine-has" in done.stdout
+
+
+def test_in_ci_a_silent_skip_is_a_failure_too(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_sample.py").write_text(
+        "import pytest\n\ndef test_it():\n    pytest.skip('not today')\n"
+    )
+    environment = dict(os.environ, CI="true")
+    done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
+    assert done.returncode == 1, done.stdout
+    assert "in CI that is a failure" in done.stdout

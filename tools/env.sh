@@ -1,0 +1,6 @@
+# Sourced by the tools: one environment for everything that builds, so that cargo sees no change between them.
+cd "$(dirname "$0")/.."
+ROOT=$PWD
+export VIRTUAL_ENV="$ROOT/.venv" PATH="$ROOT/.venv/bin:$PATH" PYO3_PYTHON="$ROOT/.venv/bin/python"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+unset PYTHONHOME

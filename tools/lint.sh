@@ -1,0 +1,18 @@
+#!/bin/bash
+# Every check that runs nothing: format, style, types, layers; for Python and for the engine. All are run; one bad
+# one fails.
+set -uo pipefail
+. "$(dirname "$0")/env.sh"
+
+status=0
+check() {
+    echo "lint: $*"
+    "$@" || status=1
+}
+check ruff format --check --quiet .
+check ruff check --quiet .
+check mypy
+check lint-imports --no-logo
+check cargo fmt --manifest-path engine/Cargo.toml --all --check
+check cargo clippy --manifest-path engine/Cargo.toml --release --locked --workspace --all-targets --quiet -- -D warnings
+exit "$status"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# make test: all there is. Every layer runs even if one before it failed; each step's time is printed, and pytest's
+# closing line is the last of its kind. Where real servers can't be had, one loud line says so (in CI: a failure).
+set -uo pipefail
+. "$(dirname "$0")/env.sh"
+step=tools/step.sh
+status=0
+
+$step --begin
+$step setup make setup || exit 1
+$step lint tools/lint.sh || status=1
+$step engine cargo test --manifest-path engine/Cargo.toml --release --locked --quiet --workspace --exclude svload-python || status=1
+
+layers="pure or truth or truth_long or look or real"
+if ! $step apt tools/apt-install.sh; then
+    if [ "${CI:-}" = true ]; then
+        echo "!!! the real servers could not be installed, and in CI that is a failure" >&2
+        status=1
+    else
+        echo "!!! NOT TESTED: the journeys on real servers (Swift, Varnish): see the line above" >&2
+        layers="pure or truth or truth_long or look"
+    fi
+fi
+$step tests python -m pytest --durations=15 -m "$layers" || status=1
+$step --total || status=1
+exit "$status"
