@@ -1,0 +1,273 @@
+"""Runs every example of the documents: README.md beside this file explains the tags."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATTERNS = ("*.md", "docs/**/*.md", "examples/**/*.md", "studies/**/*.md")
+EXECUTED = {"bash": "bash", "sh": "bash", "console": "bash", "python": "python", "yaml": "yaml"}
+LAYERS = ("pure", "plan", "truth", "truth_long", "look", "real")
+KEYS = {"run", "reason", "file", "server", "exit", "timeout"}
+FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+
+# The dry forms: what would start something is planned, listed or explained instead.
+DRY = """
+svload() {
+    case "${1:-}" in
+    run) shift; command svload plan "$@" ;;
+    demo|load|probe|resume|lab|init|pack|report|compare|verify|why|query) command svload "$1" --help ;;
+    *) command svload "$@" ;;
+    esac
+}
+make() { command make -n -C "$PROJECT" "$@"; }
+"""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: where it stands, what it says, how it is run."""
+
+    document: str
+    line: int
+    language: str
+    tags: dict[str, str]
+    text: str
+
+    @property
+    def layer(self) -> str | None:
+        """The layer that executes it, or None."""
+        run = self.tags.get("run", "pure" if "file" in self.tags else "none")
+        return None if run == "none" else run
+
+
+def blocks_of(document: str, text: str) -> list[Block]:
+    """The fenced blocks of a Markdown text, in order; one that is never closed is a ValueError."""
+    found = []
+    lines = iter(enumerate(text.splitlines(), start=1))
+    for number, line in lines:
+        opening = FENCE.match(line)
+        if not opening:
+            continue
+        fence, indent = opening["fence"], len(opening["indent"])
+        language, _, rest = opening["info"].strip().partition(" ")
+        body = []
+        for _, inner in lines:
+            if re.fullmatch(rf" *{fence[0]}{{{len(fence)},}} *", inner):
+                break
+            body.append(inner[indent:] if inner[:indent].isspace() else inner)
+        else:
+            raise ValueError(f"{document}:{number}: this block is never closed")
+        tags = dict(word.partition("=")[::2] for word in shlex.split(rest))
+        found.append(Block(document, number, language, tags, "\n".join(body) + "\n"))
+    return found
+
+
+def fault_of(block: Block) -> str | None:
+    """What is wrong with a block's tags, or None."""
+    tags = block.tags
+    if not block.language:
+        return "say the language (text, if it is none)"
+    if unknown := set(tags) - KEYS:
+        return f"unknown tag {', '.join(sorted(unknown))}"
+    if block.language not in EXECUTED:
+        return None
+    if "run" not in tags and "file" not in tags:
+        return "say which layer runs it: run=pure|plan|truth|truth_long|look|real, or run=none reason=…"
+    if tags.get("run") == "none" and len(tags.get("reason", "")) < 10:
+        return "run=none needs a reason"
+    if block.layer is not None and block.layer not in LAYERS:
+        return f"no layer is called {block.layer}"
+    if block.language == "yaml" and block.layer is not None and "file" not in tags:
+        return "a yaml block that is run needs file=NAME"
+    return None
+
+
+def documents() -> dict[str, list[Block]]:
+    paths = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
+    kept = [path for path in paths if not {"runs", "node_modules"} & set(path.relative_to(ROOT).parts)]
+    return {
+        str(path.relative_to(ROOT)): blocks_of(str(path.relative_to(ROOT)), path.read_text()) for path in kept
+    }
+
+
+DOCUMENTS = documents()
+
+
+def cases() -> Iterator[object]:
+    for document, blocks in DOCUMENTS.items():
+        for layer in LAYERS:
+            if any(block.layer == layer for block in blocks):
+                marker = "pure" if layer == "plan" else layer
+                yield pytest.param(
+                    document, layer, marks=getattr(pytest.mark, marker), id=f"{document}-{layer}"
+                )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_block_says_who_runs_it(document: str) -> None:
+    faults = [(block.line, fault) for block in DOCUMENTS[document] if (fault := fault_of(block))]
+    assert not faults, "\n".join(f"{document}:{line}: {fault}" for line, fault in faults)
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("document", "layer"), list(cases()))
+def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
+    for folder in ("studies", "examples"):
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("runs"))
+    for block in DOCUMENTS[document]:
+        if "file" in block.tags:
+            path = tmp_path / block.tags["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+    for block in DOCUMENTS[document]:
+        if block.layer == layer:
+            execute(block, tmp_path)
+
+
+def execute(block: Block, folder: Path) -> None:
+    """Runs one block in the folder; its exit code must be the one it promises."""
+    with served(block.tags.get("server")) as port:
+        text = block.text.replace(f":{block.tags['server']}", f":{port}") if port else block.text
+        command = command_of(block, text)
+        if command is None:
+            return
+        environment = dict(os.environ, PROJECT=str(ROOT), COLUMNS="120")
+        environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=float(block.tags.get("timeout", "120")),
+            check=False,
+        )
+    expected = int(block.tags.get("exit", "0"))
+    assert done.returncode == expected, (
+        f"{block.document}:{block.line}: exit {done.returncode}, not {expected}\n{text}\n"
+        f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    )
+
+
+def command_of(block: Block, text: str) -> list[str] | None:
+    """The command line that runs a block, or None where writing its file is all there is to it."""
+    kind = EXECUTED[block.language]
+    if kind == "python":
+        return [sys.executable, "-c", text]
+    if kind == "yaml":
+        path = Path(block.tags["file"])
+        return ["svload", "plan", str(path.parent)] if path.name == "study.yaml" else None
+    if block.language == "console":
+        text = "".join(f"{line[2:]}\n" for line in text.splitlines() if line.startswith("$ "))
+    return ["bash", "-euo", "pipefail", "-c", (DRY if block.layer == "plan" else "") + text]
+
+
+class Answer(BaseHTTPRequestHandler):
+    """200 and a few bytes to every GET, on connections that stay open."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "3")
+        self.end_headers()
+        self.wfile.write(b"ok\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing: a load would fill the screen."""
+
+
+@contextmanager
+def served(asked: str | None) -> Iterator[int | None]:
+    """A small server on a free loopback port while the block runs, if it asks for one."""
+    if asked is None:
+        yield None
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join(timeout=10)
+
+
+SAMPLE = """
+```bash run=plan
+make demo
+```
+
+  ```console run=pure exit=3
+  $ exit 3
+  what it prints
+  ```
+
+```yaml file=mine/study.yaml
+name: mine
+```
+"""
+
+
+def test_blocks_are_found_with_their_tags() -> None:
+    blocks = blocks_of("a.md", SAMPLE)
+    assert [(block.line, block.language, block.layer) for block in blocks] == [
+        (2, "bash", "plan"),
+        (6, "console", "pure"),
+        (11, "yaml", "pure"),
+    ]
+    assert blocks[1].text == "$ exit 3\nwhat it prints\n"
+    assert [fault_of(block) for block in blocks] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("fence", "fault"),
+    [
+        ("```", "say the language"),
+        ("```bash", "say which layer"),
+        ("```python", "say which layer"),
+        ("```bash run=none", "needs a reason"),
+        ("```bash run=someday", "no layer is called"),
+        ("```yaml run=pure", "needs file="),
+        ("```bash run=pure colour=red", "unknown tag"),
+    ],
+)
+def test_a_bad_tag_is_a_fault(fence: str, fault: str) -> None:
+    (block,) = blocks_of("a.md", f"{fence}\nx\n```\n")
+    assert fault in (fault_of(block) or "")
+
+
+def test_an_open_block_is_a_fault() -> None:
+    with pytest.raises(ValueError, match=r"a\.md:1"):
+        blocks_of("a.md", "```bash run=pure\n")
+
+
+def test_an_example_that_fails_is_seen(tmp_path: Path) -> None:
+    block = blocks_of("a.md", SAMPLE)[1]
+    execute(block, tmp_path)
+    wrong = Block(block.document, block.line, block.language, {"run": "pure"}, block.text)
+    with pytest.raises(AssertionError, match=r"a\.md:6: exit 3, not 0"):
+        execute(wrong, tmp_path)
+
+
+@pytest.mark.truth
+def test_an_example_gets_its_server(tmp_path: Path) -> None:
+    text = "import urllib.request as r; assert r.urlopen('http://127.0.0.1:8080/').read() == b'ok\\n'\n"
+    execute(Block("a.md", 1, "python", {"run": "truth", "server": "8080"}, text), tmp_path)
