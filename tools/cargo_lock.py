@@ -4,11 +4,13 @@
 made from it with the line that this machine's own cargo writes.
 
     cargo_lock.py write    Cargo.lock.in -> Cargo.lock (before a build)
-    cargo_lock.py relock   resolve anew, Cargo.lock -> Cargo.lock.in (after a change of a Cargo.toml)
+    cargo_lock.py relock   resolve anew, Cargo.lock -> Cargo.lock.in (after a change of a Cargo.toml;
+                           UPGRADE=1 in the environment takes newer versions)
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -76,7 +78,10 @@ def relock() -> None:
     """Resolves what the Cargo.toml files ask (keeping pins that still fit) and writes the template."""
     if TEMPLATE.exists():
         write()
-    cargo("update", "--workspace", cwd=ENGINE) if LOCK.exists() else cargo("generate-lockfile", cwd=ENGINE)
+    if LOCK.exists():
+        cargo("update", *([] if os.environ.get("UPGRADE") else ["--workspace"]), cwd=ENGINE)
+    else:
+        cargo("generate-lockfile", cwd=ENGINE)
     TEMPLATE.write_text(template_of(LOCK.read_text()))
 
 

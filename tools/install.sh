@@ -12,5 +12,8 @@ echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cor
 maturin develop --release --locked --uv >"$log" 2>&1 || {
     tail -n 40 "$log" >&2
     echo "setup: the engine was not built; the whole log: $log" >&2
+    if grep -q -- --locked "$log"; then
+        echo "setup: a Cargo.toml asks for what engine/Cargo.lock.in does not hold: make relock" >&2
+    fi
     exit 1
 }
