@@ -1,0 +1,235 @@
+"""A run's folder: where every artefact stands, how runs are numbered and found again (DESIGN, the river)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from svload.model.errors import fail
+from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.study import Lock
+
+PACK_SUFFIX = ".svload.zip"
+LATEST = "latest"
+_LONGEST_NAME_BYTES = 120
+_TABLES = ("intervals", "histograms", "samples", "rows", "monitors")
+
+
+def folder_name(name: str) -> str:
+    """A trial's or study's name as one safe path component: unchanged if it is plain, else percent-encoded, shortened with a hash if long."""
+    safe = "".join(
+        c if c.isalnum() or c in "._-+=@~" else quote(c, safe="", errors="surrogatepass") for c in name
+    )
+    safe = re.sub(r"^\.", "%2E", safe) or "%00"
+    if len(safe.encode()) <= _LONGEST_NAME_BYTES:
+        return safe
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return safe.encode()[: _LONGEST_NAME_BYTES - 16].decode("utf-8", "ignore") + "~" + digest
+
+
+@dataclass(frozen=True)
+class TrialDir:
+    """Files of one trial (or one attempt). `path` is its folder, `name` the trial's name."""
+
+    path: Path
+    name: str
+
+    @property
+    def events(self) -> Path:
+        """Its own events.jsonl."""
+        return self.path / "events.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """summary.json (TrialSummary)."""
+        return self.path / "summary.json"
+
+    @property
+    def lab(self) -> Path:
+        """lab.json (TrialLab)."""
+        return self.path / "lab.json"
+
+    @property
+    def seal(self) -> Path:
+        """seal.json (Seal); the trial happened if it is there."""
+        return self.path / "seal.json"
+
+    def table(self, name: str) -> Path:
+        """`intervals`, `histograms`, `samples`, `rows` or `monitors` as Parquet."""
+        if name not in _TABLES:
+            raise ValueError(f"a trial has no table {name!r}")
+        return self.path / f"{name}.parquet"
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """One execution of a study. All paths of a run are named here and nowhere else."""
+
+    path: Path
+
+    # the artefacts
+
+    @property
+    def name(self) -> str:
+        """`svload-demo-3`."""
+        return self.path.name
+
+    @property
+    def lock_path(self) -> Path:
+        """study.lock.json."""
+        return self.path / "study.lock.json"
+
+    @property
+    def inputs(self) -> Path:
+        """inputs/: object and URL tables with digests."""
+        return self.path / "inputs"
+
+    @property
+    def plan(self) -> Path:
+        """plan/: 000.json, 001.json, …"""
+        return self.path / "plan"
+
+    @property
+    def placement_path(self) -> Path:
+        """placement.json."""
+        return self.path / "placement.json"
+
+    @property
+    def trials(self) -> Path:
+        """trials/: one folder a trial."""
+        return self.path / "trials"
+
+    @property
+    def attempts(self) -> Path:
+        """attempts/: what did not count."""
+        return self.path / "attempts"
+
+    @property
+    def derived(self) -> Path:
+        """derived/: made from the rest, deletable."""
+        return self.path / "derived"
+
+    @property
+    def findings_path(self) -> Path:
+        """derived/findings.json."""
+        return self.derived / "findings.json"
+
+    @property
+    def events(self) -> Path:
+        """events.jsonl of the whole run."""
+        return self.path / "events.jsonl"
+
+    def batch_path(self, number: int) -> Path:
+        """plan/NNN.json."""
+        return self.plan / f"{number:03}.json"
+
+    def trial(self, name: str) -> TrialDir:
+        """The folder of a trial, there or not; a hostile name stays inside trials/."""
+        return TrialDir(self.trials / folder_name(name), name)
+
+    def attempt(self, name: str, attempt: int) -> TrialDir:
+        """Where attempt number `attempt` (from 1) of a trial is kept if it does not count."""
+        return TrialDir(self.attempts / f"{folder_name(name)}.a{attempt}", name)
+
+    # reading
+
+    def lock(self) -> Lock:
+        """The study as resolved. Raises SvloadError (run-not-found, run-damaged, format-newer)."""
+        try:
+            return Lock.read(self.lock_path)
+        except FileNotFoundError as why:
+            raise fail("run-not-found", path=self.path) from why
+
+    def batches(self) -> tuple[Batch, ...]:
+        """All batches of the plan, in order."""
+        return tuple(Batch.read(path) for path in sorted(self.plan.glob("[0-9]*.json")))
+
+    def placement(self) -> Placement | None:
+        """Which share ran where, or None before it is decided."""
+        return Placement.read(self.placement_path) if self.placement_path.exists() else None
+
+    def planned_trials(self) -> tuple[TrialPlan, ...]:
+        """All trials of all batches, in the order they run."""
+        return tuple(trial for batch in self.batches() for trial in batch.trials)
+
+    def sealed_trials(self) -> tuple[str, ...]:
+        """Names of the trials that happened, in plan order; what the plan lacks follows by name."""
+        return tuple(name for name in self._trial_names() if self.trial(name).seal.exists())
+
+    def unsealed_trials(self) -> tuple[str, ...]:
+        """Names of trials whose folder exists without a seal: begun, never finished."""
+        return tuple(name for name in self._trial_names() if not self.trial(name).seal.exists())
+
+    def kept_attempts(self) -> tuple[TrialDir, ...]:
+        """The attempts that did not count, by name."""
+        found = sorted(self.attempts.glob("*.a[0-9]*")) if self.attempts.is_dir() else []
+        return tuple(TrialDir(path, unquote(path.name.rpartition(".a")[0])) for path in found)
+
+    def next_attempt(self, name: str) -> int:
+        """The number (from 1) that a new attempt at this trial gets."""
+        prefix = f"{folder_name(name)}.a"
+        if not self.attempts.is_dir():
+            return 1
+        kept = [path.name[len(prefix) :] for path in self.attempts.iterdir() if path.name.startswith(prefix)]
+        return 1 + max((int(number) for number in kept if number.isdigit()), default=0)
+
+    def _trial_names(self) -> list[str]:
+        if not self.trials.is_dir():
+            return []
+        there = {path.name for path in self.trials.iterdir() if path.is_dir()}
+        planned = [trial.trial for trial in self.planned_trials()]
+        names = [name for name in planned if folder_name(name) in there]
+        rest = there - {folder_name(name) for name in names}
+        return names + sorted(unquote(name) for name in rest)
+
+    # making and finding
+
+    @staticmethod
+    def create(parent: Path, study: str, profile: str | None = None) -> RunDir:
+        """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe against others doing the same."""
+        stem = "-".join(folder_name(part) for part in (study, profile) if part)
+        parent.mkdir(parents=True, exist_ok=True)
+        number = 1 + max(_numbers(parent, stem), default=0)
+        while True:
+            path = parent / f"{stem}-{number}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+                continue
+            run = RunDir(path)
+            for folder in (run.inputs, run.plan, run.trials, run.attempts, run.derived):
+                folder.mkdir()
+            return run
+
+    def make_latest(self) -> None:
+        """Let `latest` beside the run point to it, atomically. Called when a run has finished."""
+        link = self.path.parent / LATEST
+        if link.exists() and not link.is_symlink():
+            return
+        temporary = self.path.parent / f".{LATEST}.{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(self.path.name)
+        os.replace(temporary, link)
+
+
+def find_run(text: str, out_dir: Path) -> RunDir:
+    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-damaged."""
+    candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
+    for path in candidates:
+        if path.is_file():
+            from svload.store.pack import open_pack
+
+            return open_pack(path)
+        if (path / "study.lock.json").is_file():
+            return RunDir(path.resolve())
+    raise fail("run-not-found", path=candidates[0])
+
+
+def _numbers(parent: Path, stem: str) -> list[int]:
+    pattern = re.compile(re.escape(stem) + r"-(\d+)")
+    return [int(match[1]) for path in parent.iterdir() if (match := pattern.fullmatch(path.name))]

@@ -1,0 +1,275 @@
+"""Tables of a trial as Parquet (zstd), and back as numpy columns that are read when first used.
+
+Buffers are wrapped, not copied, on their way into Arrow. Import this module late: it needs pyarrow and numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from svload.model import columns
+from svload.model.errors import fail
+from svload.model.facts import TrialLab
+from svload.model.results import Seal, TrialSummary
+from svload.store.layout import TrialDir
+
+Arrays = dict[str, NDArray[Any]]
+AnyTable = Mapping[str, "tuple[str, Any] | NDArray[Any]"]
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "intervals": columns.INTERVALS,
+    "histograms": columns.HISTOGRAMS,
+    "samples": {**columns.SAMPLES, "share": "u16"},
+    "rows": columns.ROWS,
+    "monitors": columns.MONITORS,
+}
+"""The tables of a trial as they stand in its folder, with their columns."""
+
+_ARROW = {
+    "u64": pa.uint64(),
+    "i64": pa.int64(),
+    "u32": pa.uint32(),
+    "u16": pa.uint16(),
+    "u8": pa.uint8(),
+    "f64": pa.float64(),
+}
+_NUMPY = {"u64": "<u8", "i64": "<i8", "u32": "<u4", "u16": "<u2", "u8": "u1", "f64": "<f8"}
+_KEYS = {
+    "intervals": ("group", "interval"),
+    "histograms": ("group", "interval", "metric", "bucket"),
+    "rows": ("group", "row"),
+}
+_READ_WHOLE_BYTES = 1 << 20
+
+
+def as_arrays(table: AnyTable) -> Arrays:
+    """Columns as numpy arrays over the same memory; `utf8` becomes an object array of str. Raises ValueError for a torn buffer."""
+    return {name: _as_array(column) for name, column in table.items()}
+
+
+def _as_array(column: Any) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    code, cells = column
+    if code == "utf8":
+        return np.array(cells, dtype=object)
+    return np.frombuffer(cells, dtype=_NUMPY[code])
+
+
+def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
+    """`table` with exactly the columns of `schema`, in its order and types; an absent column of an empty table is empty.
+
+    Raises ValueError when a column is missing, of another type, or of another length.
+    """
+    arrays = []
+    for name, code in schema.items():
+        if name not in table and len(table):
+            raise ValueError(f"the column {name} is missing")
+        arrays.append(_to_arrow_column(name, table.get(name, (code, [] if code == "utf8" else b"")), code))
+    return pa.Table.from_arrays(arrays, names=list(schema))
+
+
+def _to_arrow_column(name: str, column: Any, code: str) -> pa.Array:
+    if code == "utf8":
+        cells = column if isinstance(column, np.ndarray) else column[1]
+        return pa.array(cells, type=pa.string())
+    if isinstance(column, np.ndarray):
+        if column.dtype != np.dtype(_NUMPY[code]):
+            raise ValueError(f"the column {name} is {column.dtype} instead of {code}")
+        buffer: Any = np.ascontiguousarray(column)
+    else:
+        found, buffer = column
+        if found != code:
+            raise ValueError(f"the column {name} is {found} instead of {code}")
+    wrapped = pa.py_buffer(buffer)
+    if wrapped.size % columns.WIDTH[code]:
+        raise ValueError(f"the column {name} is torn: {wrapped.size} bytes of {code}")
+    return pa.Array.from_buffers(_ARROW[code], wrapped.size // columns.WIDTH[code], [None, wrapped])
+
+
+def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
+    """Write the trial's five tables (`TABLES`) as Parquet into `directory`; one that is not given becomes empty.
+
+    Raises ValueError for a column that does not fit its schema, OSError (disk full).
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, schema in TABLES.items():
+        arrow = to_arrow(tables.get(name, {}), schema)
+        strings = [column for column, code in schema.items() if code == "utf8"]
+        pq.write_table(
+            arrow,
+            directory / f"{name}.parquet",
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=strings,
+            column_encoding={
+                c: "DELTA_BINARY_PACKED" for c, code in schema.items() if code in ("i64", "u64", "u32")
+            },
+            write_statistics=False,
+            store_schema=False,
+        )
+
+
+def merge_shares(
+    shares: Sequence[Mapping[str, AnyTable]], groups: Sequence[Sequence[int]] | None = None
+) -> dict[str, Arrays]:
+    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by key, samples
+    put one after the other with their `share` (index into `shares`) and ordered by due time.
+
+    `groups[share]` maps a share's group index to the case's; None means that they are the same.
+    Raises ValueError when the mapping lacks a group.
+    """
+    parts = [
+        {
+            name: _with_case_groups(as_arrays(table), None if groups is None else groups[share])
+            for name, table in tables.items()
+            if name in TABLES
+        }
+        for share, tables in enumerate(shares)
+    ]
+    merged: dict[str, Arrays] = {}
+    for name, keys in _KEYS.items():
+        merged[name] = _sum_by_key([part[name] for part in parts if name in part], keys, list(TABLES[name]))
+    merged["samples"] = _stack_samples(parts)
+    return merged
+
+
+def _with_case_groups(table: Arrays, mapping: Sequence[int] | None) -> Arrays:
+    if mapping is None or "group" not in table:
+        return table
+    group = table["group"]
+    if len(group) and int(group.max()) >= len(mapping):
+        raise ValueError(f"a share speaks of group {int(group.max())} and has {len(mapping)}")
+    return {**table, "group": np.asarray(mapping, dtype="<u2")[group] if len(group) else group}
+
+
+def _sum_by_key(parts: Sequence[Arrays], keys: tuple[str, ...], names: list[str]) -> Arrays:
+    if not parts:
+        return {}
+    table = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    if not len(table[keys[0]]):
+        return table
+    order = np.lexsort([table[key] for key in reversed(keys)])
+    table = {name: column[order] for name, column in table.items()}
+    new = np.zeros(len(order), dtype=bool)
+    new[0] = True
+    for key in keys:
+        new[1:] |= table[key][1:] != table[key][:-1]
+    starts = np.flatnonzero(new)
+    return {
+        name: column[starts] if name in keys else np.add.reduceat(column, starts)
+        for name, column in table.items()
+    }
+
+
+def _stack_samples(parts: Sequence[Mapping[str, Arrays]]) -> Arrays:
+    stacked: dict[str, list[NDArray[Any]]] = {name: [] for name in TABLES["samples"]}
+    for share, part in enumerate(parts):
+        table = part.get("samples", {})
+        if not table:
+            continue
+        for name in columns.SAMPLES:
+            stacked[name].append(table[name])
+        stacked["share"].append(np.full(len(table["due_ns"]), share, dtype="<u2"))
+    if not stacked["due_ns"]:
+        return {}
+    joined = {name: np.concatenate(pieces) for name, pieces in stacked.items()}
+    order = np.lexsort((joined["vu"], joined["group"], joined["due_ns"]))
+    return {name: column[order] for name, column in joined.items()}
+
+
+class LazyTable(Mapping[str, NDArray[Any]]):
+    """The columns of one Parquet file, each read when first asked for. Raises SvloadError (run-damaged) then."""
+
+    def __init__(self, path: Path, schema: Mapping[str, str]) -> None:
+        self._path = path
+        self._schema = schema
+        self._columns: Arrays = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._schema:
+            raise KeyError(name)
+        if name not in self._columns:
+            small = self._path.stat().st_size <= _READ_WHOLE_BYTES
+            self._columns.update(read_table(self._path, None if small else [name]))
+            if name not in self._columns:
+                raise fail("run-damaged", path=self._path, reason=f"it has no column {name}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schema)
+
+    def __len__(self) -> int:
+        return len(self._schema)
+
+    def __repr__(self) -> str:
+        return f"LazyTable({self._path.name})"
+
+
+def read_table(path: Path, names: Sequence[str] | None = None) -> Arrays:
+    """Columns of a Parquet file as numpy arrays (strings as objects). Raises SvloadError: run-damaged."""
+    try:
+        with pq.ParquetFile(path, memory_map=False) as file:
+            table = file.read(columns=None if names is None else list(names), use_threads=False)
+    except (OSError, pa.ArrowException) as why:
+        raise fail("run-damaged", path=path, reason=f"it is no readable Parquet file ({why})") from why
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+@dataclass(frozen=True)
+class TrialData:
+    """One trial as analysis reads it. Tables are mappings column → numpy array (`model.columns`; samples also `share`).
+
+    `seal` is None for an attempt or a synthetic trial that was not sealed.
+    """
+
+    summary: TrialSummary
+    lab: TrialLab
+    seal: Seal | None
+    intervals: Mapping[str, NDArray[Any]] = field(repr=False)
+    histograms: Mapping[str, NDArray[Any]] = field(repr=False)
+    samples: Mapping[str, NDArray[Any]] = field(repr=False)
+    rows: Mapping[str, NDArray[Any]] = field(repr=False)
+    monitors: Mapping[str, NDArray[Any]] = field(repr=False)
+
+    @property
+    def trial(self) -> str:
+        """`TC7.r3`."""
+        return self.summary.trial
+
+    @property
+    def case(self) -> str:
+        """`TC7`."""
+        return self.summary.case
+
+    def group_index(self, name: str) -> int:
+        """The number that stands for a traffic group in the tables; raises KeyError."""
+        for index, group in enumerate(self.summary.groups):
+            if group.name == name:
+                return index
+        raise KeyError(name)
+
+
+def read_trial(directory: Path | TrialDir) -> TrialData:
+    """A trial's facts at once, its tables lazily. Raises SvloadError (run-damaged, format-newer), FileNotFoundError without a summary."""
+    path = directory.path if isinstance(directory, TrialDir) else directory
+    trial = TrialDir(path, path.name)
+    tables = {name: LazyTable(trial.table(name), schema) for name, schema in TABLES.items()}
+    return TrialData(
+        summary=TrialSummary.read(trial.summary),
+        lab=TrialLab.read(trial.lab),
+        seal=Seal.read(trial.seal) if trial.seal.exists() else None,
+        intervals=tables["intervals"],
+        histograms=tables["histograms"],
+        samples=tables["samples"],
+        rows=tables["rows"],
+        monitors=tables["monitors"],
+    )

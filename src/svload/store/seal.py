@@ -1,0 +1,181 @@
+"""Seals: a trial without one did not happen, and nothing sealed is edited. They detect damage, not forgery."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import svload
+from svload.model.base import Artefact
+from svload.model.errors import Problem, SvloadError
+from svload.model.plan import TrialPlan
+from svload.model.results import Seal
+from svload.store.layout import RunDir
+
+SEAL = "seal.json"
+
+
+def write_artefact(path: Path, artefact: Artefact) -> None:
+    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file, fsync, rename, fsync of the folder)."""
+    write_text(path, artefact.to_json())
+
+
+def write_text(path: Path, text: str) -> None:
+    """As `write_artefact`, for plain text (UTF-8). Parents are made. Raises OSError (disk full) and leaves the old file then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def sha256_file(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def run_facts(run: RunDir) -> dict[str, Any]:
+    """What ties a trial to its run: the digests of the lock and of every batch so far. Part of each seal's facts."""
+    return {
+        "lock_sha256": sha256_file(run.lock_path),
+        "plan_sha256": {path.name: sha256_file(path) for path in sorted(run.plan.glob("[0-9]*.json"))},
+    }
+
+
+def seal_trial(directory: Path, plan: TrialPlan, facts: Mapping[str, Any], *, attempt: int = 1) -> Seal:
+    """Seal the trial in `directory`: hash every file, have all on disk, then write seal.json last.
+
+    `facts` are plain JSON and no verdict (`run_facts` and whatever the run wants on record). Raises OSError, FileExistsError if sealed.
+    """
+    if (directory / SEAL).exists():
+        raise FileExistsError(f"{directory} is sealed already")
+    files = {}
+    for path in _files(directory):
+        with path.open("rb") as file:
+            files[path.relative_to(directory).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+    for folder in {path.parent for path in _files(directory)} | {directory, directory.parent}:
+        _sync_folder(folder)
+    seal = Seal(
+        trial=plan.trial,
+        case=plan.case,
+        replicate=plan.replicate,
+        block=plan.block,
+        attempt=attempt,
+        svload_version=svload.__version__,
+        sealed_wall=time.time(),
+        files=files,
+        facts=dict(facts),
+    )
+    write_artefact(directory / SEAL, seal)
+    return seal
+
+
+def verify_trial(directory: Path) -> list[Problem]:
+    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal. Empty if it is as it was sealed."""
+    try:
+        seal = Seal.read(directory / SEAL)
+    except SvloadError as why:
+        return list(why.problems)
+    except FileNotFoundError:
+        return [_damage(directory, "it has no seal")]
+    found = {path.relative_to(directory).as_posix(): path for path in _files(directory)}
+    problems = [
+        _damage(directory / name, "it was sealed and is missing")
+        for name in sorted(seal.files.keys() - found.keys())
+    ]
+    problems += [
+        _damage(directory / name, "it was added after the trial was sealed")
+        for name in sorted(found.keys() - seal.files.keys())
+    ]
+    for name in sorted(found.keys() & seal.files.keys()):
+        if found[name].is_symlink():
+            problems.append(_damage(directory / name, "it is a link instead of the sealed file"))
+        elif sha256_file(found[name]) != seal.files[name]:
+            problems.append(_damage(directory / name, "it changed after the trial was sealed"))
+    return problems
+
+
+def verify_run(run: RunDir) -> list[Problem]:
+    """All that is damaged in a run: its lock and plan against the seals, each seal, trials that no batch planned."""
+    try:
+        run.lock()
+        planned = {trial.trial: trial for trial in run.planned_trials()}
+        run.placement()
+    except SvloadError as why:
+        return list(why.problems)
+    problems: list[Problem] = []
+    for name in run.sealed_trials():
+        trial = run.trial(name)
+        found = verify_trial(trial.path)
+        problems += found
+        if name not in planned:
+            problems.append(_damage(trial.path, "no batch of the plan has this trial"))
+        with contextlib.suppress(SvloadError):
+            seal = Seal.read(trial.seal)
+            if name in planned and (seal.trial, seal.case, seal.block) != (
+                name,
+                planned[name].case,
+                planned[name].block,
+            ):
+                problems.append(_damage(trial.seal, f"it is the seal of {seal.trial}"))
+            problems += _against_run(run, seal)
+    return problems + _decided_from(run)
+
+
+def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
+    problems = []
+    wanted = {"study.lock.json": seal.facts.get("lock_sha256")}
+    wanted |= {f"plan/{name}": digest for name, digest in dict(seal.facts.get("plan_sha256") or {}).items()}
+    for name, digest in wanted.items():
+        path = run.path / name
+        if digest and not path.is_file():
+            problems.append(_damage(path, f"{seal.trial} was sealed under it and it is missing"))
+        elif digest and sha256_file(path) != digest:
+            problems.append(_damage(path, f"it changed after {seal.trial} was sealed"))
+    return problems
+
+
+def _decided_from(run: RunDir) -> list[Problem]:
+    problems = []
+    for batch in run.batches():
+        for name, digest in batch.decided_from.items():
+            seal = run.trial(name).seal
+            if not seal.is_file() or sha256_file(seal) != digest:
+                problems.append(
+                    _damage(run.batch_path(batch.number), f"it was decided from another seal of {name}")
+                )
+    return problems
+
+
+def _damage(path: Path, reason: str) -> Problem:
+    return Problem("run-damaged", {"path": path, "reason": reason})
+
+
+def _files(directory: Path) -> list[Path]:
+    """Every file below `directory` but its seal, sorted; links count as files and are not followed."""
+    found = []
+    for folder, folders, names in os.walk(directory):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        found += [Path(folder) / name for name in names + links]
+    return sorted(path for path in found if path != directory / SEAL)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from svload.model.events import Event
+from svload.store.journal import Journal, read_events
+
+
+def test_what_was_written_is_read_at_once(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    for number in range(3):
+        journal.write(Event("notice", {"text": f"{number} ü\n"}), sync=number == 2)
+        assert [event.data["text"] for event in read_events(journal.path).events][-1] == f"{number} ü\n"
+    journal.close()
+    assert read_events(journal.path).dropped == ()
+
+
+def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
+    assert read_events(tmp_path / "none.jsonl").events == ()
+
+
+def test_a_line_torn_anywhere_is_dropped_and_said_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with Journal(path) as journal:
+        journal.write(Event("notice", {"text": "first"}))
+        journal.write(Event("notice", {"text": "second"}))
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for length in range(first + 1, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        torn = read_events(path)
+        assert [event.data["text"] for event in torn.events] == ["first"]
+        assert len(torn.dropped) == 1
+        assert "torn last line" in torn.dropped[0]
+        with Journal(path) as journal:
+            journal.write(Event("notice", {"text": "third"}))
+        again = read_events(path)
+        assert [event.data["text"] for event in again.events] == ["first", "third"]
+        assert len(again.dropped) == 1
+
+
+def test_a_surrogate_does_not_stop_the_journal(tmp_path: Path) -> None:
+    with Journal(tmp_path / "e") as journal:
+        journal.write(Event("notice", {"text": "\udcff"}))
+    assert len(read_events(tmp_path / "e").events) == 1

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from svload.model.errors import SvloadError
+from svload.store.layout import RunDir, find_run, folder_name
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+@example("../../etc", "..")
+@example("a/b", "a%2Fb")
+@example("x" * 300, "x" * 301)
+@example(".", "%2E")
+def test_a_name_is_one_safe_component_and_stays_itself(one: str, other: str) -> None:
+    name = folder_name(one)
+    assert name not in ("", ".", "..")
+    assert "/" not in name
+    assert "\0" not in name
+    assert not name.startswith(".")
+    assert len(name.encode()) <= 255
+    assert (folder_name(other) == name) == (one == other)
+
+
+def test_plain_names_stay_readable() -> None:
+    assert folder_name("TC7.r3") == "TC7.r3"
+    assert folder_name("größe-1") == "größe-1"
+
+
+def test_runs_are_numbered_in_order(tmp_path: Path) -> None:
+    names = [RunDir.create(tmp_path, "svload", "demo").name for _ in range(3)]
+    assert names == ["svload-demo-1", "svload-demo-2", "svload-demo-3"]
+    assert RunDir.create(tmp_path, "svload").name == "svload-1"
+    (tmp_path / "svload-demo-11").mkdir()
+    assert RunDir.create(tmp_path, "svload", "demo").name == "svload-demo-12"
+
+
+def test_two_that_create_at_once_get_two_runs(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: RunDir.create(tmp_path, "s", "p"), range(24)))
+    assert len({run.path for run in runs}) == 24
+
+
+def test_latest_moves_and_is_found(tmp_path: Path) -> None:
+    runs = [RunDir.create(tmp_path, "s", None) for _ in range(2)]
+    for run in runs:
+        run.lock_path.write_text("{}")
+        run.make_latest()
+        assert find_run("latest", tmp_path).path == run.path.resolve()
+    assert (tmp_path / "latest").readlink() == Path(runs[1].name)
+    assert find_run(runs[0].name, tmp_path).path == runs[0].path.resolve()
+    assert find_run(str(runs[0].path), Path("/nowhere")).path == runs[0].path.resolve()
+
+
+@pytest.mark.parametrize("text", ["latest", "nothing", "../nothing"])
+def test_no_run_is_said(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SvloadError) as why:
+        find_run(text, tmp_path)
+    assert why.value.problems[0].code == "run-not-found"
+
+
+def test_attempts_are_numbered_and_keep_their_trial(tmp_path: Path) -> None:
+    run = RunDir.create(tmp_path, "s", None)
+    for number in (1, 2):
+        assert run.next_attempt("a/b.r1") == number
+        run.attempt("a/b.r1", number).path.mkdir()
+    run.attempt("a/b.r11", 7).path.mkdir()
+    assert run.next_attempt("a/b.r1") == 3
+    assert [attempt.name for attempt in run.kept_attempts()] == ["a/b.r1", "a/b.r1", "a/b.r11"]

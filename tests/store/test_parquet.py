@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svload.model import columns
+from svload.model.errors import SvloadError
+from svload.store.parquet import TABLES, LazyTable, merge_shares, read_table, to_arrow, write_trial_tables
+
+CODES = {"u64": "Q", "i64": "q", "u32": "I", "u16": "H", "u8": "B"}
+
+
+def table(schema: Any, rows: list[dict[str, int]]) -> dict[str, tuple[str, bytes]]:
+    return {
+        name: (code, array(CODES[code], [row.get(name, 0) for row in rows]).tobytes())
+        for name, code in schema.items()
+    }
+
+
+def test_tables_come_back_as_they_were(tmp_path: Path) -> None:
+    intervals = table(
+        columns.INTERVALS, [{"group": 0, "interval": n, "due": 2**64 - 1 - n} for n in range(5)]
+    )
+    monitors = {
+        "offset_ns": ("i64", array("q", [-5, 7]).tobytes()),
+        **{name: ("utf8", ["", "ü/\n"]) for name in ("service", "monitor", "entity", "metric")},
+        "value": ("f64", array("d", [0.1, float("nan")]).tobytes()),
+    }
+    write_trial_tables(tmp_path, {"intervals": intervals, "monitors": monitors})
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.parquet" for name in TABLES}
+    back = LazyTable(tmp_path / "intervals.parquet", TABLES["intervals"])
+    assert back["due"].dtype == np.uint64
+    assert back["due"].tolist() == [2**64 - 1 - n for n in range(5)]
+    found = LazyTable(tmp_path / "monitors.parquet", TABLES["monitors"])
+    assert found["entity"].tolist() == ["", "ü/\n"]
+    assert found["offset_ns"].tolist() == [-5, 7]
+    assert len(read_table(tmp_path / "samples.parquet")["due_ns"]) == 0
+
+
+def test_buffers_are_wrapped_not_copied() -> None:
+    buffer = array("Q", range(100)).tobytes()
+    arrow = to_arrow({"a": ("u64", buffer)}, {"a": "u64"})
+    assert arrow.column("a").chunk(0).buffers()[1].address == np.frombuffer(buffer, dtype="u1").ctypes.data
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"a": ("u64", bytes(9))},
+        {"a": ("u32", bytes(8))},
+        {"b": ("u64", bytes(8))},
+        {"a": np.zeros(3, dtype="<i8")},
+    ],
+)
+def test_a_column_that_does_not_fit_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="the column"):
+        to_arrow(bad, {"a": "u64"})
+
+
+keys = st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0, 7), st.integers(0, 5))
+
+
+@given(shares=st.lists(st.lists(st.tuples(keys, st.integers(0, 2**50)), max_size=20), min_size=1, max_size=4))
+def test_histograms_are_summed_exactly(shares: list[list[tuple[tuple[int, int, int, int], int]]]) -> None:
+    wanted: Counter[tuple[int, ...]] = Counter()
+    tables = []
+    for share in shares:
+        rows = []
+        for (group, interval, metric, bucket), count in share:
+            wanted[(group, interval, metric, bucket)] += count
+            rows.append(
+                {"group": group, "interval": interval, "metric": metric, "bucket": bucket, "count": count}
+            )
+        tables.append({"histograms": table(columns.HISTOGRAMS, rows)})
+    merged = merge_shares(tables)["histograms"]
+    found = list(zip(*(merged[name].tolist() for name in columns.HISTOGRAMS), strict=True))
+    assert {key[:4]: key[4] for key in found} == dict(wanted)
+    assert found == sorted(found)
+
+
+def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path) -> None:
+    one = table(columns.SAMPLES, [{"group": 0, "vu": 1, "due_ns": 5}, {"group": 1, "vu": 1, "due_ns": 9}])
+    two = table(columns.SAMPLES, [{"group": 0, "vu": 2, "due_ns": 1}])
+    merged = merge_shares([{"samples": one}, {"samples": two}], groups=[[0, 1], [1]])
+    assert merged["samples"]["due_ns"].tolist() == [1, 5, 9]
+    assert merged["samples"]["share"].tolist() == [1, 0, 0]
+    assert merged["samples"]["group"].tolist() == [1, 0, 1]
+    write_trial_tables(tmp_path, merged)
+    assert read_table(tmp_path / "samples.parquet")["share"].tolist() == [1, 0, 0]
+
+
+def test_a_share_with_an_unknown_group_is_refused() -> None:
+    with pytest.raises(ValueError, match="group 1"):
+        merge_shares([{"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])}], groups=[[0]])
+
+
+def test_only_the_asked_column_of_a_large_table_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_trial_tables(tmp_path, {"rows": table(columns.ROWS, [{"row": 3, "asked": 1}])})
+    monkeypatch.setattr("svload.store.parquet._READ_WHOLE_BYTES", 0)
+    lazy = LazyTable(tmp_path / "rows.parquet", TABLES["rows"])
+    assert lazy["row"].tolist() == [3]
+    assert set(lazy._columns) == {"row"}
+    assert "nothing" not in lazy
+    with pytest.raises(KeyError):
+        lazy["nothing"]
+
+
+def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(SvloadError) as why:
+        LazyTable(tmp_path / "rows.parquet", TABLES["rows"])["row"]
+    assert why.value.problems[0].code == "run-damaged"

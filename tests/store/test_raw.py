@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svload.model.errors import SvloadError
+from svload.store.raw import read_tables, write_tables
+
+NUMBERS = {"a": ("u64", array("Q", [1, 2**64 - 1]).tobytes()), "b": ("u16", array("H", [7, 65535]).tobytes())}
+
+
+@given(rows=st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.text())))
+def test_what_was_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("raw") / "t.raw"
+    table = {"n": ("i64", array("q", [n for n, _ in rows]).tobytes()), "s": ("utf8", [s for _, s in rows])}
+    write_tables(path, {"one": table, "two": NUMBERS, "none": {}})
+    assert read_tables(path) == {"one": table, "two": NUMBERS, "none": {}}
+
+
+def test_any_buffer_may_be_given(tmp_path: Path) -> None:
+    write_tables(tmp_path / "t", {"x": {"a": ("u32", memoryview(array("I", [1, 2, 3])))}})
+    assert read_tables(tmp_path / "t")["x"]["a"] == ("u32", array("I", [1, 2, 3]).tobytes())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"a": ("u64", b"1234567")},
+        {"a": ("u64", bytes(8)), "b": ("u8", bytes(2))},
+        {"a": ("u128", bytes(16))},
+    ],
+)
+def test_a_torn_table_is_not_written(tmp_path: Path, table: dict[str, tuple[str, bytes]]) -> None:
+    with pytest.raises(ValueError, match="a"):
+        write_tables(tmp_path / "t", {"x": table})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_truncation_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_tables(path, {"x": NUMBERS})
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(SvloadError) as why:
+            read_tables(path)
+        assert why.value.problems[0].code == "run-damaged"
+
+
+def test_a_newer_format_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_tables(path, {})
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":9'))
+    with pytest.raises(SvloadError) as why:
+        read_tables(path)
+    assert why.value.problems[0].code == "format-newer"
+
+
+def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
+    code = "import sys, svload.store.raw; print([m for m in sys.modules if m.split('.')[0] in ('numpy','pyarrow','pydantic','duckdb')])"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+        ).stdout.strip()
+        == "[]"
+    )
