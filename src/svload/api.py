@@ -1,0 +1,315 @@
+"""The Python API: one function a command. The command line parses, calls one of these, and prints.
+
+It composes the rooms and decides nothing that a room could decide. Heavy imports happen inside the functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.events import Event
+
+if TYPE_CHECKING:
+    from svload.model.results import Findings, TrialResult
+    from svload.model.study import Lock
+    from svload.run import Outcome
+    from svload.store import RunDir
+
+Emit = Callable[[Event], None]
+RUNS = Path("runs")
+DEMO_STUDY = "001-svload"
+
+
+@dataclass
+class Choices:
+    """What a user may choose for a run beside the study: none of it is hidden in the study's folder."""
+
+    profile: str | None = None
+    seed: int | None = None
+    out: Path = RUNS
+    trusted: bool = False
+    authorised: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    plant: str | None = None
+    wait_s: float | None = None
+
+
+@dataclass
+class RunResult:
+    """A finished (or stopped) execution: where it lies, what it means, and the command's exit code."""
+
+    run: RunDir
+    outcome: Outcome
+    findings: Findings | None
+    files: dict[str, Path]
+    exit_code: ExitCode
+
+
+def load_lock(study_path: str, choices: Choices) -> Lock:
+    """The study resolved under the choices. Raises SvloadError with every mistake at once, exit 2."""
+    from svload import lab, study
+
+    path = study.find_study(study_path)
+    lock = study.load_study(
+        path,
+        profile=choices.profile,
+        overrides=choices.overrides,
+        seed=choices.seed,
+        trusted=choices.trusted or study.is_trusted(path),
+        authorised=choices.authorised,
+    )
+    if choices.only:
+        lock = _only(lock, choices.only)
+    problems = [
+        problem
+        for case in lock.valid_cases[:1]
+        for problem in lab.check_specs(study.resolve(lock, case).services)[1]
+    ]
+    if problems:
+        raise SvloadError(*study.place_problems(path, problems))
+    if choices.plant:
+        from svload.run import plant
+
+        lock = plant(lock, choices.plant, study.resolve)
+    return lock
+
+
+def _only(lock: Lock, only: Sequence[str]) -> Lock:
+    known = {case.name for case in lock.cases}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise fail("usage", reason=f"There is no case {', '.join(unknown)}", hint=f"Cases: {', '.join(sorted(known))}.")
+    cases = tuple(
+        case if case.name in only or case.excluded else case.model_copy(update={"excluded": "left out by --only"})
+        for case in lock.cases
+    )
+    if not any(case.excluded is None for case in cases):
+        raise fail("usage", reason="--only leaves no case that can be run", hint="Name at least one case that is not excluded.")
+    return lock.model_copy(update={"cases": cases})
+
+
+def plan(study_path: str, choices: Choices) -> dict[str, Any]:
+    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing."""
+    from svload import analysis, study
+
+    lock = load_lock(study_path, choices)
+    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
+    estimate = analysis.estimate_run(lock, configs)
+    batch = study.first_batch(lock)
+    return {
+        "study": lock.name,
+        "question": lock.question,
+        "profile": lock.profile,
+        "seed": lock.seed,
+        "cases": [{"name": case.name, "levels": case.levels, "excluded": case.excluded} for case in lock.cases],
+        "trials": len(batch.trials),
+        "order": [trial.trial for trial in batch.trials],
+        "restarts": sum(trial.restart for trial in batch.trials),
+        "factors": [{"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]} for factor in lock.factors],
+        "estimated_s": estimate.seconds,
+        "estimated_bytes": estimate.size_bytes,
+        "comparisons": analysis.plan_comparisons(lock),
+        "trusted_needed": study.needs_trust(lock),
+    }
+
+
+def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result."""
+    from svload import analysis, run, study
+
+    lock = load_lock(study_path, choices)
+    untrusted = [] if lock.trusted else study.needs_trust(lock)
+    if untrusted:
+        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    return _execute(run.begin(lock, choices.out), emit, choices.wait_s)
+
+
+def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
+    """Go on with a run where it stopped, from its lock alone; says so if the study has changed since."""
+    from svload import study
+    from svload.store import find_run
+
+    found = find_run(run_name, choices.out)
+    note = study.changed_since(found.lock())
+    if note:
+        emit(Event("notice", {"text": note}))
+    return _execute(found, emit, choices.wait_s)
+
+
+def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) -> None:
+    gated = {comparison.name for comparison in lock.comparisons if comparison.fail_if}
+    hopeless = [entry for entry in comparisons if entry["state"] == "undecidable" and entry["name"] in gated]
+    if hopeless:
+        raise SvloadError(
+            *(
+                fail(
+                    "study-undecidable",
+                    name=entry["name"],
+                    blocks=lock.measure.replicates,
+                    smallest_p=entry["smallest_p"],
+                    needed=entry["needed_blocks"],
+                ).problems[0]
+                for entry in hopeless
+            )
+        )
+
+
+def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
+    from svload import analysis, run, study
+
+    lock = found.lock()
+    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
+    need = analysis.estimate_run(lock, configs).size_bytes
+    options = run.Options(emit=emit, judge=judge_trial, wait_for_machine_s=wait_s, need_bytes=round(need))
+    outcome = run.execute(found, options)
+    findings, files = None, {}
+    codes = [outcome.exit_code]
+    if found.sealed_trials():
+        findings, files = report(found, emit)
+        codes.append(verdict_exit(findings))
+    return RunResult(found, outcome, findings, files, ExitCode.worst(codes))
+
+
+def judge_trial(found: RunDir, trial: str) -> dict[str, object]:
+    """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
+    from svload import analysis, study
+    from svload.store import read_trial, sha256_of
+
+    lock = found.lock()
+    folder = found.trial(trial)
+    data = read_trial(folder.path)
+    result: TrialResult = analysis.judge_trial(data, study.resolve(lock, lock.case(data.summary.case)), lock=lock)
+    return {
+        "instrument": result.verdict.instrument,
+        "server": result.verdict.server,
+        "reasons": list(result.verdict.reasons),
+        "headline": analysis.headline(result),
+        "unauthorised": list(data.summary.unauthorised),
+        "seal_sha256": sha256_of(folder.seal),
+    }
+
+
+def analyse(found: RunDir) -> Findings:
+    """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
+    from svload import analysis, study
+    from svload.store import read_events, read_trial, write_artefact
+
+    lock = found.lock()
+    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
+    attempts = [_attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()]
+    phases = _phases(read_events(found.events).events)
+    findings = analysis.judge_run(lock, configs, trials, planned=len(found.planned_trials()), attempts=attempts, phases_s=phases)
+    found.derived.mkdir(exist_ok=True)
+    write_artefact(found.findings_path, findings)
+    return findings
+
+
+def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
+    last = next((event.data for event in reversed(events) if event.kind == "notice"), {})
+    return {"attempt": name, "why": last.get("why", "interrupted"), "text": last.get("text", "")}
+
+
+def _phases(events: Sequence[Event]) -> dict[str, float]:
+    """Seconds of the run by phase, added over resumes: up, fill, load, and all of it."""
+    phases: dict[str, float] = {}
+    for event in events:
+        if event.kind == "phase" and event.data.get("state") == "end":
+            name = str(event.data["name"])
+            phases[name] = phases.get(name, 0.0) + float(event.data["seconds"])  # type: ignore[arg-type]
+        if event.kind == "run-ended":
+            for key, name in (("seconds", "total"), ("load_s", "load")):
+                phases[name] = phases.get(name, 0.0) + float(event.data.get(key, 0.0))  # type: ignore[arg-type]
+    return phases
+
+
+def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:
+    """Analyse a run and write all that people read: report.html, report.xlsx, junit.xml, findings.json (in derived/)."""
+    from svload.report import write_all
+
+    emit(Event("phase", {"name": "analyse", "state": "begin"}))
+    findings = analyse(found)
+    emit(Event("phase", {"name": "report", "state": "begin"}))
+    files = write_all(found, findings)
+    return findings, {"findings.json": found.findings_path, **files}
+
+
+def verdict_exit(findings: Findings) -> ExitCode:
+    """4 if a threshold met a refused case, 1 if one failed or a gated comparison did, else 0."""
+    codes = [ExitCode.DONE]
+    for threshold in findings.thresholds:
+        if threshold.outcome in ("refused", "no value"):
+            codes.append(ExitCode.REFUSED)
+        elif threshold.outcome == "failed":
+            codes.append(ExitCode.THRESHOLD_FAILED)
+    if any(claim.failed for claim in findings.claims):
+        codes.append(ExitCode.THRESHOLD_FAILED)
+    return ExitCode.worst(codes)
+
+
+def why(run_name: str, trial: str, out: Path = RUNS) -> TrialResult:
+    """The verdict on one trial with every check, passed ones too. Raises SvloadError usage for an unknown trial."""
+    from svload.store import find_run
+
+    found = find_run(run_name, out)
+    findings = read_findings(found)
+    for result in findings.trials:
+        if result.trial == trial:
+            return result
+    raise fail("usage", reason=f"{found.name} has no sealed trial {trial}", hint=f"It has {', '.join(found.sealed_trials()[:6])} …")
+
+
+def read_findings(found: RunDir) -> Findings:
+    """derived/findings.json, made anew if it is not there or of another analysis."""
+    from svload import analysis
+    from svload.model.results import Findings
+
+    if found.findings_path.exists():
+        findings = Findings.read(found.findings_path)
+        if findings.analysis_version == analysis.ANALYSIS_VERSION:
+            return findings
+    return analyse(found)
+
+
+def compare(first: str, second: str, out: Path = RUNS) -> list[dict[str, Any]]:
+    """Effects and intervals between two runs, case by case. They were not interleaved, and every row says so."""
+    from svload import analysis
+    from svload.store import find_run
+
+    return analysis.compare_runs(read_findings(find_run(first, out)), read_findings(find_run(second, out)))
+
+
+def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """SQL over a run's tables: column names and rows. Raises SvloadError usage with DuckDB's own words."""
+    from svload import store
+
+    return store.query(store.find_run(run_name, out), sql)
+
+
+def verify(run_name: str, out: Path = RUNS) -> tuple[int, list[str]]:
+    """How many seals were checked, and a sentence for each thing that is damaged (damage is detected, not forgery)."""
+    from svload.store import find_run, verify_run
+
+    found = find_run(run_name, out)
+    return len(found.sealed_trials()), [str(problem) for problem in verify_run(found)]
+
+
+def pack(run_name: str, target: Path | None, out: Path = RUNS) -> Path:
+    """The run as one file without secrets, which every command reads like the run itself."""
+    from svload.store import find_run, pack_run
+
+    found = find_run(run_name, out)
+    return pack_run(found, target)
+
+
+def schema() -> dict[str, Any]:
+    """The study file's JSON Schema, with every kit's options."""
+    from svload import lab, study
+
+    return study.json_schema({name: kit.Options.model_json_schema() for name, kit in lab.all_kits().items()})

@@ -1,0 +1,1 @@
+"""The commands, by what they are for. Nothing heavy is imported before a command runs."""

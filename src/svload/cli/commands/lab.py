@@ -1,0 +1,76 @@
+"""`svload lab install | up | status | reset | down`: a study's servers without a run."""
+
+from __future__ import annotations
+
+import typer
+
+from svload.cli.commands.studies import JSON, PROFILE, TRUST
+from svload.cli.output import live, print_json
+
+app = typer.Typer(help="A study's servers without a run: install, up, status, reset, down.", no_args_is_help=True, rich_markup_mode=None)
+STUDY = typer.Argument(help="The study's folder or file.")
+
+
+@app.command()
+def install(study: str = STUDY, profile: str = PROFILE) -> None:
+    """Install what the study's kits need (apt where root allows, the rest into svload's cache)."""
+    from svload import api
+
+    with live() as emit:
+        done = api.lab_install(study, profile, emit)
+    for line in done or ["nothing was missing"]:
+        typer.echo(line)
+
+
+@app.command()
+def up(study: str = STUDY, profile: str = PROFILE, lease: str = typer.Option("1h", "--for", help="How long the lab lives."), trust: bool = TRUST, json: bool = JSON) -> None:
+    """Bring the study's servers up and keep them for a while."""
+    from svload import api
+
+    with live() as emit:
+        found = api.lab_up(study, profile, lease, trust, emit)
+    _show(found, json)
+
+
+@app.command()
+def status(json: bool = JSON) -> None:
+    """List labs that are up, and svload's caches on this machine."""
+    from svload import api
+
+    found = api.lab_status()
+    if json:
+        print_json(found)
+        return
+    for lab in found["labs"]:
+        typer.echo(f"{lab['id']}: {lab['owner']}, {lab['lease']}")
+    if not found["labs"]:
+        typer.echo("no lab is up")
+    for name, size in found["caches"].items():
+        typer.echo(f"cache {name}: {size}")
+
+
+@app.command()
+def reset(lab: str = typer.Argument(None, help="Which lab; default the only one.")) -> None:
+    """Bring a kept lab's servers to their state before any trial."""
+    from svload import api
+
+    for service, proof in api.lab_reset(lab).items():
+        typer.echo(f"{service}: {proof}")
+
+
+@app.command()
+def down(lab: str = typer.Argument(None, help="Which lab; default all.")) -> None:
+    """End labs and put everything back."""
+    from svload import api
+
+    for line in api.lab_down(lab):
+        typer.echo(line)
+
+
+def _show(found: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    typer.echo(f"lab {found['id']} is up until {found['until']}")
+    for name, address in dict(found["endpoints"]).items():  # type: ignore[call-overload]
+        typer.echo(f"  {name}  {address}")

@@ -1,0 +1,83 @@
+"""Quick commands without a study: load, probe, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from svload.cli.commands.studies import AUTHORISE, JSON
+from svload.cli.output import leave, print_json
+from svload.model.errors import ExitCode
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    for command in (load, probe, doctor):
+        app.command()(command)
+
+
+def load(
+    url: str = typer.Argument(help="What to load."),
+    vus: int = typer.Option(None, "--vus", min=1, help="Virtual users (closed loop); default 64."),
+    rate: float = typer.Option(None, "--rate", help="Requests per second (open loop)."),
+    max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate."),
+    duration: str = typer.Option("10s", "--duration", "-d", help="How long."),
+    ca: Path = typer.Option(None, "--ca", help="PEM file of the authority that signed the server's certificate."),
+    out: Path = typer.Option(None, "--out", help="Keep the run in this folder."),
+    authorise: list[str] = AUTHORISE,
+    wait: bool = typer.Option(False, "--wait", help="Wait if another load runs on this machine."),
+    json: bool = JSON,
+) -> None:
+    """Load one URL and say what it took: closed loop with 64 users, or --rate for an open one."""
+    from svload import api
+    from svload.cli.output import live
+
+    with live() as emit:
+        summary, code = api.load(
+            url, vus=vus, rate_rps=rate, max_vus=max_vus, duration=duration, ca_file=ca, out=out,
+            authorised=tuple(authorise or ()), wait_s=None if wait else 0.0, emit=emit,
+        )  # fmt: skip
+    if json:
+        print_json(summary)
+    else:
+        from svload.report import show_load
+
+        show_load(summary)
+    leave(code)
+
+
+def probe(
+    url: str = typer.Argument(help="What to transfer."),
+    count: int = typer.Option(1, "--count", "-n", min=1, help="How many transfers, one after another."),
+    header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”."),
+    ca: Path = typer.Option(None, "--cacert", help="PEM file of the authority that signed the server's certificate."),
+    keep_alive: bool = typer.Option(False, "--keep-alive", help="One connection for all transfers."),
+    authorise: list[str] = AUTHORISE,
+    json: bool = JSON,
+) -> None:
+    """Transfer a URL as curl does and print curl's eleven variables."""
+    from svload import api
+
+    rows = api.probe(url, count, header or [], ca, tuple(authorise or ()), keep_alive)
+    if json:
+        print_json(rows)
+    else:
+        from svload.report import show_probe
+
+        show_probe(rows)
+    leave(ExitCode.LAB_FAILED if any(row["error"] for row in rows) else ExitCode.DONE)
+
+
+def doctor(study: str = typer.Argument(None, help="A study whose kits are checked too."), profile: str = typer.Option(None, "--profile", "-p"), json: bool = JSON) -> None:
+    """Say what this machine is, what it can measure, and what a study would miss here."""
+    from svload import api
+
+    found = api.doctor(study, profile)
+    if json:
+        print_json(found)
+    else:
+        from svload.report import show_doctor
+
+        show_doctor(found)
+    leave(ExitCode.LAB_FAILED if found["problems"] else ExitCode.DONE)

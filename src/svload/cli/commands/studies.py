@@ -1,0 +1,127 @@
+"""Commands that run studies: demo, init, plan, run, resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from svload.cli.output import choices, leave, live, print_json, show_result
+from svload.model.errors import ExitCode
+
+PROFILE = typer.Option(None, "--profile", "-p", help="A profile of the study.")
+SEED = typer.Option(None, "--seed", help="Seed of the order and of all schedules; default: the study's own.")
+OUT = typer.Option(None, "--out", help="Folder for runs; default ./runs.")
+TRUST = typer.Option(False, "--trust", help="The study may run its own commands.")
+AUTHORISE = typer.Option(None, "--authorise", help="A host outside this machine that you may load; repeatable.")
+ONLY = typer.Option(None, "--only", help="Cases to run, separated by commas; the others are left out.")
+REPLICATES = typer.Option(None, "--replicates", min=1, help="Replicates instead of the study's.")
+DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as 5s, instead of the study's.")
+WAIT = typer.Option(False, "--wait", help="Wait if another load runs on this machine.")
+JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    for command in (demo, init, plan, run, resume):
+        app.command()(command)
+
+
+def _overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
+    measure = {"replicates": replicates, "duration": duration}
+    return {"measure": {key: value for key, value in measure.items() if value is not None}}
+
+
+def demo(
+    plant: str = typer.Option(None, "--plant", help="Plant a fault that must be refused: no-hits, generator-limited, too-short."),
+    only: str = ONLY,
+    seed: int = SEED,
+    replicates: int = REPLICATES,
+    out: Path = OUT,
+    wait: bool = WAIT,
+    json: bool = JSON,
+) -> None:
+    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed."""
+    from svload import api
+
+    chosen = choices(profile="demo", seed=seed, out=out, only=only, plant=plant, wait=wait, overrides=_overrides(replicates, None))
+    with live() as emit:
+        result = api.run_study(api.DEMO_STUDY, chosen, emit)
+    show_result(result, json)
+
+
+def init(
+    target: str = typer.Argument(help="A URL, or a command that starts your server, such as './server --port {port}'."),
+    folder: Path = typer.Argument(Path(), help="Where study.yaml is written."),
+    authorise: list[str] = AUTHORISE,
+) -> None:
+    """Write a ten-line study for your own server."""
+    from svload import api
+
+    path, said = api.init(target, folder, tuple(authorise or ()))
+    typer.echo(f"{said}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
+
+
+def plan(
+    study: str = typer.Argument(help="The study's folder or file."),
+    profile: str = PROFILE,
+    seed: int = SEED,
+    only: str = ONLY,
+    replicates: int = REPLICATES,
+    duration: str = DURATION,
+    authorise: list[str] = AUTHORISE,
+    json: bool = JSON,
+) -> None:
+    """Show what would be run: cases, minutes, bytes, what each comparison could decide. Starts nothing."""
+    from svload import api
+
+    chosen = choices(profile=profile, seed=seed, only=only, authorise=authorise, overrides=_overrides(replicates, duration))
+    planned = api.plan(study, chosen)
+    if json:
+        print_json(planned)
+    else:
+        from svload.report import show_plan
+
+        show_plan(planned)
+    gated = [entry for entry in planned["comparisons"] if entry.get("gated") and entry["state"] == "undecidable"]
+    leave(ExitCode.USAGE if gated else ExitCode.DONE)
+
+
+def run(
+    study: str = typer.Argument(help="The study's folder or file."),
+    profile: str = PROFILE,
+    seed: int = SEED,
+    out: Path = OUT,
+    trust: bool = TRUST,
+    authorise: list[str] = AUTHORISE,
+    only: str = ONLY,
+    replicates: int = REPLICATES,
+    duration: str = DURATION,
+    wait: bool = WAIT,
+    json: bool = JSON,
+) -> None:
+    """Run a study: every case in randomised, replicated trials, judged and reported."""
+    from svload import api
+
+    chosen = choices(
+        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=wait,
+        overrides=_overrides(replicates, duration),
+    )  # fmt: skip
+    with live() as emit:
+        result = api.run_study(study, chosen, emit)
+    show_result(result, json)
+
+
+def resume(
+    run: str = typer.Argument("latest", help="The run's folder or name."),
+    out: Path = OUT,
+    wait: bool = WAIT,
+    json: bool = JSON,
+) -> None:
+    """Go on with a run where it stopped; sealed trials are kept as they are."""
+    from svload import api
+
+    with live() as emit:
+        result = api.resume(run, choices(out=out, wait=wait), emit)
+    show_result(result, json)

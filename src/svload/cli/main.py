@@ -1,0 +1,78 @@
+"""The command line: a door. Each command parses, calls one function of `svload.api`, and prints.
+
+Only light modules are imported here, so that `svload --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from svload.cli.commands import lab, look, quick, studies
+from svload.model.errors import ExitCode, SvloadError
+
+app = typer.Typer(
+    name="svload",
+    help="A laboratory for load tests: one study file to a checked report.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+studies.register(app)
+look.register(app)
+quick.register(app)
+app.add_typer(lab.app, name="lab")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from svload import __version__
+
+        typer.echo(f"svload {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True)) -> None:
+    """A laboratory for load tests: one study file to a checked report."""
+
+
+def main() -> None:
+    """Run the command line; every failure is one clear message and its exit code, never a traceback."""
+    try:
+        app()
+    except SvloadError as error:
+        for problem in error.problems:
+            print(f"svload: {problem}", file=sys.stderr)
+        sys.exit(int(error.exit_code))
+    except KeyboardInterrupt:
+        print("svload: interrupted", file=sys.stderr)
+        sys.exit(int(ExitCode.INTERRUPTED))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        sys.exit(_internal(error))
+
+
+def _internal(error: Exception) -> int:
+    """A defect of svload: one line for the user, the traceback in a file beside it."""
+    import tempfile
+    import traceback
+
+    from svload.model.errors import fail
+
+    if os.environ.get("SVLOAD_DEBUG"):
+        traceback.print_exc()
+    with tempfile.NamedTemporaryFile("w", prefix="svload-defect-", suffix=".txt", delete=False) as file:
+        file.write(traceback.format_exc())
+    print(f"svload: {fail('internal', reason=f'{type(error).__name__}: {error}', log=file.name)}", file=sys.stderr)
+    return int(ExitCode.LAB_FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""How commands print: results to stdout (JSON or text), progress to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from svload.model.errors import ExitCode
+
+if TYPE_CHECKING:
+    from svload.api import Choices, Emit, RunResult
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+
+
+def leave(code: ExitCode) -> None:
+    """End the command with `code`."""
+    if code is not ExitCode.DONE:
+        raise typer.Exit(int(code))
+
+
+def choices(
+    *,
+    profile: str | None = None,
+    seed: int | None = None,
+    out: Path | None = None,
+    trust: bool = False,
+    authorise: Sequence[str] | None = None,
+    only: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    plant: str | None = None,
+    wait: bool = False,
+) -> Choices:
+    """What was typed, as the API understands it."""
+    from svload.api import RUNS, Choices
+
+    return Choices(
+        profile=profile,
+        seed=seed,
+        out=out or RUNS,
+        trusted=trust,
+        authorised=tuple(authorise or ()),
+        only=tuple(part.strip() for part in only.split(",") if part.strip()) if only else (),
+        overrides=overrides or {},
+        plant=plant,
+        wait_s=None if wait else 0.0,
+    )
+
+
+@contextmanager
+def live() -> Iterator[Emit]:
+    """A live view on stderr: a screen where there is a terminal, plain lines elsewhere."""
+    from svload.report import live_view
+
+    with live_view() as view:
+        yield view.on_event
+
+
+def show_result(result: RunResult, as_json: bool) -> None:
+    """The final table and paths (or JSON), then the exit code."""
+    from svload.report import show_findings
+
+    if result.outcome.error is not None:
+        for problem in result.outcome.error.problems:
+            typer.echo(f"svload: {problem}", err=True)
+    for target in result.outcome.unauthorised:
+        from svload.model.errors import fail
+
+        host = target.split("://", 1)[-1].rsplit(":", 1)[0]
+        typer.echo(f"svload: {fail('unauthorised-target', target=target, host=host)}", err=True)
+    if as_json:
+        print_json(
+            {
+                "run": str(result.run.path),
+                "exit_code": int(result.exit_code),
+                "sealed": result.outcome.sealed,
+                "planned": result.outcome.planned,
+                "complete": result.outcome.complete,
+                "files": {name: str(path) for name, path in result.files.items()},
+                "findings": result.findings.model_dump(mode="json") if result.findings else None,
+            }
+        )
+    elif result.findings is not None:
+        show_findings(result.findings, result.files)
+    if not result.outcome.complete:
+        typer.echo(f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}", err=True)
+    leave(result.exit_code)

@@ -1,0 +1,224 @@
+"""The controller's side of the generators: processes that live through a run and are given one share each a trial."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from svload.drive.shares import Share
+from svload.model.errors import fail
+from svload.model.messages import Action, Limits, Notice, Spawn, Tell
+from svload.model.results import GeneratorSummary, GroupSummary
+
+Progress = Callable[[dict[str, Any]], None]
+START_MARGIN_NS = 30_000_000
+"""The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
+LATE_S = 15.0
+"""A generator that is silent this long past its own end has failed."""
+
+
+class AgentLike(Protocol):
+    """What is used of `svload.host.Agent`."""
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]: ...
+    def start_at(self, children: Sequence[str], at_ns: int) -> None: ...
+    def status(self, since: int, wait_s: float) -> tuple[int, list[Notice]]: ...
+    def tell_stop(self, children: Sequence[str]) -> None: ...
+
+
+@dataclass
+class ShareResult:
+    """What one generator left: its summary JSON and the raw container with its tables."""
+
+    share: Share
+    summary: dict[str, Any]
+    tables: Path
+
+
+@dataclass
+class Load:
+    """One load's outcome. `stopped` if it was stopped before its end; `start_at_ns` is its common start."""
+
+    start_at_ns: int
+    results: list[ShareResult] = field(default_factory=list)
+    stopped: bool = False
+
+
+class Generators:
+    """The run's generator processes. Not for use from several threads at once."""
+
+    def __init__(self, agent: AgentLike, folder: Path, cores: tuple[int, ...] | None) -> None:
+        self._agent = agent
+        self._folder = folder
+        self._cores = cores
+        self._children: list[str] = []
+        self._since = 0
+
+    def ensure(self, count: int) -> None:
+        """Have at least `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
+        new = [f"generator.{number}" for number in range(len(self._children), count)]
+        self._agent.prepare(
+            [
+                Spawn(
+                    child=child,
+                    role="generator",
+                    argv=(sys.executable, "-m", "svload.drive.generator"),
+                    log=str(self._folder / f"{child}.log"),
+                    limits=Limits(cores=self._cores, nofile=1_000_000),
+                )
+                for child in new
+            ]
+        )
+        self._children += new
+
+    def load(
+        self,
+        shares: Sequence[Share],
+        tables: Mapping[str, Path],
+        out: Path,
+        on_progress: Progress | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[int], None] = lambda now_ns: None,
+    ) -> Load:
+        """Run the shares to their end, one process each, from a common start.
+
+        `meanwhile` is called a few times a second with the offset in ns (planted faults act there). Bounded by the shares'
+        own end plus their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
+        """
+        self.ensure(len(shares))
+        share_of = dict(zip(self._children, shares, strict=False))
+        self._agent.prepare([self._tell(child, share, tables, out) for child, share in share_of.items()])
+        start_at_ns = time.monotonic_ns() + START_MARGIN_NS
+        load = Load(start_at_ns)
+        waiting = dict(share_of)
+        latest: dict[str, dict[str, Any]] = {}
+        deadline_ns = start_at_ns + max(_end_ns(share) for share in shares) + round(LATE_S * 1e9)
+        self._agent.start_at(list(share_of), start_at_ns)
+        while waiting:
+            self._since, notices = self._agent.status(self._since, 0.05)
+            if should_stop() and not load.stopped:
+                load.stopped = True
+                deadline_ns = time.monotonic_ns() + round(LATE_S * 1e9)
+                self._agent.tell_stop(list(waiting))
+            for notice in notices:
+                self._hear(notice, waiting, load, latest)
+            if notices and on_progress is not None and any("progress" in notice.data for notice in notices):
+                on_progress(merge_progress(latest.values()))
+            meanwhile(time.monotonic_ns() - start_at_ns)
+            if time.monotonic_ns() > deadline_ns:
+                raise fail("generator-failed", reason=f"{', '.join(waiting)} did not end in time")
+        load.results.sort(key=lambda result: [share.name for share in shares].index(result.share.name))
+        return load
+
+    def _tell(self, child: str, share: Share, tables: Mapping[str, Path], out: Path) -> Tell:
+        message = {
+            "share": share.spec,
+            "tables": {name: str(tables[name].resolve()) for name in share.tables},
+            "out": str((out / f"{share.name}.tables").resolve()),
+        }
+        return Tell(child=child, message={"prepare": message})
+
+    def _hear(
+        self, notice: Notice, waiting: dict[str, Share], load: Load, latest: dict[str, dict[str, Any]]
+    ) -> None:
+        if notice.kind == "exit":
+            self._exited(notice)
+        elif notice.child in waiting and notice.kind == "line":
+            if "done" in notice.data:
+                done = notice.data["done"]
+                load.results.append(ShareResult(waiting.pop(notice.child), done["summary"], Path(done["tables"])))
+            elif "error" in notice.data:
+                raise fail("generator-failed", **notice.data["error"].get("details", {}))
+            elif "progress" in notice.data:
+                latest[notice.child] = notice.data["progress"]
+
+    def _exited(self, notice: Notice) -> None:
+        code, tail = notice.data.get("exit"), str(notice.data.get("tail", "")).strip()[-300:]
+        if notice.child in self._children:
+            self._children.remove(notice.child)
+            raise fail("generator-failed", reason=f"{notice.child} ended (exit {code}) {tail}")
+        if notice.data.get("expected"):
+            return
+        service = notice.child.split(".", 1)[0]
+        raise fail("service-died", service=service, exit=code, tail=tail or "none", log=notice.data.get("log", ""))
+
+
+def _end_ns(share: Share) -> int:
+    return max(int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"])
+
+
+def merge_progress(parts: Any) -> dict[str, Any]:
+    """Progress of several shares as one: counts added by group, the offset the latest, percentiles the worst (a picture only)."""
+    groups: dict[str, dict[str, Any]] = {}
+    offset_ns = 0
+    for part in parts:
+        offset_ns = max(offset_ns, part["offset_ns"])
+        for group in part["groups"]:
+            merged = groups.setdefault(group["name"], {"name": group["name"], "errors": {}, "last": {}})
+            for key in ("due", "begun", "ok", "failed", "in_flight", "active_vus"):
+                merged[key] = merged.get(key, 0) + group.get(key, 0)
+            for name, count in group.get("errors", {}).items():
+                merged["errors"][name] = merged["errors"].get(name, 0) + count
+            last = group.get("last", {})
+            for key in ("ok", "failed"):
+                merged["last"][key] = merged["last"].get(key, 0) + last.get(key, 0)
+            for key in ("response_p50_ns", "response_p99_ns"):
+                merged["last"][key] = max(merged["last"].get(key, 0), last.get(key) or 0)
+    return {"offset_ns": offset_ns, "groups": list(groups.values())}
+
+
+_MAPS = ("errors", "status", "checks_failed")
+_VU_TIMES = ("request_ns", "think_ns", "lag_ns", "wait_ns", "active_ns")
+
+
+def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
+    """Totals by group over all shares: counts are added exactly; the longest silence is the least of the shares' (an upper bound)."""
+    merged: list[GroupSummary] = []
+    for index, name in enumerate(group_names):
+        parts = [
+            group | group.get("vu_time", {})
+            for result in results
+            if result.share.group == index
+            for group in result.summary["groups"]
+        ]
+        fields: dict[str, Any] = {"name": name}
+        for key in GroupSummary.model_fields:
+            if key == "name":
+                continue
+            if key in _MAPS:
+                fields[key] = _add_maps([part.get(key, {}) for part in parts])
+            elif key == "longest_silence_ns":
+                fields[key] = min((part.get(key, 0) for part in parts), default=0)
+            else:
+                fields[key] = sum(part.get(key, 0) for part in parts)
+        merged.append(GroupSummary(**fields))
+    return tuple(merged)
+
+
+def generator_costs(results: Sequence[ShareResult]) -> tuple[GeneratorSummary, ...]:
+    """Each share's own cost, its threads added (the longest loop pass is a maximum)."""
+    costs = []
+    for result in results:
+        threads = result.summary.get("threads", [])
+        costs.append(
+            GeneratorSummary(
+                share=result.share.name,
+                cpu_ns=sum(thread["cpu_ns"] for thread in threads),
+                wall_ns=max((thread["wall_ns"] for thread in threads), default=0),
+                run_queue_ns=sum(thread["run_queue_ns"] for thread in threads),
+                loop_pass_max_ns=max((thread["loop_pass_max_ns"] for thread in threads), default=0),
+            )
+        )
+    return tuple(costs)
+
+
+def _add_maps(maps: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in maps:
+        for key, count in one.items():
+            total[key] = total.get(key, 0) + count
+    return total

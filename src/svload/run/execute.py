@@ -1,0 +1,332 @@
+"""All trials of a run: bring-up, fill, order, attempts, resume, clean end. `execute` is the one door for run, resume and demo."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from svload import study
+from svload.drive.generators import Generators
+from svload.drive.targets import Target, parse_url, resolve_target
+from svload.host import Agent, cache_dir, finish_leftovers, machine_lock, split_cores, start_agent, state_dir
+from svload.lab import Lab
+from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.events import Event, EventKind
+from svload.model.facts import Endpoint
+from svload.model.messages import Lease
+from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.study import CaseConfig, Lock
+from svload.run.inputs import tables_of, write_table
+from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
+from svload.run.trial import Bench, Stopped, TrialRun
+from svload.store import Journal, RunDir, write_artefact
+from svload.watch import Sampler
+
+Emit = Callable[[Event], None]
+Judge = Callable[[RunDir, str], dict[str, object]]
+"""(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed in, so that this room only acts."""
+DISK_RESERVE = 1.2
+SAMPLE_INTERVAL_S = 0.2
+EXIT_S = 5.0
+
+
+@dataclass
+class Outcome:
+    """How an execution ended. `complete` means that every planned trial is sealed."""
+
+    exit_code: ExitCode
+    sealed: int
+    planned: int
+    complete: bool
+    unauthorised: tuple[str, ...] = ()
+    error: SvloadError | None = None
+
+
+@dataclass
+class Options:
+    """What the user chose for this execution; nothing here changes what is measured."""
+
+    emit: Emit
+    judge: Judge
+    wait_for_machine_s: float | None = None
+    need_bytes: int = 0
+
+
+def begin(lock: Lock, out: Path) -> RunDir:
+    """A new run's folder with its lock and its first batch, written before anything is started. Raises SvloadError."""
+    run = RunDir.create(out, lock.name, lock.profile)
+    write_artefact(run.lock_path, lock)
+    write_artefact(run.batch_path(0), study.first_batch(lock))
+    return run
+
+
+def execute(run: RunDir, options: Options) -> Outcome:
+    """Run every trial that is not sealed yet; safe to call again after any crash. Never raises for a lab that fails."""
+    lock = run.lock()
+    with Journal(run.events) as journal, _interrupts() as stop:
+
+        def emit(event: Event) -> None:
+            if event.kind not in ("progress", "trial-phase"):
+                journal.write(event)
+            options.emit(event)
+
+        execution = _Execution(run, lock, options, emit, stop)
+        try:
+            execution.go()
+        except SvloadError as error:
+            execution.error = error
+        outcome = execution.outcome()
+        data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
+        emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun, "load_s": execution.load_s}))
+        journal.sync()
+        if outcome.complete:
+            run.make_latest()
+        return outcome
+
+
+@dataclass
+class _Execution:
+    run: RunDir
+    lock: Lock
+    options: Options
+    emit: Emit
+    stop: threading.Event
+    begun: float = field(default_factory=time.monotonic)
+    load_s: float = 0.0
+    error: SvloadError | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+    in_a_row: int = 0
+    unauthorised: set[str] = field(default_factory=set)
+    previous_case: str | None = None
+    lab_broken: bool = False
+    configs: dict[str, CaseConfig] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.configs = {case.name: study.resolve(self.lock, case) for case in self.lock.valid_cases}
+
+    def go(self) -> None:
+        self._enough_disk()
+        self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
+                  trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants)  # fmt: skip
+        self._keep_unfinished()
+        if self._next() is None:
+            return
+        with ExitStack() as stack:
+            finish_leftovers(state_dir())
+            stack.enter_context(
+                machine_lock(f"svload run {self.run.name}", self.options.wait_for_machine_s, self._waiting)
+            )
+            bench = self._bring_up(stack)
+            while (found := self._next()) is not None and not self.stop.is_set():
+                self._attempt(bench, *found)
+
+    def outcome(self) -> Outcome:
+        planned = self.run.planned_trials()
+        sealed = set(self.run.sealed_trials())
+        complete = all(trial.trial in sealed for trial in planned)
+        codes = [ExitCode.DONE if complete else ExitCode.LAB_FAILED]
+        if self.error is not None:
+            codes.append(self.error.exit_code)
+        if self.unauthorised:
+            codes.append(ExitCode.USAGE)
+        if self.stop.is_set() and not complete:
+            codes.append(ExitCode.INTERRUPTED)
+        return Outcome(
+            ExitCode.worst(codes), len(sealed), len(planned), complete, tuple(sorted(self.unauthorised)), self.error
+        )
+
+    # set-up
+
+    def _enough_disk(self) -> None:
+        free = shutil.disk_usage(self.run.path).free
+        need = self.options.need_bytes * DISK_RESERVE
+        if need > free:
+            raise fail("disk-full", need=f"{need / 2**20:.0f} MiB", path=self.run.path, free=f"{free / 2**20:.0f} MiB")
+
+    def _bring_up(self, stack: ExitStack) -> Bench:
+        first = self._next()
+        assert first is not None
+        config = self._config(first[1].case)
+        load_cores, server_cores, pinned = split_cores()
+        agent = stack.enter_context(start_agent(owner=f"run {self.run.name}", lease=Lease()))
+        self._place(agent, load_cores, server_cores, pinned)
+        lab = Lab(config.services, agent, agent.work_dir, cache_dir(), server_cores if pinned else None, self.emit,
+                  study_dir=Path(self.lock.study_dir))  # fmt: skip
+        stack.callback(lab.down)
+        with self._phase("up"):
+            lab.up()
+        with self._phase("fill"):
+            tables = self._fill(config, lab)
+        sampler = Sampler(agent, agent.work_dir)
+        sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
+        generators = Generators(agent, agent.work_dir, load_cores if pinned else None)
+        generators.ensure(max(sum(group.generators for group in self._config(case.name).groups) for case in self.lock.valid_cases))
+        authorised = self._authorised_targets()
+        return Bench(agent, lab, generators, sampler, tables, authorised, self.emit, self.stop.is_set)
+
+    def _place(self, agent: Agent, load_cores: tuple[int, ...], server_cores: tuple[int, ...], pinned: bool) -> None:
+        shares = sorted({f"{g.name}.{n}" for c in self.lock.valid_cases for g in self._config(c.name).groups for n in range(g.generators)})
+        placement = Placement(machines={agent.machine: tuple(shares)}, load_cores=load_cores, server_cores=server_cores, pinned=pinned)
+        write_artefact(self.run.placement_path, placement)
+
+    def _fill(self, config: CaseConfig, lab: Lab) -> dict[str, Path]:
+        """Fill the stores; a resumed run fills again and must find the same table, or says that it does not."""
+        known = tables_of(self.run.inputs)
+        for objects in config.objects:
+            table = lab.fill(objects, self.lock.seed)
+            if objects.name in known:
+                before = known[objects.name].read_bytes()
+                if write_table(self.run.inputs, objects.name, table).read_bytes() != before:
+                    known[objects.name].write_bytes(before)
+                    raise fail("fill-failed", service=objects.service, reason="the resumed run's objects differ from those of its first trials", log="")
+            else:
+                write_table(self.run.inputs, objects.name, table)
+        return tables_of(self.run.inputs)
+
+    def _authorised_targets(self) -> dict[str, Endpoint]:
+        """Endpoints of requests that name an address instead of a service."""
+        known: dict[str, Endpoint] = {}
+        for case in self.lock.valid_cases:
+            config = self._config(case.name)
+            services = {service.name for service in config.services}
+            for group in config.groups:
+                if group.request.host not in services:
+                    target: Target = parse_url(group.request.endpoint)
+                    known[group.request.endpoint] = resolve_target(target, self.lock.authorised)
+        return known
+
+    # the loop
+
+    def _next(self) -> tuple[Batch, TrialPlan] | None:
+        sealed = set(self.run.sealed_trials())
+        batches = self.run.batches()
+        for batch in batches:
+            trial = next_trial(batch, sealed, self.failures)
+            if trial is not None:
+                return batch, trial
+        return self._replacement(batches, sealed)
+
+    def _replacement(self, batches: tuple[Batch, ...], sealed: set[str]) -> tuple[Batch, TrialPlan] | None:
+        if not self.lock.measure.replace_refused or not sealed:
+            return None
+        verdicts = {name: self.options.judge(self.run, name) for name in sealed}
+        refused = {name for name, verdict in verdicts.items() if verdict.get("instrument") == "REFUSED"}
+        seals = {name: str(verdicts[name].get("seal_sha256", "")) for name in sealed}
+        batch = replacement_batch(self.lock, batches, refused, seals)
+        if batch is None:
+            return None
+        write_artefact(self.run.batch_path(batch.number), batch)
+        self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because)
+        return batch, batch.trials[0]
+
+    def _attempt(self, bench: Bench, batch: Batch, plan: TrialPlan) -> None:
+        config = self._config(plan.case)
+        folder = self.run.trial(plan.trial)
+        attempt = self.run.next_attempt(plan.trial)
+        begun = time.monotonic()
+        try:
+            if self.lab_broken:
+                self._mend(bench)
+            bench.lab.apply(config.services, restart=plan.restart)
+            trial = TrialRun(bench, plan, config, self.lock.measure.duration_ns, folder, attempt, self.previous_case,
+                             self.lock.plants.get(plan.case))  # fmt: skip
+            trial.run()
+        except Stopped:
+            self._keep(plan.trial, attempt, "stopped")
+            self._say("trial-stopped", trial=plan.trial)
+            self.stop.set()
+        except SvloadError as error:
+            self._failed(plan, attempt, error)
+        else:
+            self.in_a_row = 0
+            self.previous_case = plan.case
+            self.load_s += trial.phases_s.get("load", 0.0)
+            verdict = self.options.judge(self.run, plan.trial)
+            self.unauthorised.update(verdict.pop("unauthorised", ()))  # type: ignore[call-overload]
+            self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=time.monotonic() - begun, **verdict)
+            if self.unauthorised:
+                self.stop.set()
+
+    def _failed(self, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
+        problem = error.problems[0]
+        self._keep(plan.trial, attempt, "failed", problem.sentence)
+        self._say("trial-failed", trial=plan.trial, code=problem.code, sentence=problem.sentence)
+        self.failures[plan.trial] = self.failures.get(plan.trial, 0) + 1
+        self.in_a_row += 1
+        self.lab_broken = True
+        if error.exit_code is not ExitCode.LAB_FAILED or problem.code == "agent-lost":
+            raise error
+        if self.in_a_row >= FAILURES_IN_A_ROW:
+            raise SvloadError(*fail("lab-failed-thrice", run=self.run.path).problems, *error.problems)
+
+    def _mend(self, bench: Bench) -> None:
+        """After a failure the whole lab is brought up anew: what failed may have left anything behind."""
+        bench.generators.restart()
+        bench.lab.down()
+        bench.lab.up()
+        for objects in self._config(self.lock.valid_cases[0].name).objects:
+            bench.lab.fill(objects, self.lock.seed)
+        bench.sampler.attach(bench.lab.facts())
+        self.lab_broken = False
+
+    # what did not count
+
+    def _keep_unfinished(self) -> None:
+        for name in self.run.unsealed_trials():
+            self._keep(name, self.run.next_attempt(name), "interrupted")
+
+    def _keep(self, trial: str, attempt: int, why: str, sentence: str = "") -> None:
+        source = self.run.trial(trial).path
+        if not source.exists():
+            return
+        target = self.run.attempt(trial, attempt).path
+        target.parent.mkdir(exist_ok=True)
+        source.rename(target)
+        with Journal(target / "events.jsonl") as journal:
+            journal.write(Event("notice", {"trial": trial, "attempt": attempt, "why": why, "text": sentence or f"this attempt was {why} and does not count"}), sync=True)  # fmt: skip
+
+    # small things
+
+    def _config(self, case: str) -> CaseConfig:
+        return self.configs[case]
+
+    def _waiting(self, owner: str) -> None:
+        self._say("notice", text=f"waiting: another load runs on this machine ({owner})")
+
+    def _say(self, kind: EventKind, **data: object) -> None:
+        self.emit(Event(kind, data))
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        self._say("phase", name=name, state="begin")
+        yield
+        self._say("phase", name=name, state="end", seconds=time.monotonic() - begun)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Ctrl-C or TERM once asks to stop; a second time ends at once. The old handlers are put back."""
+    stop = threading.Event()
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before)

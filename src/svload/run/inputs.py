@@ -1,0 +1,44 @@
+"""inputs/: what set-up made. Object tables as CSV beside a digest, so that a resumed run asks for the same rows."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from svload.model.errors import fail
+
+Table = Mapping[str, Sequence[object]]
+
+
+def write_table(folder: Path, name: str, table: Table) -> Path:
+    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the CSV's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    buffer = io.StringIO()
+    rows = csv.writer(buffer, lineterminator="\n")
+    rows.writerow(table)
+    rows.writerows(zip(*table.values(), strict=True))
+    data = buffer.getvalue().encode()
+    path = folder / f"{name}.csv"
+    path.write_bytes(data)
+    (folder / f"{name}.sha256").write_text(hashlib.sha256(data).hexdigest() + "\n")
+    return path
+
+
+def tables_of(folder: Path) -> dict[str, Path]:
+    """The tables of inputs/ by name, each proved by its digest. Raises SvloadError run-damaged."""
+    found = {}
+    for path in sorted(folder.glob("*.csv")):
+        digest = path.with_suffix(".sha256")
+        if not digest.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest.read_text().strip():
+            raise fail("run-damaged", path=path, reason="its digest does not match")
+        found[path.stem] = path
+    return found
+
+
+def row_count(path: Path) -> int:
+    """Rows of a table, its heading not counted."""
+    with path.open("rb") as file:
+        return max(0, sum(1 for _ in file) - 1)

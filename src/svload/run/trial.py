@@ -1,0 +1,230 @@
+"""One trial: reset, warm, count, load, count again, seal. Hands only: what to run is decided elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import svload
+from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
+from svload.drive.shares import Share, Timeline, build_shares, timeline, warm_share
+from svload.drive.targets import allowed_blocks
+from svload.host import Agent
+from svload.lab import Lab, endpoints
+from svload.model.errors import fail
+from svload.model.events import Event, EventKind
+from svload.model.facts import Counters, Endpoint, TrialLab
+from svload.model.plan import TrialPlan
+from svload.model.results import Seal, TrialSummary
+from svload.model.study import CaseConfig, Step
+from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
+from svload.run.inputs import row_count
+from svload.store import Journal, TrialDir, merge_shares, read_tables, seal_trial, write_artefact, write_trial_tables
+from svload.watch import Sampler
+
+Emit = Callable[[Event], None]
+
+
+@dataclass
+class Bench:
+    """What trials of a run share: the hands, the lab, and where things are."""
+
+    agent: Agent
+    lab: Lab
+    generators: Generators
+    sampler: Sampler
+    tables: Mapping[str, Path]
+    authorised: Mapping[str, Endpoint]
+    emit: Emit
+    should_stop: Callable[[], bool]
+
+
+class Stopped(Exception):
+    """The user stopped the trial; what it left is kept under attempts/."""
+
+
+@dataclass
+class TrialRun:
+    """One attempt at one trial. `run` returns its seal or raises SvloadError (lab, generator) or Stopped."""
+
+    bench: Bench
+    plan: TrialPlan
+    config: CaseConfig
+    duration_ns: int
+    folder: TrialDir
+    attempt: int
+    previous_case: str | None
+    fault: str | None = None
+    phases_s: dict[str, float] = field(default_factory=dict)
+
+    def run(self) -> Seal:
+        """All phases in order; the seal is the last write."""
+        self.folder.path.mkdir(parents=True)
+        with Journal(self.folder.events) as journal:
+            self._journal = journal
+            self._say("trial-started", case=self.plan.case, attempt=self.attempt)
+            config = planted_config(self.config, self.fault, self.duration_ns)
+            times = timeline(config, self.duration_ns)
+            shares = self._shares(config, times)
+            with self._phase("reset"):
+                proof = self._reset(config)
+            with self._phase("warm"):
+                self._warm(config, shares)
+            with self._phase("count"):
+                self._settle()
+                before = self.bench.lab.counters()
+            load = self._load(shares, times)
+            with self._phase("settle"):
+                self._settle()
+                after = self.bench.lab.counters()
+            if load.stopped:
+                raise Stopped
+            with self._phase("write"):
+                self._write(config, times, load, proof, before, after)
+            self._say("trial-phase", name="seal")
+        return self._seal(load)
+
+    def _shares(self, config: CaseConfig, times: Timeline) -> list[Share]:
+        known = self._endpoints()
+        return build_shares(config, self.plan.seed, times, known, allowed_blocks(known.values()))
+
+    def _endpoints(self) -> dict[str, Endpoint]:
+        return {**self.bench.authorised, **endpoints(self.bench.lab.facts())}
+
+    def _reset(self, config: CaseConfig) -> dict[str, dict[str, Any]]:
+        services = [service for step in config.before_trial for service in step.reset]
+        proof = self.bench.lab.reset(services) if services else {}
+        if self.fault == NO_HITS:
+            planted = [service for service in self.bench.lab.facts() if self.bench.lab.plant(service, NO_HITS)]
+            proof["planted"] = {"fault": NO_HITS, "services": planted}
+        return proof
+
+    def _warm(self, config: CaseConfig, shares: list[Share]) -> None:
+        for step in config.before_trial:
+            if step.warm is not None:
+                self._warm_step(step, config, shares)
+
+    def _warm_step(self, step: Step, config: CaseConfig, shares: list[Share]) -> None:
+        feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
+        template = next((share for share in shares if feeder.name in share.spec["groups"][0]["feeders"]), None)
+        if template is None:
+            return
+        rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
+        known = self._endpoints()
+        service = step.through or template.spec["groups"][0]["request"]["endpoint"].split("://", 1)[1]
+        endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
+        share = warm_share(template, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
+        load = self.bench.generators.load([share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop)
+        if load.stopped:
+            raise Stopped
+        done = load.results[0].summary["groups"][0]
+        load.results[0].tables.unlink(missing_ok=True)
+        if done["ok"] != rows:
+            reason = f"{done['ok']} of {rows} rows were warmed ({done['errors'] or done['status']})"
+            raise fail("reset-failed", service=service, reason=reason)
+
+    def _settle(self) -> None:
+        """Wait until counters that lag are true (a kit's settle_s; none for exact ones)."""
+        wait_s = max((facts.settle_s for facts in self.bench.lab.facts().values()), default=0.0)
+        until = time.monotonic() + wait_s
+        while (left := until - time.monotonic()) > 0 and not self.bench.should_stop():
+            time.sleep(min(left, 0.1))
+
+    def _load(self, shares: list[Share], times: Timeline) -> Load:
+        pulses = Pulses([f"generator.{n}" for n in range(len(shares))] if self.fault == GENERATOR_LIMITED else [])
+
+        def meanwhile(offset_ns: int) -> None:
+            signals = pulses.due(offset_ns, times.end_ns)
+            if signals:
+                self.bench.agent.prepare(signals)
+
+        def progress(merged: dict[str, Any]) -> None:
+            self._say("progress", offset_s=merged["offset_ns"] / 1e9, groups=merged["groups"])
+
+        with self._phase("load"):
+            return self.bench.generators.load(
+                shares, self.bench.tables, self.folder.path, progress, self.bench.should_stop, meanwhile
+            )
+
+    def _write(
+        self,
+        config: CaseConfig,
+        times: Timeline,
+        load: Load,
+        proof: dict[str, dict[str, Any]],
+        before: dict[str, Counters],
+        after: dict[str, Counters],
+    ) -> None:
+        parts = [(result.share.group, read_tables(result.tables)) for result in load.results]
+        tables = merge_shares(parts)
+        end_ns = load.start_at_ns + times.end_ns
+        tables["monitors"] = self.bench.sampler.readings(load.start_at_ns, end_ns)
+        write_trial_tables(self.folder.path, tables)
+        for result in load.results:
+            result.tables.unlink(missing_ok=True)
+        write_artefact(self.folder.summary, self._summary(config, times, load))
+        facts = self.bench.lab.facts()
+        lab = TrialLab(
+            services=tuple(facts.values()),
+            previous_case=self.previous_case,
+            whole_plot=self.plan.whole_plot,
+            reset=proof,
+            before=before,
+            after=after,
+            phases_s=self.phases_s,
+        )
+        write_artefact(self.folder.lab, lab)
+
+    def _summary(self, config: CaseConfig, times: Timeline, load: Load) -> TrialSummary:
+        unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
+        return TrialSummary(
+            trial=self.plan.trial,
+            case=self.plan.case,
+            started_wall=time.time() - (time.monotonic_ns() - load.start_at_ns) / 1e9,
+            start_at_ns=load.start_at_ns,
+            window_ns=(times.ramp_ns, times.end_ns),
+            interval_ns=times.interval_ns,
+            groups=merge_summaries(load.results, [group.name for group in config.groups]),
+            generators=generator_costs(load.results),
+            unauthorised=tuple(sorted(set(unauthorised))),
+            stopped="stop_fd" if load.stopped else "end",
+        )
+
+    def _seal(self, load: Load) -> Seal:
+        groups = merge_summaries(load.results, [group.name for group in self.config.groups])
+        counts = ("due", "begun", "waiting", "dropped", "ok", "failed", "in_flight")
+        facts = {
+            "start_at_ns": load.start_at_ns,
+            "shares": len(load.results),
+            "groups": {group.name: {key: getattr(group, key) for key in counts} for group in groups},
+        }
+        return seal_trial(
+            self.folder,
+            case=self.plan.case,
+            replicate=self.plan.replicate,
+            block=self.plan.block,
+            attempt=self.attempt,
+            svload_version=svload.__version__,
+            facts=facts,
+        )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - begun
+            self.phases_s[name] = round(self.phases_s.get(name, 0.0) + seconds, 6)
+            self._say("trial-phase", name=name, seconds=round(seconds, 6))
+        if self.bench.should_stop() and name != "load":
+            raise Stopped
+
+    def _say(self, kind: EventKind, **data: object) -> None:
+        event = Event(kind, {"trial": self.plan.trial, **data})
+        self._journal.write(event)
+        self.bench.emit(event)
