@@ -313,3 +313,218 @@ def schema() -> dict[str, Any]:
     from svload import lab, study
 
     return study.json_schema({name: kit.Options.model_json_schema() for name, kit in lab.all_kits().items()})
+
+
+def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
+    """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said."""
+    from svload import study
+
+    path = folder / "study.yaml"
+    if path.exists():
+        raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
+    text = study.init_study(target)
+    said = f"a study that starts “{target}”"
+    if "://" in target:
+        row = probe(target, 1, (), None, authorised, False)[0]
+        said = f"{target} answered {row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
+        if row["error"]:
+            said = f"{target} did not answer ({row['error']}); the study is written all the same"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    study.trust(path)
+    return path, said
+
+
+def probe(
+    url: str, count: int, headers: Sequence[str], ca_file: Path | None, authorised: tuple[str, ...], keep_alive: bool
+) -> list[dict[str, Any]]:
+    """curl's eleven variables of `count` transfers, one after another. Raises SvloadError."""
+    from svload.drive import quick
+
+    pairs = []
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip() or "\n" in header or "\r" in header:
+            raise fail("usage", reason=f"“{header}” is no header", hint="Write “Name: value”.")
+        pairs.append((name.strip(), value.strip()))
+    ca_pem = _read_text(ca_file) if ca_file else None
+    return quick.probe(url, count, pairs, ca_pem, authorised, "keep-alive" if keep_alive else "new")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as why:
+        raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
+
+
+def load(
+    url: str,
+    *,
+    vus: int | None,
+    rate_rps: float | None,
+    max_vus: int | None,
+    duration: str,
+    ca_file: Path | None,
+    out: Path | None,
+    authorised: tuple[str, ...],
+    wait_s: float | None,
+    emit: Emit,
+) -> tuple[dict[str, Any], ExitCode]:
+    """One URL, one group, one trial: the same river as a study. Returns the summary of DESIGN (Commands) and the exit code."""
+    import tempfile
+
+    from svload import study
+    from svload.drive.targets import parse_url, resolve_target
+
+    if rate_rps is not None and (vus is not None or rate_rps <= 0):
+        raise fail("usage", reason="--rate takes a number above 0, and not together with --vus", hint="Use --max-vus to bound it.")
+    target = parse_url(url)
+    resolve_target(target, authorised)
+    if ca_file:
+        _read_text(ca_file)
+    text = study.load_study_text(
+        url, vus=vus, rate_rps=rate_rps, max_vus=max_vus, duration=duration, ca_file=ca_file
+    )
+    with tempfile.TemporaryDirectory(prefix="svload-load-") as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(text, encoding="utf-8")
+        choices = Choices(out=out or Path(folder) / "runs", authorised=authorised, trusted=True, wait_s=wait_s)
+        result = run_study(str(path), choices, emit)
+        if result.outcome.error is not None:
+            raise result.outcome.error
+        if result.findings is None:
+            raise fail("interrupted", run=result.run.path)
+        from svload.store import read_trial
+
+        trial = read_trial(result.run.trial(result.findings.trials[0].trial).path)
+        summary = load_summary(trial.summary, result.findings.trials[0])
+        if out is not None:
+            summary["run"] = str(result.run.path)
+    return summary, result.exit_code
+
+
+def load_summary(summary: Any, result: TrialResult) -> dict[str, Any]:
+    """`svload load`'s JSON: counts in balance, times in ms, the instrument's verdict and the server's."""
+    group = summary.groups[0]
+    metrics = result.metrics
+    window_s = (summary.window_ns[1] - summary.window_ns[0]) / 1e9
+
+    def times(metric: str, stats: Sequence[str]) -> dict[str, float | None]:
+        found = {stat: metrics.get(f"{group.name}.{metric}.{stat}") for stat in stats}
+        return {stat: None if one is None or one.value is None else one.value * 1e3 for stat, one in found.items()}
+
+    full = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+    return {
+        "due": group.due,
+        "begun": group.begun,
+        "waiting": group.waiting,
+        "dropped": group.dropped,
+        "requests": group.ok + group.failed,
+        "ok": group.ok,
+        "failed": group.failed,
+        "in_flight": group.in_flight,
+        "errors": group.errors,
+        "status": group.status,
+        "duration_s": window_s,
+        "throughput_rps": group.completed_in_window / window_s if window_s else None,
+        "bytes_received": group.bytes_received,
+        "response_ms": times("response", full),
+        "ok_response_ms": times("ok_response", full),
+        "service_ms": times("service", full),
+        "generator_lag_ms": times("generator_lag", ("p50", "p99", "max")),
+        "cpu_s": sum(generator.cpu_ns for generator in summary.generators) / 1e9,
+        "instrument": {"grade": result.verdict.instrument, "reasons": list(result.verdict.reasons)},
+        "server": {"state": result.verdict.server},
+        "longest_silence_ms": group.longest_silence_ns / 1e6,
+    }
+
+
+def doctor(study_path: str | None, profile: str | None) -> dict[str, Any]:
+    """What this machine is, and what a study's kits would miss here: `machine` and `problems` (sentences)."""
+    from svload import host, lab, study
+
+    problems: list[str] = []
+    if study_path:
+        lock = load_lock(study_path, Choices(profile=profile))
+        config = study.resolve(lock, lock.valid_cases[0])
+        problems = [str(problem) for problem in lab.check(config.services, host.cache_dir())]
+    return {"machine": host.describe_machine(), "problems": problems}
+
+
+def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
+    """Install what the study's kits need; what was done, a line each. Without a profile that names real servers, the study's own lab."""
+    from svload import host, lab, study
+
+    lock = load_lock(study_path, Choices(profile=profile))
+    config = study.resolve(lock, lock.valid_cases[0])
+    emit(Event("phase", {"name": "install", "state": "begin"}))
+    done = lab.install(config.services, host.cache_dir())
+    emit(Event("phase", {"name": "install", "state": "end"}))
+    return done
+
+
+def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: Emit) -> dict[str, Any]:
+    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints."""
+    from svload import host, study
+    from svload.model.units import parse_quantity
+    from svload.run.keeper import keep
+
+    try:
+        lease_s = parse_quantity(lease, "time_s")
+    except ValueError as why:
+        raise fail("usage", reason=f"--for {lease}: {why}", hint="Write it like 2h.") from why
+    lock = load_lock(study_path, Choices(profile=profile, trusted=trust))
+    untrusted = [] if lock.trusted else study.needs_trust(lock)
+    if untrusted:
+        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    host.finish_leftovers(host.state_dir())
+    emit(Event("phase", {"name": "up", "state": "begin"}))
+    found = keep(lock, lease_s)
+    emit(Event("phase", {"name": "up", "state": "end"}))
+    return found
+
+
+def lab_status() -> dict[str, Any]:
+    """Kept labs, agents, and the sizes of svload's caches on this machine."""
+    from svload import host
+    from svload.model.units import show_size
+    from svload.run.keeper import agents, kept_labs
+
+    host.finish_leftovers(host.state_dir())
+    cache = host.cache_dir()
+    sizes = {
+        str(path.relative_to(cache)): show_size(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
+        for path in sorted(cache.glob("*/*"))
+    }
+    labs = [{"id": lab["id"], "owner": lab["study"], "lease": f"until {lab['until']}", "endpoints": lab["endpoints"]} for lab in kept_labs()]
+    return {"labs": labs, "agents": agents(), "caches": sizes}
+
+
+def lab_reset(lab_id: str | None) -> dict[str, Any]:
+    """Reset a kept lab's servers; each one's proof."""
+    from svload.run.keeper import ask
+
+    return dict(ask(lab_id or _only_lab(), "reset").get("proof", {}))
+
+
+def lab_down(lab_id: str | None) -> list[str]:
+    """End one kept lab, or all; a line each."""
+    from svload import host
+    from svload.run.keeper import ask, kept_labs
+
+    lines = []
+    for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
+        ask(name, "down")
+        lines.append(f"{name} is going down")
+    host.finish_leftovers(host.state_dir())
+    return lines or ["no lab is up"]
+
+
+def _only_lab() -> str:
+    from svload.run.keeper import kept_labs
+
+    labs = kept_labs()
+    if len(labs) != 1:
+        raise fail("usage", reason=f"{len(labs)} labs are up", hint="Name one: " + ", ".join(str(lab["id"]) for lab in labs) if labs else "")
+    return str(labs[0]["id"])

@@ -1,0 +1,200 @@
+"""The live view of a run on stderr: a screen that redraws where there is a terminal, plain lines elsewhere.
+
+It knows events alone (model.events); nothing it shows is measured by it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.events import Event
+from svload.model.units import show_duration
+
+GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
+_SPARKS = "▁▂▃▄▅▆▇█"
+_PHASES = {
+    "install": "installing what the kits need",
+    "up": "bringing the servers up",
+    "fill": "filling the stores and listing every URL",
+    "analyse": "judging every trial",
+    "report": "writing the report",
+    "reset": "resetting the servers",
+    "warm": "warming",
+    "count": "reading the servers' counters",
+    "load": "under load",
+    "settle": "waiting for the counters",
+    "write": "writing the trial",
+    "seal": "sealing",
+}
+
+
+class View(Protocol):
+    """What commands hand events to."""
+
+    def on_event(self, event: Event) -> None: ...
+
+
+@contextmanager
+def live_view() -> Iterator[View]:
+    """The view that fits stderr. `NO_COLOR` is honoured; nothing of it reaches stdout."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal or os.environ.get("TERM") == "dumb":
+        yield PlainView()
+        return
+    view = ScreenView(console)
+    with Live(get_renderable=view.render, console=console, refresh_per_second=4, transient=True) as display:
+        view.display = display
+        yield view
+
+
+def trial_line(data: dict[str, Any], done: int, total: int) -> str:
+    """One line on a sealed trial: its number, name, verdicts, headline and the first reason if it is not VALID."""
+    reasons = data.get("reasons") or [""]
+    why = f" — {reasons[0]}" if data["instrument"] != "VALID" and reasons[0] else ""
+    return f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
+
+
+class _Counting:
+    """What both views keep: how many trials are sealed, and how long one takes."""
+
+    def __init__(self) -> None:
+        self.total = self.done = self.before = 0
+        self.begun = time.monotonic()
+        self.study = ""
+
+    def count(self, event: Event) -> None:
+        data: dict[str, Any] = event.data
+        if event.kind == "run-started":
+            self.total, self.done = int(data["trials"]), int(data["sealed"])
+            self.before = self.done
+            self.study = " ".join(str(part) for part in (data.get("study"), data.get("profile")) if part)
+        elif event.kind == "batch":
+            self.total += int(data["trials"])
+        elif event.kind == "trial-started" and self.done == self.before:
+            self.begun = time.monotonic()
+        elif event.kind == "trial-sealed":
+            self.done += 1
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds left at the pace so far; None before the first trial is sealed."""
+        fresh = self.done - self.before
+        if fresh <= 0:
+            return None
+        return (time.monotonic() - self.begun) / fresh * max(self.total - self.done, 0)
+
+
+class PlainView(_Counting):
+    """One line for each thing that matters, for logs and pipes."""
+
+    def on_event(self, event: Event) -> None:
+        self.count(event)
+        data: dict[str, Any] = event.data
+        if event.kind == "run-started":
+            self._say(f"{self.study}: {self.total} trials, {self.done} sealed already, seed {data.get('seed')}")
+            if data.get("plants"):
+                self._say("planted faults: " + ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items()))
+        elif event.kind == "phase" and data.get("state") == "begin":
+            self._say(f"{_PHASES.get(data['name'], data['name'])} …")
+        elif event.kind == "trial-sealed":
+            left = self.left_s
+            self._say(trial_line(data, self.done, self.total) + (f" ({show_duration(left)} left)" if left else ""))
+        elif event.kind in ("trial-failed", "notice"):
+            self._say(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip())
+        elif event.kind == "trial-stopped":
+            self._say(f"{data['trial']} was stopped; it is kept under attempts and does not count")
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class ScreenView(_Counting):
+    """A few lines at the bottom of the terminal; sealed trials scroll above them."""
+
+    display: Live | None = None
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+        self.phase = ""
+        self.trial = ""
+        self.groups: list[dict[str, Any]] = []
+        self.rates: deque[float] = deque(maxlen=40)
+        self.latencies: deque[float] = deque(maxlen=40)
+        self.offset_s = 0.0
+
+    def on_event(self, event: Event) -> None:
+        self.count(event)
+        data: dict[str, Any] = event.data
+        if event.kind in ("phase", "trial-phase"):
+            self.phase = "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
+        elif event.kind == "trial-started":
+            self.trial, self.groups, self.offset_s = str(data["trial"]), [], 0.0
+            self.rates.clear()
+            self.latencies.clear()
+        elif event.kind == "progress":
+            self._progress(data)
+        elif event.kind == "trial-sealed":
+            self._above(Text(trial_line(data, self.done, self.total), style=GRADE_STYLE[str(data["instrument"])]))
+        elif event.kind in ("trial-failed", "notice"):
+            self._above(Text(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip(), style="magenta"))
+        elif event.kind == "run-started" and data.get("plants"):
+            planted = ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
+            self._above(Text(f"planted faults: {planted}", style="magenta"))
+
+    def _progress(self, data: dict[str, Any]) -> None:
+        self.phase, self.groups, self.offset_s = _PHASES["load"], data["groups"], float(data["offset_s"])
+        self.rates.append(sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups))
+        self.latencies.append(max((group["last"].get("response_p50_ns", 0) for group in self.groups), default=0))
+
+    def _above(self, line: Text) -> None:
+        self.console.print(line)
+
+    def render(self) -> RenderableType:
+        """The bottom lines, at most 80 columns of meaning."""
+        left = self.left_s
+        head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
+        if left is not None:
+            head.append(f"  about {show_duration(left)} left", style="dim")
+        lines: list[RenderableType] = [head, ProgressBar(total=max(self.total, 1), completed=self.done, width=60)]
+        if self.trial or self.phase:
+            at = f" {self.offset_s:.0f} s" if self.groups else ""
+            lines.append(Text(f"{self.trial} {self.phase}{at}".strip()))
+        if self.groups:
+            lines.append(self._load())
+        return Group(*lines)
+
+    def _load(self) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        for group in self.groups:
+            last = group["last"]
+            errors = ", ".join(f"{count} {name}" for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2])
+            table.add_row(
+                group["name"],
+                f"{group.get('active_vus', 0)} VUs",
+                f"{last.get('ok', 0) + last.get('failed', 0)}/s",
+                f"p50 {show_duration(last.get('response_p50_ns', 0) / 1e9)}",
+                Text(errors or "no errors", style="red" if errors else "dim"),
+            )
+        table.add_row("rate", "", sparkline(list(self.rates)), "latency", sparkline(list(self.latencies)))
+        return table
+
+
+def sparkline(values: list[float]) -> str:
+    """The last 16 values as bars from zero."""
+    shown = values[-16:]
+    top = max(shown, default=0)
+    return "".join(_SPARKS[min(7, int(value / top * 7.999))] if top else _SPARKS[0] for value in shown)
