@@ -1,1 +1,25 @@
 """One machine's hands: agent, processes, pins, cgroups, namespaces, undo journal."""
+
+from __future__ import annotations
+
+from svload.host.client import Agent, Clock, connect_agent, start_agent
+from svload.host.cores import CoreSplit, split_cores
+from svload.host.folders import cache_dir, labs_dir, state_dir
+from svload.host.leftovers import LabState, finish_leftovers, list_labs
+from svload.host.lock import machine_lock
+
+__all__ = [
+    "Agent",
+    "Clock",
+    "CoreSplit",
+    "LabState",
+    "cache_dir",
+    "connect_agent",
+    "finish_leftovers",
+    "labs_dir",
+    "list_labs",
+    "machine_lock",
+    "split_cores",
+    "start_agent",
+    "state_dir",
+]

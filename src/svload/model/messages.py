@@ -8,9 +8,9 @@ HELLO {version, owner, lease}     HELLO {version, agent_pid, machine, cores, roo
 CLOCK {}                          CLOCK {monotonic_ns, wall}
 PREPARE {actions: […]}            READY {results: […]} (one a action, in order; stops at the first failure) or error
 START_AT {children, at_ns}        READY {}
-STATUS {since, wait_s}            STATUS {next, notices: […]} (waits up to wait_s for the first)
-STOP {children | all, grace_s, now}    READY {exits}
-COLLECT {path, max_bytes}         COLLECT {data (base64)}
+STATUS {since, wait_s}            STATUS {next, notices: […], children: {name: exit | null}} (waits up to wait_s for the first)
+STOP {children | all, grace_s, now, end}    READY {exits} (`end`: the lease ends too)
+COLLECT {path, offset, max_bytes} COLLECT {data (base64), more}
 Every request carries `id`, its reply the same `id` and either its fields or `error` {code, details}.
 """
 

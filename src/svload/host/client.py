@@ -1,0 +1,354 @@
+"""The controller's side of the agent: start one, connect to one, ask it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import queue
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from svload.host.folders import AGENT_LOG, LOCK, OWNER, SOCKET
+from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
+
+if TYPE_CHECKING:
+    from svload.model.messages import Action, Lease, Notice
+
+PROTOCOL = 1
+_START_BOUND_S = 30.0
+_REPLY_BOUND_S = 30.0
+_END_BOUND_S = 20.0
+_LOCK_BOUND_S = 5.0
+_MORE_S = 10.0
+_detached: list[subprocess.Popen[bytes]] = []
+
+
+class Clock(NamedTuple):
+    """The agent's clocks at one moment: `monotonic_ns` (that of all loads and monitors) and seconds since the epoch."""
+
+    monotonic_ns: int
+    wall: float
+
+
+class Agent:
+    """One machine's agent, as its controller sees it. One thread may ask while another waits in `status`.
+
+    `pid` is the agent's machine pid; `cores` those it may use; `root` whether it may set limits and settings; `isolated` whether
+    all its children share a PID namespace with it (their own pids are then not the machine's). Every method raises SvloadError
+    agent-lost when the connection is gone and agent-refused for what the agent cannot do.
+    """
+
+    def __init__(
+        self, folder: Path, lease: Lease | None, owner: str, keeper: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self.dir = folder
+        self._keeper = keeper
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._replies: dict[int, queue.SimpleQueue[dict[str, Any] | None]] = {}
+        self._lost = ""
+        self._closing = False
+        self._socket = _connect(folder)
+        self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
+        self._reader.start()
+        said = self._ask(
+            "HELLO",
+            _REPLY_BOUND_S,
+            version=PROTOCOL,
+            owner=owner,
+            lease=lease.model_dump() if lease is not None else None,
+        )
+        self.pid: int = said["agent_pid"]
+        self.machine: str = said["machine"]
+        self.cores: tuple[int, ...] = tuple(said["cores"])
+        self.root: bool = said["root"]
+        self.isolated: bool = said["isolated"]
+        self._owns = lease is not None and lease.kind == "connection"
+
+    def clock(self) -> Clock:
+        """Both clocks of the agent's machine now."""
+        said = self._ask("CLOCK", _REPLY_BOUND_S)
+        return Clock(said["monotonic_ns"], said["wall"])
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry the actions out in order, one result each; stops at the first failure, which leaves the earlier ones done.
+
+        `timeout_s` bounds them all; time-outs of tools and of answers come on top. Raises also what a speaking child answered.
+        """
+        for action in actions:
+            if action.do == "tell" or (action.do == "spawn" and action.role == "tool"):
+                timeout_s += action.timeout_s
+        plain = [action.model_dump(mode="json") for action in actions]
+        said = self._ask("PREPARE", timeout_s + _MORE_S, actions=plain, timeout_s=timeout_s)
+        results: list[dict[str, Any]] = said["results"]
+        return results
+
+    def start_at(self, children: Sequence[str], at_ns: int) -> None:
+        """Tell generators to begin at `at_ns` of the agent's monotonic clock (0: now)."""
+        self._ask("START_AT", _REPLY_BOUND_S, children=list(children), at_ns=at_ns)
+
+    def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
+        """Notices numbered `since` and up (at most 1,000) and the number to ask for next; waits up to `wait_s` for the first."""
+        from svload.model.messages import Notice
+
+        said = self._ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
+        return said["next"], [Notice.model_validate(notice) for notice in said["notices"]]
+
+    def exited(self, child: str) -> int | None:
+        """The exit code (negative: the signal) if the child has ended, else None. Raises agent-refused if there never was one."""
+        known: dict[str, int | None] = self._ask("STATUS", _REPLY_BOUND_S, since=1 << 60, wait_s=0.0)[
+            "children"
+        ]
+        if child not in known:
+            raise fail("agent-refused", reason=f"there is no child “{child}”", hint="")
+        return known[child]
+
+    def stop(
+        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
+    ) -> dict[str, int]:
+        """Stop children (None: all), generators and monitors before the others; their exit codes (negative: the signal).
+
+        A speaking child is sent {"stop": true} and the end of input, any other its stop signal; who is left after `grace_s`,
+        or with `now` at once, is killed with all of its session. Bounded by twice (once a phase) grace_s + 10 s.
+        """
+        names = "all" if children is None else list(children)
+        bound_s = 2 * (grace_s + 10.0) + _MORE_S
+        exits: dict[str, int] = self._ask("STOP", bound_s, children=names, grace_s=grace_s, now=now)["exits"]
+        return exits
+
+    def collect(self, path: str | Path) -> bytes:
+        """A file of the agent's machine, whole."""
+        data = b""
+        while True:
+            said = self._ask("COLLECT", _REPLY_BOUND_S, path=str(path), offset=len(data))
+            data += base64.b64decode(said["data"])
+            if not said["more"]:
+                return data
+
+    def end(self, grace_s: float = 5.0) -> None:
+        """End the lab whatever its lease: stop all children, put settings back, wait until the agent is gone."""
+        self._closing = True
+        with contextlib.suppress(SvloadError):
+            self._ask(
+                "STOP", 2 * (grace_s + 10.0) + _MORE_S, children="all", grace_s=grace_s, now=False, end=True
+            )
+        self._hang_up()
+        _wait_for_lock(self.dir)
+        self._wait_for_keeper()
+
+    def close(self) -> None:
+        """Leave. If this is the owner's connection the lab ends, and this returns when everything is gone (bounded by 20 s)."""
+        self._closing = True
+        self._hang_up()
+        if self._owns:
+            _wait_for_lock(self.dir)
+            self._wait_for_keeper()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
+        answer: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        with self._lock:
+            if self._lost:
+                raise fail("agent-lost", reason=self._lost)
+            number, self._next_id = self._next_id, self._next_id + 1
+            self._replies[number] = answer
+            try:
+                self._socket.sendall(json.dumps({"id": number, "kind": kind, **fields}).encode() + b"\n")
+            except OSError as why:
+                self._replies.pop(number, None)
+                raise fail("agent-lost", reason=self._why_lost(str(why))) from why
+        try:
+            reply = answer.get(timeout=bound_s)
+        except queue.Empty:
+            raise fail("agent-lost", reason=f"no answer to {kind} within {bound_s:.0f} s") from None
+        finally:
+            self._replies.pop(number, None)
+        if reply is None:
+            raise fail("agent-lost", reason=self._lost)
+        if "error" in reply:
+            code = reply["error"]["code"]
+            raise SvloadError(
+                Problem(code if code in CATALOGUE else "agent-refused", reply["error"]["details"])
+            )
+        return reply
+
+    def _read(self) -> None:
+        """The reader thread: hands each reply to who waits for it; at the end, nothing to all."""
+        reason = "its connection closed"
+        try:
+            with self._socket.makefile("rb") as lines:
+                for line in lines:
+                    reply = json.loads(line)
+                    waiting = self._replies.get(reply["id"])
+                    if waiting is not None:
+                        waiting.put(reply)
+        except (OSError, ValueError) as why:
+            reason = str(why)
+        with self._lock:
+            self._lost = self._why_lost(reason)
+            for waiting in self._replies.values():
+                waiting.put(None)
+
+    def _why_lost(self, reason: str) -> str:
+        last = "" if self._closing else _tail(self.dir / AGENT_LOG)
+        return f"{reason}; its last words: {last}" if last else reason
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._reader.join(timeout=_MORE_S)
+        self._socket.close()
+
+    def _wait_for_keeper(self) -> None:
+        if self._keeper is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._keeper.wait(timeout=_END_BOUND_S)
+
+
+def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True) -> Agent:
+    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it was not there).
+
+    `owner` says to others whose lab it is. `isolate` False makes no PID namespace (where root lacks, there is none anyway).
+    Raises SvloadError agent-refused (the folder has a living agent) or agent-lost (it did not come up, with its last words).
+    """
+    made = not folder.exists()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = folder.resolve()
+    lock = _lock_folder(folder)
+    try:
+        _write_owner(folder, lease, owner, made)
+        ready_read, ready_write = os.pipe()
+        try:
+            keeper = _popen(folder, lock, ready_write, isolate)
+        finally:
+            os.close(ready_write)
+        try:
+            _await_ready(folder, ready_read)
+        finally:
+            os.close(ready_read)
+    finally:
+        os.close(lock)
+    if lease.kind == "until":
+        _detached.append(keeper)
+    return Agent(folder, lease, owner, keeper)
+
+
+def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
+    """Connect to a living lab's agent as a guest: closing leaves the lab alive, `end` ends it. Raises SvloadError agent-lost."""
+    return Agent(folder.resolve(), None, owner)
+
+
+def _popen(folder: Path, lock: int, ready: int, isolate: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "svload.host.agent", "--dir", str(folder)]
+    command += ["--lock-fd", str(lock), "--ready-fd", str(ready), *([] if isolate else ["--plain"])]
+    with open(folder / AGENT_LOG, "ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock, ready),
+            start_new_session=True,
+        )
+
+
+def _await_ready(folder: Path, descriptor: int) -> None:
+    if not select.select([descriptor], [], [], _START_BOUND_S)[0]:
+        raise fail(
+            "agent-lost",
+            reason=f"it did not come up within {_START_BOUND_S:.0f} s; {_tail(folder / AGENT_LOG)}",
+        )
+    if os.read(descriptor, 16) != b"ready\n":
+        raise fail("agent-lost", reason=f"it did not come up; {_tail(folder / AGENT_LOG)}")
+
+
+def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
+    text = json.dumps(
+        {
+            "format": 1, "owner": owner, "lease": lease.model_dump(), "controller_pid": os.getpid(),
+            "started_wall": time.time(), "made_folder": made,
+        },
+        indent=1,
+    )  # fmt: skip
+    fresh = folder / f"{OWNER}.new"
+    fresh.write_text(text + "\n", encoding="utf-8")
+    os.replace(fresh, folder / OWNER)
+
+
+def _lock_folder(folder: Path) -> int:
+    """The lab's lock, which passes on to the agent. Raises SvloadError agent-refused if a living agent has it."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + _LOCK_BOUND_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                hint = "Use it, or end it with “svload lab down”."
+                raise fail(
+                    "agent-refused", reason=f"{folder} has a living agent already", hint=hint
+                ) from None
+            time.sleep(0.02)
+
+
+def _wait_for_lock(folder: Path) -> None:
+    """Return when no agent of that folder is left, or after the bound."""
+    deadline = time.monotonic() + _END_BOUND_S
+    while is_served(folder) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def is_served(folder: Path) -> bool:
+    """Whether a living agent (or its keeper) holds the lab's lock."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _connect(folder: Path) -> socket.socket:
+    """Connected to the lab's socket, through /proc, since a socket's path must be short."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as why:
+        raise fail("agent-lost", reason=f"{folder} is gone") from why
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+    except OSError as why:
+        connection.close()
+        raise fail("agent-lost", reason=f"nobody answers at {folder / SOCKET}") from why
+    finally:
+        os.close(descriptor)
+    return connection
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")[-1000:].strip().replace("\n", " | ")
+    except OSError:
+        return ""

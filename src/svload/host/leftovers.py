@@ -1,0 +1,88 @@
+"""Labs on this machine: which live, and finishing what a killed agent left behind. Called first by every command: quick if there is nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from svload.host import journal
+from svload.host.agent import clear
+from svload.host.client import is_served
+from svload.host.folders import LOCK, OWNER, labs_dir
+
+_NASCENT_S = 60.0
+
+
+@dataclass(frozen=True)
+class LabState:
+    """One lab of this user. `until_wall` is None for a lease that is a connection; `alive` says that its agent is."""
+
+    id: str
+    dir: Path
+    owner: str
+    until_wall: float | None
+    controller_pid: int
+    started_wall: float
+    alive: bool
+
+
+def list_labs(state: Path | None = None) -> list[LabState]:
+    """All labs under `state` (None: this user's), living or left behind, oldest first."""
+    labs = []
+    for folder in _folders(state):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            said = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            until, started = said["lease"]["until_wall"], said["started_wall"]
+            labs.append(
+                LabState(
+                    folder.name,
+                    folder,
+                    said["owner"],
+                    until,
+                    said["controller_pid"],
+                    started,
+                    is_served(folder),
+                )
+            )
+    return sorted(labs, key=lambda lab: lab.started_wall)
+
+
+def finish_leftovers(state: Path | None = None) -> list[str]:
+    """Finish the journals of labs whose agent is gone, and remove their folders; what was done, a sentence each.
+
+    What cannot be undone now (another user's process) is said and stays for the next call. Bounded by a few seconds a lab.
+    """
+    return [f"{folder.name}: {line}" for folder in _folders(state) for line in _finish(folder)]
+
+
+def _finish(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        if not (folder / OWNER).exists() and time.time() - folder.stat().st_mtime < _NASCENT_S:
+            return []
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as why:
+        return [f"cannot be looked at ({why.strerror})"] if folder.exists() else []
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        outcome = journal.undo(folder)
+        if not outcome.failures:
+            clear(folder)
+        return [*outcome.lines, *(f"could not be undone: {line}" for line in outcome.failures)]
+    except BlockingIOError:
+        return []
+    finally:
+        os.close(lock)
+
+
+def _folders(state: Path | None) -> list[Path]:
+    try:
+        with os.scandir(labs_dir(state)) as found:
+            return sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []

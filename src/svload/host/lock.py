@@ -1,0 +1,79 @@
+"""The machine-wide lock: one load at a time on one machine, whoever starts it. Released by the kernel on any death."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from svload.model.errors import fail
+
+_POLL_S = 0.1
+_CREATE_TRIES = 50
+
+
+def lock_path() -> Path:
+    """The lock's file: the same for all users, so not under $TMPDIR if /tmp is there. $SVLOAD_LOCK names another."""
+    if os.environ.get("SVLOAD_LOCK"):
+        return Path(os.environ["SVLOAD_LOCK"])
+    folder = "/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir()
+    return Path(folder) / "svload.lock"
+
+
+@contextlib.contextmanager
+def machine_lock(
+    owner: str,
+    wait_s: float | None = None,
+    on_wait: Callable[[str], None] = lambda holder: None,
+    path: Path | None = None,
+) -> Iterator[None]:
+    """Hold the machine for one load. `wait_s` None waits as long as it takes, 0 not at all.
+
+    `on_wait(holder)` is called once when waiting begins and whenever the holder changes. The lock belongs to this process
+    and passes to no child. Raises SvloadError machine-busy when the time is up.
+    """
+    descriptor = _open(path or lock_path())
+    try:
+        _acquire(descriptor, wait_s, on_wait)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{owner}, pid {os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, wait_s: float | None, on_wait: Callable[[str], None]) -> None:
+    deadline = None if wait_s is None else time.monotonic() + wait_s
+    told = None
+    while not _try_lock(descriptor):
+        holder = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip() or "not named"
+        if deadline is not None and time.monotonic() >= deadline:
+            raise fail("machine-busy", owner=holder)
+        if holder != told:
+            on_wait(holder)
+            told = holder
+        time.sleep(_POLL_S)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _open(path: Path) -> int:
+    """Open for all users. O_CREAT only where it is absent: fs.protected_regular forbids it on another user's file in /tmp."""
+    for _ in range(_CREATE_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+            os.fchmod(descriptor, 0o666)
+            return descriptor
+    raise fail("lab-failed", reason=f"{path} cannot be opened as the machine-wide lock", hint="Remove it.")
