@@ -2,28 +2,38 @@
 
 check → install → up → ready → facts → reset → counters → read_back → down. A kit never starts a process or changes a setting by
 itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every method must end within its bound.
+`svload.lab.server.Server` is the usual base: it starts, watches and stops processes; a kit then says which.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from svload.model.errors import Problem
 from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
+from svload.model.units import duration_ns, size_bytes
 
 Change = Literal["live", "reload", "restart", "rebuild"]
+_WRITTEN = WithJsonSchema({"type": ["string", "integer"]})
+DurationNs = Annotated[int, BeforeValidator(duration_ns), Field(ge=0), _WRITTEN]
+"""Written `2 ms`, held in ns."""
+SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0), _WRITTEN]
+"""Written `1 GiB` or as whole bytes, held in bytes."""
 
 
-def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str) -> Any:
-    """A kit's option: its default, what changing it costs, its unit and one line of documentation (shown by `svload schema`)."""
-    return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit})
+def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str, **bounds: Any) -> Any:
+    """A kit's option: its default, what changing it costs, its unit and one line of documentation (shown by `svload schema`).
+
+    `bounds` are pydantic's (`ge`, `le`, …).
+    """
+    return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit}, **bounds)
 
 
 class KitOptions(BaseModel):
@@ -32,12 +42,16 @@ class KitOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
-    port: int | None = option(None, doc="a fixed port for http; left out, svload picks a free one")
-    cpus: float | None = option(None, change="live", unit="cores", doc="CPU quota of all its processes")
-    memory: str | int | None = option(None, change="live", unit="size", doc="memory limit of all its processes")
-    nofile: int | None = option(None, doc="soft limit of open files")
+    port: int | None = option(
+        None, ge=1, le=65535, doc="a fixed port for http; left out, svload picks a free one"
+    )
+    cpus: float | None = option(None, gt=0, unit="cores", doc="CPU quota of all its processes")
+    memory: SizeBytes | None = option(None, unit="size", doc="memory limit of all its processes")
+    nofile: int | None = option(None, ge=1, doc="soft limit of open files")
     link: str | None = option(None, unit="rate", doc="rate of its network link (needs root)")
-    disk_rate: str | None = option(None, change="live", unit="rate", doc="rate of its disk reads (needs root)")
+    disk_rate: str | None = option(
+        None, change="live", unit="rate", doc="rate of its disk reads (needs root)"
+    )
     tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")
 
 
@@ -66,14 +80,21 @@ class Credentials:
 
 @dataclass(frozen=True)
 class KitContext:
-    """A kit's surroundings: its name, folders (work: wiped on down; cache: kept), the agent, cores, free ports, credentials, neighbours."""
+    """A kit's surroundings: its name, folders (work: wiped on down; cache: kept; study: the study's), agent, limits, ports.
+
+    `take_port(part, fixed)` gives a free port, the same one again for the same part. `data_key` is the digest of what the
+    service will be filled with (None: nothing): a store that keeps its data between runs keeps it under this name.
+    """
 
     service: str
     work: Path
     cache: Path
+    study: Path
     host: Host
     limits: Limits
     credentials: Credentials | None
+    take_port: Callable[[str, int | None], int]
+    data_key: str | None = None
     address: str = "127.0.0.1"
 
     def child(self, part: str) -> str:
@@ -82,11 +103,16 @@ class KitContext:
 
 
 class Kit(ABC):
-    """One kind of server. `Options` is its schema; `needs` names the services that must be ready first."""
+    """One kind of server. `Options` is its schema; `needs` names the services that must be ready first.
+
+    `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type[KitOptions]] = KitOptions
+    own_tls: ClassVar[bool] = False
+    front: ClassVar[bool] = True
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options
@@ -130,6 +156,14 @@ class Kit(ABC):
     def read_back(self) -> tuple[Setting, ...]:
         """Each asked setting as the running service reports it."""
         return ()
+
+    def adjust(self, options: KitOptions) -> bool:
+        """Take changed options whose change is `live` into effect; False if this kit can't, and must be restarted."""
+        return False
+
+    def alive(self) -> list[Problem]:
+        """service-died for each of its processes that has ended by itself. Quick."""
+        return []
 
     @abstractmethod
     def down(self) -> None:

@@ -1,0 +1,75 @@
+"""Installing what kits need: system packages by apt where root allows, with no daemon started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from svload.model.errors import fail
+
+_GUARD = Path("/usr/sbin/policy-rc.d")
+_APT = ("apt-get", "-o", "DPkg::Lock::Timeout=120", "-qq")
+APT_WITHIN_S = 900.0
+
+
+def apt_install(packages: Sequence[str], root: bool) -> list[str]:
+    """Install `packages` without their recommendations; what was done. Raises SvloadError tool-missing or lab-failed."""
+    if not root:
+        raise fail(
+            "tool-missing",
+            kit="the lab",
+            what=", ".join(packages),
+            hint=f"As root: apt-get install {' '.join(packages)}.",
+        )
+    with _no_daemons():
+        _run([*_APT, "update"])
+        _run([*_APT, "install", "-y", "--no-install-recommends", *packages])
+    return [f"apt-get install {' '.join(packages)}"]
+
+
+@contextmanager
+def _no_daemons() -> Iterator[None]:
+    """Debian starts a daemon as soon as it is installed, unless policy-rc.d says no; one that is there already is left alone."""
+    mine = not _GUARD.exists()
+    if mine:
+        _GUARD.write_text("#!/bin/sh\nexit 101\n")
+        _GUARD.chmod(0o755)
+    try:
+        yield
+    finally:
+        if mine:
+            _GUARD.unlink(missing_ok=True)
+
+
+def run_installer(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
+    """Run an installer to its end and return its output. Raises SvloadError lab-failed with its last words."""
+    return _run(argv, within_s)
+
+
+def _run(argv: Sequence[str], within_s: float = APT_WITHIN_S) -> str:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            env=environment,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise fail(
+            "lab-failed", reason=f"“{' '.join(argv)}” could not be run ({why})", hint="Install it by hand."
+        ) from why
+    if done.returncode != 0:
+        words = " ".join((done.stderr or done.stdout).split())[-500:]
+        raise fail(
+            "lab-failed",
+            reason=f"“{' '.join(argv)}” failed ({done.returncode}): {words}",
+            hint="Mend it, then repeat.",
+        )
+    return done.stdout

@@ -1,0 +1,109 @@
+"""A server that runs already: svload only loads it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from svload.lab.kit import Kit, KitOptions, option
+from svload.model.errors import Problem, fail
+from svload.model.facts import Endpoint, ServiceFacts
+
+_LOCAL = ("127.0.0.1", "::1")
+
+
+def _whole_server(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write the server's address, such as http://127.0.0.1:8080")
+    if parts.path not in ("", "/") or parts.query or parts.username:
+        raise ValueError("only scheme, host and port belong here; the path goes into the request")
+    if parts.port == 0:
+        raise ValueError("port 0 cannot be connected to")
+    return url
+
+
+class ExternalOptions(KitOptions):
+    """Options of `external`."""
+
+    at: Annotated[str, AfterValidator(_whole_server)] = option(
+        doc="the running server's address, http://host:port or https://host:port"
+    )
+    ca_file: str | None = option(
+        None, doc="PEM file, beside the study, of the authority that signed its certificate"
+    )
+
+
+class External(Kit):
+    """Nothing is started, changed or stopped. Whether the target may be loaded is checked before this kit is asked."""
+
+    name = "external"
+    summary = "a server that runs already (at: URL)"
+    Options = ExternalOptions
+    front = False
+    options: ExternalOptions
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """It needs nothing."""
+        return []
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        parts = urlsplit(self.options.at)
+        scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+        host = parts.hostname or ""
+        address = "127.0.0.1" if host == "localhost" else host
+        return Endpoint(
+            scheme=scheme,
+            address=address,
+            port=parts.port or (443 if scheme == "https" else 80),
+            ca_pem=self._ca_pem(),
+            via="external",
+        )
+
+    def _ca_pem(self) -> str | None:
+        if self.options.ca_file is None:
+            return None
+        folder = self.context.study.resolve()
+        path = (folder / self.options.ca_file).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            raise fail(
+                "lab-failed",
+                place=f"lab.{self.context.service}.ca_file",
+                reason=f"there is no file “{self.options.ca_file}” in the study's folder",
+                hint="Put the PEM file beside study.yaml.",
+            )
+        return path.read_text(encoding="ascii", errors="replace")
+
+    def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """It is up already."""
+
+    def ready(self, timeout_s: float) -> None:
+        """A target on loopback must accept a connection; to any other no packet is sent before its load."""
+        endpoint = self._endpoint
+        if endpoint.address not in _LOCAL:
+            return
+        try:
+            socket.create_connection((endpoint.address, endpoint.port), timeout=timeout_s).close()
+        except OSError as why:
+            raise fail(
+                "lab-failed",
+                place=f"lab.{self.context.service}.at",
+                reason=f"nothing answers at {self.options.at} ({why.strerror or why})",
+                hint="Start the server first, or mend the address.",
+            ) from why
+
+    def facts(self) -> ServiceFacts:
+        """Its endpoint, as written: a host name is not looked up here."""
+        return ServiceFacts(
+            service=self.context.service, kit=self.name, version="", endpoints=(self._endpoint,)
+        )
+
+    def down(self) -> None:
+        """It stays as it is."""

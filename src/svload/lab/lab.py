@@ -1,0 +1,370 @@
+"""`Lab`: the services of a study on one machine, brought up by need, reset between trials, read, and taken down without a trace."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from svload.lab.authority import Authority
+from svload.lab.catalogue import all_kits, check_specs
+from svload.lab.data import Filled, fill
+from svload.lab.front import HitchFront
+from svload.lab.graph import check_needs, needs_of, reached, waves
+from svload.lab.kit import Host, Kit, KitContext, KitOptions
+from svload.lab.objects import fill_key
+from svload.lab.ports import Ports
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.events import Event
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.messages import Limits
+from svload.model.study import ObjectSet, ServiceSpec
+
+READY_WITHIN_S = 60.0
+LIFE = datetime.timedelta(days=30)
+"""Of certificates: longer than any run, shorter than forgetting."""
+PARALLEL = 4
+OnEvent = Callable[[Event], None]
+T = TypeVar("T")
+
+
+class _Service:
+    """A service that is up: its kit and its TLS front, if any."""
+
+    def __init__(self, spec: ServiceSpec, kit: Kit, front: HitchFront | None) -> None:
+        self.spec, self.kit, self.front = spec, kit, front
+        self.facts: ServiceFacts | None = None
+
+
+class Lab:
+    """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
+
+    `work_dir` is wiped by `down`, `cache_dir` kept (installed kits, filled data). `server_cores` are the cores all services
+    are pinned to (None: no pin). `objects` are what its stores will be filled with, `seed` what they are drawn from.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ServiceSpec],
+        host: Host,
+        work_dir: Path,
+        cache_dir: Path,
+        server_cores: Sequence[int] | None = None,
+        on_event: OnEvent | None = None,
+        *,
+        study_dir: Path | None = None,
+        objects: Sequence[ObjectSet] = (),
+        seed: int = 0,
+        life: datetime.timedelta = LIFE,
+    ) -> None:
+        self._options = _validated(specs)
+        self.specs = tuple(specs)
+        self._host, self._work, self._cache = host, work_dir.absolute(), cache_dir.absolute()
+        self._study = (study_dir or Path.cwd()).absolute()
+        self._cores = tuple(server_cores) if server_cores else None
+        self._tell = on_event or (lambda event: None)
+        self._objects, self._seed = tuple(objects), seed
+        self._authority = Authority(life)
+        self._ports = Ports()
+        self._up: dict[str, _Service] = {}
+        self._filled: dict[str, Filled] = {}
+
+    # before
+
+    def check(self) -> list[Problem]:
+        """What this machine lacks for the lab; empty if it can come up. Starts nothing."""
+        problems: list[Problem] = []
+        for spec in self.specs:
+            options = self._options[spec.name]
+            problems += all_kits()[spec.kit].check(options, self._cache)
+            if options.tls == "hitch":
+                problems += HitchFront.check(options, self._cache)
+        return list({str(problem): problem for problem in problems}.values())
+
+    def install(self, root: bool) -> list[str]:
+        """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be."""
+        from svload.lab.installs import apt_install
+
+        done: list[str] = []
+        packages = sorted({name for problem in self.check() for name in _packages(problem)})
+        if packages:
+            done += apt_install(packages, root)
+        for spec in self.specs:
+            done += all_kits()[spec.kit].install(self._options[spec.name], self._cache, root)
+        if left := self.check():
+            raise SvloadError(*left)
+        return done
+
+    # up and down
+
+    def up(self) -> dict[str, ServiceFacts]:
+        """Start all services, independent ones in parallel, and return their facts. On failure what had started is stopped."""
+        if lacking := self.check():
+            raise SvloadError(*lacking)
+        try:
+            self._bring_up(self.specs)
+        except BaseException:
+            self.down()
+            raise
+        return self.facts()
+
+    def _bring_up(self, specs: Sequence[ServiceSpec]) -> None:
+        by_name = {spec.name: spec for spec in specs}
+        needs = needs_of(self.specs)
+        for wave in waves(needs):
+            names = [name for name in wave if name in by_name]
+            self._together(lambda name: self._start(by_name[name], needs[name]), names)
+
+    def _start(self, spec: ServiceSpec, needs: Iterable[str]) -> None:
+        began = time.monotonic()
+        options = self._options[spec.name]
+        context = self._context(spec, options)
+        kit = all_kits()[spec.kit](options, context)
+        front = HitchFront(options, _of_front(context)) if options.tls == "hitch" else None
+        self._up[spec.name] = service = _Service(spec, kit, front)
+        kit.up({name: self._facts_of(name) for name in needs})
+        self._say("up", spec.name)
+        kit.ready(READY_WITHIN_S)
+        facts = kit.facts()
+        if front:
+            front.up({spec.name: facts})
+            front.ready(READY_WITHIN_S)
+            facts = _with_front(facts, front.facts())
+        service.facts = facts
+        for setting in facts.settings:
+            if setting.asked is not None and setting.found is not None and setting.found != setting.asked:
+                self._tell(
+                    Event(
+                        "setting",
+                        {
+                            "what": f"{spec.name}.{setting.name}",
+                            "asked": setting.asked,
+                            "found": setting.found,
+                        },
+                    )
+                )
+        self._say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
+
+    def _context(self, spec: ServiceSpec, options: KitOptions) -> KitContext:
+        work = self._work / spec.name
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True, mode=0o700)
+        limits = Limits(
+            cores=self._cores, cpus=options.cpus, memory_bytes=options.memory, nofile=options.nofile
+        )
+        sets = [one for one in self._objects if one.service == spec.name]
+        return KitContext(
+            service=spec.name,
+            work=work,
+            cache=self._cache,
+            study=self._study,
+            host=self._host,
+            limits=limits,
+            credentials=self._authority.issue(spec.name, work / "tls") if options.tls else None,
+            take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
+            data_key=fill_key(sets, self._seed) if sets else None,
+        )
+
+    def down(self) -> None:
+        """Stop all services, those that need others first, and wipe the work folder. Never raises for what is gone."""
+        self._take_down(set(self._up))
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _take_down(self, names: set[str]) -> None:
+        for wave in reversed(waves(needs_of(self.specs))):
+            self._together(self._stop, [name for name in wave if name in names and name in self._up])
+
+    def _stop(self, name: str) -> None:
+        service = self._up[name]
+        with suppress(SvloadError):
+            if service.front:
+                service.front.down()
+        with suppress(SvloadError):
+            service.kit.down()
+        del self._up[name]
+        self._say("down", name)
+
+    def apply(self, specs: Sequence[ServiceSpec]) -> list[str]:
+        """Bring the lab to `specs`: only services whose options changed, and those that need them, are restarted.
+
+        A change of live options alone is made in the running service. Stores that lost their data are filled again.
+        Returns the names of what was restarted.
+        """
+        options = _validated(specs)
+        before = {spec.name: spec for spec in self.specs}
+        changed = {
+            spec.name
+            for spec in specs
+            if spec.name not in self._up or _identity(before[spec.name]) != _identity(spec)
+        }
+        live = {
+            name for name in changed if name in self._up and self._adjust(name, before[name], options[name])
+        }
+        gone = {name for name in self._up if name not in options}
+        restart = reached((changed - live) | gone, {**needs_of(self.specs), **needs_of(specs)})
+        self._take_down(restart)
+        self.specs, self._options = tuple(specs), options
+        for name in live:
+            self._up[name].spec = next(spec for spec in specs if spec.name == name)
+        if lacking := self.check():
+            raise SvloadError(*lacking)
+        wanted = [spec for spec in specs if spec.name in restart]
+        self._bring_up(wanted)
+        self._refill({spec.name for spec in wanted})
+        return [spec.name for spec in wanted]
+
+    def _adjust(self, name: str, before: ServiceSpec, after: KitOptions) -> bool:
+        old = self._options[name]
+        if before.kit != self._up[name].spec.kit or type(old) is not type(after):
+            return False
+        fields = type(after).model_fields
+        differing = [key for key in fields if getattr(old, key) != getattr(after, key)]
+        return all(_change_of(fields[key]) == "live" for key in differing) and self._up[name].kit.adjust(
+            after
+        )
+
+    # while it runs
+
+    def facts(self) -> dict[str, ServiceFacts]:
+        """What each running service offers, in the study's order."""
+        return {spec.name: self._facts_of(spec.name) for spec in self.specs if spec.name in self._up}
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """`scheme://service` → where it listens."""
+        return endpoints(self.facts())
+
+    def alive(self) -> list[Problem]:
+        """service-died for each service that ended by itself."""
+        return [
+            problem
+            for service in self._up.values()
+            for part in (service.kit, service.front)
+            if part
+            for problem in part.alive()
+        ]
+
+    def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Bring these services to their state before any trial, in the given order; the proofs, read from the servers."""
+        return {name: self._up[name].kit.reset() for name in services}
+
+    def counters(self) -> dict[str, Counters]:
+        """Canonical counters of every service that offers them, read at the same time."""
+        found = self._together(lambda name: (name, self._up[name].kit.counters()), list(self._up))
+        return {name: counters for name, counters in found if counters is not None}
+
+    def settle_s(self) -> float:
+        """How long after the load's end counters are complete."""
+        return max((facts.settle_s for facts in self.facts().values()), default=0.0)
+
+    def settle(self, since_ns: int) -> float:
+        """Wait until `settle_s` has passed since `since_ns` (CLOCK_MONOTONIC); the seconds waited."""
+        rest_s = self.settle_s() - (time.monotonic_ns() - since_ns) / 1e9
+        if rest_s > 0:
+            time.sleep(rest_s)
+        return max(rest_s, 0.0)
+
+    def read_back(self) -> dict[str, tuple[Setting, ...]]:
+        """Each service's settings as it reports them now."""
+        return {
+            name: service.kit.read_back() + (service.front.read_back() if service.front else ())
+            for name, service in self._up.items()
+        }
+
+    # data
+
+    def fill(self, on_progress: Callable[[str, int, int], None] | None = None) -> dict[str, Filled]:
+        """Fill the stores with `objects` (or find them filled) and list every URL back: object set's name → what it holds."""
+        for one in self._objects:
+            self._filled[one.name] = fill(
+                one, self._facts_of(one.service), self._seed, on_progress=on_progress
+            )
+        return dict(self._filled)
+
+    def _refill(self, restarted: set[str]) -> None:
+        for one in self._objects:
+            before = self._filled.get(one.name)
+            if one.service in restarted and before is not None:
+                after = fill(one, self._facts_of(one.service), self._seed)
+                if after.table.sha256 != before.table.sha256:
+                    raise fail(
+                        "fill-failed",
+                        service=one.service,
+                        reason="after its restart it holds other objects than before",
+                        log=self._work / one.service,
+                    )
+                self._filled[one.name] = after
+
+    def _facts_of(self, name: str) -> ServiceFacts:
+        facts = self._up[name].facts
+        assert facts is not None, f"{name} is not ready"
+        return facts
+
+    def _say(self, state: str, service: str, **more: object) -> None:
+        self._tell(Event("service", {"service": service, "state": state, **more}))
+
+    def _together(self, act: Callable[[str], T], names: Sequence[str]) -> list[T]:
+        """`act` on every name in parallel; when some fail, all are awaited and one error carries every problem."""
+        if len(names) < 2:
+            return [act(name) for name in names]
+        with ThreadPoolExecutor(max_workers=min(PARALLEL, len(names))) as pool:
+            futures = [pool.submit(act, name) for name in names]
+        errors = [error for future in futures if (error := future.exception())]
+        known = [error for error in errors if isinstance(error, SvloadError)]
+        if errors and len(known) < len(errors):
+            raise next(error for error in errors if not isinstance(error, SvloadError))
+        if known:
+            raise SvloadError(*(problem for error in known for problem in error.problems))
+        return [future.result() for future in futures]
+
+
+def endpoints(facts: Mapping[str, ServiceFacts]) -> dict[str, Endpoint]:
+    """`scheme://service` → where it listens: what a service's name means in a study's URLs."""
+    return {
+        f"{endpoint.scheme}://{name}": endpoint for name, one in facts.items() for endpoint in one.endpoints
+    }
+
+
+def _validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
+    options, problems = check_specs(specs)
+    if not problems:
+        problems = check_needs(needs_of(specs))
+    if problems:
+        raise SvloadError(*problems)
+    return options
+
+
+def _identity(spec: ServiceSpec) -> tuple[str, dict[str, Any]]:
+    return spec.kit, spec.options
+
+
+def _change_of(field: Any) -> str:
+    extra = field.json_schema_extra
+    return str(extra.get("change", "restart")) if isinstance(extra, dict) else "restart"
+
+
+def _of_front(context: KitContext) -> KitContext:
+    from dataclasses import replace
+
+    return replace(context, work=context.work / "front")
+
+
+def _with_front(facts: ServiceFacts, front: ServiceFacts) -> ServiceFacts:
+    """The service's facts with its front's endpoint, process and settings."""
+    return facts.model_copy(
+        update={
+            "endpoints": facts.endpoints + front.endpoints,
+            "processes": facts.processes + front.processes,
+            "settings": facts.settings + front.settings,
+            "version": f"{facts.version} + hitch {front.version}",
+        }
+    )
+
+
+def _packages(problem: Problem) -> Sequence[str]:
+    found = problem.details.get("apt", ())
+    return [str(name) for name in found] if isinstance(found, (list, tuple)) else []

@@ -1,0 +1,134 @@
+"""Which objects a store is to hold: names, sizes and contents, all drawn from the study's seed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svload.model.columns import Column
+from svload.model.study import ObjectSet
+from svload.model.units import size_bytes
+
+CONTENT_VERSION = 1
+"""Raised when names, sizes or contents of the same set and seed change: filled data is kept under a key that holds it."""
+Z99 = 2.3263478740408408
+"""The 0.99 quantile of the standard normal distribution."""
+
+
+@dataclass(frozen=True, order=True)
+class PlannedObject:
+    """One object. Its path is `/v1/account/container/name`; all three parts are plain ASCII."""
+
+    account: str
+    container: str
+    name: str
+    size_bytes: int
+
+    @property
+    def path(self) -> str:
+        """As in a URL."""
+        return f"/v1/{self.account}/{self.container}/{self.name}"
+
+
+def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
+    """The set's objects in listing order: container i belongs to account i mod accounts, object i to container i mod containers."""
+    draw = random.Random(f"svload objects {seed} {objects.name}")
+    sizes = [_size(objects.size, draw) for _ in range(objects.count)]
+    return sorted(
+        PlannedObject(
+            _account(container % objects.accounts), f"c{container:05d}", f"o{number:06d}", sizes[number]
+        )
+        for number in range(objects.count)
+        for container in (number % objects.containers,)
+    )
+
+
+def planned_containers(objects: ObjectSet) -> list[tuple[str, str]]:
+    """(account, container) of the set, empty ones included."""
+    return [(_account(number % objects.accounts), f"c{number:05d}") for number in range(objects.containers)]
+
+
+def planned_accounts(objects: ObjectSet) -> list[str]:
+    """The set's accounts that hold containers (an object store makes the others when they are first used)."""
+    return [_account(number) for number in range(min(objects.accounts, objects.containers))]
+
+
+def content(path: str, size: int, seed: int) -> bytes:
+    """`size` random bytes, the same for the same path and seed (SHAKE-128)."""
+    return hashlib.shake_128(f"svload object {seed} {path}".encode()).digest(size)
+
+
+def fill_key(sets: Sequence[ObjectSet], seed: int) -> str:
+    """The digest of everything that decides what a store will hold."""
+    plain = [json.loads(one.model_dump_json()) for one in sets]
+    for one in plain:
+        del one["service"]  # a service may be renamed, its data stays the same
+    text = json.dumps([CONTENT_VERSION, seed, plain], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class ObjectTable:
+    """What a store holds, in listing order: URL path, size in bytes and MD5 of each object."""
+
+    paths: tuple[str, ...]
+    sizes_bytes: tuple[int, ...]
+    digests: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """How many objects."""
+        return len(self.paths)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the whole table."""
+        lines = (
+            f"{path} {size} {digest}\n"
+            for path, size, digest in zip(self.paths, self.sizes_bytes, self.digests, strict=True)
+        )
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of sizes."""
+        return sum(self.sizes_bytes)
+
+    def columns(self) -> dict[str, Column | tuple[str, list[str]]]:
+        """The table as the engine takes it: path utf8, size_bytes u64, digest utf8."""
+        return {
+            "path": ("utf8", list(self.paths)),
+            "size_bytes": ("u64", struct.pack(f"<{len(self)}Q", *self.sizes_bytes)),
+            "digest": ("utf8", list(self.digests)),
+        }
+
+
+def expected_table(planned: Sequence[PlannedObject], seed: int) -> ObjectTable:
+    """What the store must list once it is filled (computes every content)."""
+    digests = tuple(
+        hashlib.md5(content(one.path, one.size_bytes, seed), usedforsecurity=False).hexdigest()
+        for one in planned
+    )
+    return ObjectTable(tuple(one.path for one in planned), tuple(one.size_bytes for one in planned), digests)
+
+
+def _account(number: int) -> str:
+    return f"AUTH_a{number:05d}"
+
+
+def _size(spec: Mapping[str, Any], draw: random.Random) -> int:
+    [(kind, value)] = spec.items()
+    if kind == "constant":
+        return size_bytes(value)
+    if kind == "uniform":
+        low, high = (size_bytes(end) for end in value)
+        return draw.randint(low, high)
+    if kind == "lognormal":
+        median, p99 = size_bytes(value["median"]), size_bytes(value["p99"])
+        return max(1, round(median * math.exp(math.log(p99 / median) / Z99 * draw.gauss(0.0, 1.0))))
+    raise ValueError(f"“{kind}” is no distribution of sizes (constant, uniform, lognormal)")

@@ -1,0 +1,61 @@
+"""Free ports for services: below the kernel's ephemeral range, so that no client's own port ever takes one."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+
+from svload.model.errors import fail
+
+LOWEST, HIGHEST = 20_000, 32_767
+"""Below net.ipv4.ip_local_port_range's usual start, 32,768."""
+
+
+class Ports:
+    """Gives free ports, each once; the same (service, part) gets the same port again, so that a restart keeps its address."""
+
+    def __init__(self, address: str = "127.0.0.1", seed: int | None = None) -> None:
+        self._address = address
+        self._next = LOWEST + random.Random(seed).randrange(HIGHEST - LOWEST)
+        self._given: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def take(self, service: str, part: str, fixed: int | None = None) -> int:
+        """A port of `part`, bind-probed. Raises SvloadError port-taken if `fixed` is in use or no port is free."""
+        with self._lock:
+            before = self._given.get((service, part))
+            if before is not None and fixed in (None, before):
+                return before
+            port = self._check(service, fixed) if fixed is not None else self._search(service)
+            self._given[service, part] = port
+            return port
+
+    def _check(self, service: str, port: int) -> int:
+        others = {given for (owner, _), given in self._given.items() if owner != service}
+        if port in others or not is_free(self._address, port):
+            raise fail("port-taken", place=f"lab.{service}.port", port=port, service=service)
+        return port
+
+    def _search(self, service: str) -> int:
+        given = set(self._given.values())
+        for _ in range(LOWEST, HIGHEST + 1):
+            port = self._next
+            self._next = LOWEST + (self._next + 1 - LOWEST) % (HIGHEST + 1 - LOWEST)
+            if port not in given and is_free(self._address, port):
+                return port
+        raise fail("port-taken", port=f"{LOWEST}–{HIGHEST}", service=service)
+
+
+def is_free(address: str, port: int) -> bool:
+    """Whether a listener could bind there now (TCP and UDP); connections that linger in TIME_WAIT don't matter."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(family, kind) as probe:
+            if kind == socket.SOCK_STREAM:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True

@@ -1,0 +1,269 @@
+"""`Server`: the base of kits that start processes. It starts them through the agent, waits for a condition, watches and stops them."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import shutil
+import socket
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from svload.lab import web
+from svload.lab.kit import Kit
+from svload.lab.sockets import backlog_of
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.facts import Endpoint, ProcessFact, ServiceFacts, Setting
+from svload.model.messages import Spawn, WriteFile
+
+StopSignal = Literal["TERM", "INT", "QUIT", "KILL"]
+POLL_S = 0.02
+TAIL_LINES = 6
+SEARCH_PATH = os.pathsep.join(
+    (os.environ.get("PATH", "/usr/bin:/bin"), "/usr/local/sbin", "/usr/sbin", "/sbin")
+)
+"""Where programmes are looked for: Debian's servers lie in sbin, which a user's own path may lack."""
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": SEARCH_PATH}
+
+
+class Server(Kit):
+    """A kit whose service is processes of this machine. A subclass gives `start`, `condition` and `describe`."""
+
+    _processes: dict[str, ProcessFact]
+
+    @abstractmethod
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Write configuration and start processes (`write`, `spawn`)."""
+
+    @abstractmethod
+    def condition(self) -> bool:
+        """Whether it answers now. An OSError counts as no. Called again and again until it is true."""
+
+    @abstractmethod
+    def describe(self) -> ServiceFacts:
+        """Facts without processes and settings, which are added."""
+
+    # what the lab calls
+
+    def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Start it afresh in an empty work folder."""
+        self._processes = {}
+        self.context.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.start(neighbours)
+
+    def ready(self, timeout_s: float) -> None:
+        """Wait for `condition`; raises SvloadError service-died or service-not-ready."""
+        self.wait_for(self.condition, timeout_s)
+
+    def facts(self) -> ServiceFacts:
+        """What it offers; settings are read back once."""
+        return self.describe().model_copy(
+            update={"processes": tuple(self._processes.values()), "settings": self.read_back()}
+        )
+
+    def read_back(self) -> tuple[Setting, ...]:
+        """`nofile` of its first process, and what `effective` adds."""
+        settings = list(self.effective())
+        asked = self.context.limits.nofile
+        if asked is not None and self._processes:
+            first = next(iter(self._processes.values()))
+            settings.insert(0, Setting(name="nofile", asked=str(asked), found=_soft_nofile(first.pid)))
+        return tuple(settings)
+
+    def effective(self) -> Sequence[Setting]:
+        """The kit's own settings as the running service reports them."""
+        return ()
+
+    def alive(self) -> list[Problem]:
+        """service-died for each process that has ended by itself."""
+        return [
+            self._death(part, code)
+            for part in self._processes
+            if (code := self.context.host.exited(self.context.child(part))) is not None
+        ]
+
+    def down(self) -> None:
+        """Stop its processes, the last started first, and wipe its work folder."""
+        parts = getattr(self, "_processes", {})
+        if parts:
+            with contextlib.suppress(SvloadError):  # the agent is gone, and with it the processes
+                self.context.host.stop([self.context.child(part) for part in reversed(parts)])
+        self._processes = {}
+        shutil.rmtree(self.context.work, ignore_errors=True)
+
+    # what subclasses use
+
+    def write(self, name: str, text: str, mode: int = 0o600) -> Path:
+        """A file in the work folder."""
+        path = self.context.work / name
+        self.context.host.prepare([WriteFile(path=str(path), text=text, mode=mode, temporary=True)])
+        return path
+
+    def spawn(
+        self,
+        part: str,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stop_signal: StopSignal = "TERM",
+    ) -> ProcessFact:
+        """Start one process of the service; its output goes to `<part>.log` in the work folder."""
+        action = Spawn(
+            child=self.context.child(part),
+            role="server",
+            argv=tuple(str(word) for word in argv),
+            env={**ENVIRONMENT, **(env or {})},
+            cwd=str(cwd or self.context.work),
+            log=str(self.log_of(part)),
+            limits=self.context.limits,
+            stop_signal=stop_signal,
+        )
+        [result] = self.context.host.prepare([action])
+        self._processes[part] = fact = ProcessFact(
+            name=part, pid=result["pid"], start_ticks=result["start_ticks"]
+        )
+        return fact
+
+    def tool(self, argv: Sequence[str | Path], timeout_s: float = 20.0) -> str:
+        """Run a short command to its end and return its output. Raises SvloadError lab-failed if it fails."""
+        log = self.context.work / f"tool-{time.monotonic_ns()}.log"
+        action = Spawn(
+            child=f"{self.context.service}.{log.stem}",
+            role="tool",
+            argv=tuple(str(word) for word in argv),
+            env=ENVIRONMENT,
+            cwd=str(self.context.work),
+            log=str(log),
+            timeout_s=timeout_s,
+        )
+        [result] = self.context.host.prepare([action], timeout_s=timeout_s + 5.0)
+        output = (
+            log.read_text(encoding="utf-8", errors="replace") if log.exists() else str(result.get("tail", ""))
+        )
+        log.unlink(missing_ok=True)
+        if result["exit"] != 0:
+            raise fail(
+                "lab-failed",
+                place=self.context.service,
+                reason=f"“{' '.join(action.argv[:3])} …” of {self.context.service} ended with {result['exit']}: {output[-400:].strip()}",
+            )
+        return output
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready with the log's tail."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if dead := self.alive():
+                raise SvloadError(*dead)
+            try:
+                if condition():
+                    return
+            except (OSError, http.client.HTTPException):
+                pass
+            if time.monotonic() > deadline:
+                log = self._newest_log()
+                raise fail(
+                    "service-not-ready",
+                    place=self.context.service,
+                    service=self.context.service,
+                    seconds=f"{timeout_s:g}",
+                    tail=tail(log),
+                    log=log,
+                )
+            time.sleep(POLL_S)
+
+    def log_of(self, part: str) -> Path:
+        """Where a process's output goes."""
+        return self.context.work / f"{part}.log"
+
+    def http_endpoint(self, port: int) -> Endpoint:
+        """Its plain HTTP endpoint."""
+        return Endpoint(scheme="http", address=self.context.address, port=port)
+
+    def https_endpoint(self, port: int, via: str) -> Endpoint:
+        """Its TLS endpoint, verified by the lab's authority."""
+        credentials = self.context.credentials
+        return Endpoint(
+            scheme="https",
+            address=self.context.address,
+            port=port,
+            ca_pem=credentials.ca_pem if credentials else None,
+            via=via,
+        )
+
+    def url(self, port: int, path: str = "/") -> str:
+        """An address for `svload.lab.web`."""
+        return f"http://{self.context.address}:{port}{path}"
+
+    def answers(self, port: int, path: str) -> bool:
+        """Whether GET `path` is answered 200."""
+        return web.call(self.url(port, path), timeout_s=2.0)[0] == 200
+
+    def accepts(self, port: int) -> bool:
+        """Whether a TCP connection is accepted."""
+        with socket.create_connection((self.context.address, port), timeout=2.0):
+            return True
+
+    def backlog_setting(self, name: str, asked: int | None, port: int) -> Setting:
+        """The accept queue's length as the kernel holds it: min(asked, net.core.somaxconn)."""
+        found = backlog_of(self.context.address, port)
+        return Setting(
+            name=name,
+            asked=None if asked is None else str(asked),
+            found=None if found is None else str(found),
+        )
+
+    def _death(self, part: str, code: int) -> Problem:
+        log = self.log_of(part)
+        return Problem(
+            "service-died",
+            {"service": self.context.child(part), "exit": code, "tail": tail(log), "log": log},
+            self.context.service,
+        )
+
+    def _newest_log(self) -> Path:
+        logs = sorted(
+            (path for path in self.context.work.glob("*.log") if path.stat().st_size),
+            key=lambda path: path.stat().st_mtime_ns,
+        )
+        return logs[-1] if logs else self.log_of(next(iter(self._processes), "server"))
+
+
+def upstream_of(neighbours: Mapping[str, ServiceFacts], name: str) -> Endpoint:
+    """The plain HTTP endpoint of a needed service. Raises SvloadError lab-failed if it has none."""
+    for endpoint in neighbours[name].endpoints:
+        if endpoint.scheme == "http":
+            return endpoint
+    raise fail(
+        "lab-failed",
+        reason=f"{name} offers no plain HTTP endpoint for the services before it",
+        hint="Give it one, or point `of` elsewhere.",
+    )
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log on one line, or “(nothing)”."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4096))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return "(nothing)"
+    return (
+        " | ".join(line.strip() for line in text.splitlines()[-lines:] if line.strip())[-600:] or "(nothing)"
+    )
+
+
+def _soft_nofile(pid: int) -> str | None:
+    try:
+        for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
+            if line.startswith("Max open files"):
+                return line.split()[3]
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,189 @@
+"""What the lab decides, without sockets or processes."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from svload.lab.authority import MARGIN, Authority
+from svload.lab.catalogue import check_specs
+from svload.lab.graph import check_needs, reached, waves
+from svload.lab.kits.truth import canonical, native_distribution
+from svload.lab.objects import (
+    content,
+    expected_table,
+    fill_key,
+    planned_accounts,
+    planned_containers,
+    planned_objects,
+)
+from svload.model.study import ObjectSet, ServiceSpec
+
+
+def spec(name: str, kit: str, **options: object) -> ServiceSpec:
+    return ServiceSpec(name=name, kit=kit, options=options)
+
+
+def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() -> None:
+    _, problems = check_specs(
+        [
+            spec("a", "truht"),
+            spec("b", "truth", role="store", wrokers=3),
+            spec("c", "truth", role="cache"),
+            spec("d", "external"),
+            spec("e", "truth", role="store", service_time="2"),
+            spec("f", "external", at="http://127.0.0.1:1", tls="hitch"),
+            spec("g", "truth", role="store", memory="1 GB/s"),
+        ]
+    )
+    texts = [str(problem) for problem in problems]
+    assert len(texts) == 7
+    assert "“truht”" in texts[0]
+    assert "truth" in texts[0].split("mean")[1]
+    assert "wrokers" in texts[1]
+    assert "workers" in texts[1].split("mean")[1]
+    assert "needs `of`" in texts[2]
+    assert "needs “at”" in texts[3]
+    assert "unit is missing" in texts[4]
+    assert "no such TLS front" in texts[5]
+    assert "does not fit" in texts[6]
+    assert all(problem.details["path"] for problem in problems)
+
+
+def test_options_are_read_with_their_units() -> None:
+    options, problems = check_specs(
+        [
+            spec(
+                "s",
+                "truth",
+                role="store",
+                service_time={"lognormal": {"median": "2 ms", "p99": "9 ms"}},
+                memory="1 GiB",
+                stall={"every": "1 s", "for": "50 ms"},
+                rate_limit="10 MiB/s",
+            )
+        ]
+    )
+    assert problems == []
+    read = options["s"].model_dump()
+    assert read["service_time"] == {"lognormal_ns": {"median": 2_000_000, "p99": 9_000_000}}
+    assert read["memory"] == 1 << 30
+    assert read["stall"] == {"every_ns": 10**9, "for_ns": 5 * 10**7}
+    assert read["rate_limit"] == 10 << 20
+
+
+@pytest.mark.parametrize(
+    "written", [{"normal": "2 ms"}, {"uniform": ["1 ms"]}, {}, {"lognormal": {"median": "1 ms"}}, 5]
+)
+def test_a_distribution_that_is_none_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        native_distribution(written)
+
+
+def test_services_start_after_those_they_need() -> None:
+    needs = {"front": ("cache",), "cache": ("store",), "store": (), "other": ()}
+    assert waves(needs) == [["store", "other"], ["cache"], ["front"]]
+    assert reached({"cache"}, needs) == {"cache", "front"}
+    assert reached({"other"}, needs) == {"other"}
+
+
+def test_unknown_needs_and_circles_are_mistakes_of_the_study() -> None:
+    assert [problem.code for problem in check_needs({"a": ("bee",), "bees": ()})] == ["study-unknown-name"]
+    assert "bees" in str(check_needs({"a": ("bee",), "bees": ()})[0])
+    [circle] = check_needs({"a": ("b",), "b": ("a",), "c": ()})
+    assert "a, b" in str(circle)
+    assert check_needs({"a": ("b",), "b": ()}) == []
+
+
+OBJECTS = ObjectSet(
+    name="objects",
+    service="backend",
+    accounts=2,
+    containers=3,
+    count=10,
+    size={"lognormal": {"median": 40960, "p99": 409600}},
+)
+
+
+def test_objects_are_drawn_from_the_seed_alone() -> None:
+    planned = planned_objects(OBJECTS, seed=1)
+    assert planned == planned_objects(OBJECTS, seed=1) != planned_objects(OBJECTS, seed=2)
+    assert planned == planned_objects(OBJECTS.model_copy(update={"service": "renamed"}), seed=1)
+    assert len({one.path for one in planned}) == 10
+    assert [one.path for one in planned] == sorted(one.path for one in planned)
+    assert {(one.account, one.container) for one in planned} == set(planned_containers(OBJECTS))
+    assert {one.account for one in planned} == set(planned_accounts(OBJECTS))
+    assert content(planned[0].path, 100, 1) != content(planned[1].path, 100, 1)
+    assert len(content(planned[0].path, planned[0].size_bytes, 1)) == planned[0].size_bytes
+
+
+def test_sizes_follow_the_asked_distribution() -> None:
+    many = OBJECTS.model_copy(update={"count": 4000})
+    sizes = sorted(one.size_bytes for one in planned_objects(many, seed=3))
+    assert 0.93 < sizes[2000] / 40960 < 1.07
+    assert 0.75 < sizes[3960] / 409600 < 1.35
+    uniform = OBJECTS.model_copy(update={"size": {"uniform": ["1 KiB", 2048]}})
+    assert all(1024 <= one.size_bytes <= 2048 for one in planned_objects(uniform, seed=3))
+    constant = OBJECTS.model_copy(update={"size": {"constant": "4 KiB"}})
+    assert {one.size_bytes for one in planned_objects(constant, seed=3)} == {4096}
+
+
+def test_the_table_carries_sizes_and_digests_in_the_engines_form() -> None:
+    planned = planned_objects(OBJECTS, seed=1)
+    table = expected_table(planned, seed=1)
+    columns = table.columns()
+    assert columns["path"] == ("utf8", [one.path for one in planned])
+    assert struct.unpack("<10Q", columns["size_bytes"][1]) == tuple(one.size_bytes for one in planned)  # type: ignore[arg-type]
+    assert table.digests[4] == hashlib.md5(content(planned[4].path, planned[4].size_bytes, 1)).hexdigest()
+    assert table.sha256 != expected_table(planned, seed=2).sha256
+
+
+def test_filled_data_is_kept_under_what_decides_it() -> None:
+    key = fill_key([OBJECTS], 1)
+    assert key == fill_key([OBJECTS.model_copy(update={"service": "renamed"})], 1)
+    assert key != fill_key([OBJECTS], 2)
+    assert key != fill_key([OBJECTS.model_copy(update={"count": 11})], 1)
+
+
+def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> None:
+    life = datetime.timedelta(hours=2)
+    authority = Authority(life)
+    issued = authority.issue("cache", tmp_path / "tls")
+    ca = x509.load_pem_x509_certificate(authority.ca_pem.encode())
+    leaf = x509.load_pem_x509_certificate(issued.cert_file.read_bytes())
+    now = datetime.datetime.now(datetime.UTC)
+    for cert in (ca, leaf):
+        assert cert.not_valid_after_utc <= now + life + MARGIN
+        assert cert.not_valid_before_utc < now
+    leaf.verify_directly_issued_by(ca)
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["cache", "localhost"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
+    assert issued.both_file.read_text() == issued.key_file.read_text() + issued.cert_file.read_text()
+    assert {path.stat().st_mode & 0o777 for path in (issued.key_file, issued.both_file)} == {0o600}
+    assert Authority(life).ca_pem != authority.ca_pem
+
+
+def test_the_truth_servers_counters_become_canonical() -> None:
+    raw = json.loads(
+        '{"connections_accepted": 4, "requests": 9, "tls_handshakes": 4, "tls_resumed": 3, "hits": 5, "misses": 1, "status": {"200": 8}}'
+    )
+    found = canonical(raw, cache=True)
+    assert found == {
+        "requests": 9,
+        "connections": 4,
+        "tls_handshakes": 1,
+        "tls_resumed": 3,
+        "hits": 5,
+        "misses": 1,
+        "status.200": 8,
+    }
+    assert "hits" not in canonical(raw, cache=False)
