@@ -1,0 +1,204 @@
+"""Factors and their levels, the cases they make, which are left out, and what each case is called."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from svload.model.study import Case, Factor, Level
+from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
+from svload.study.references import references_in, strings_in
+from svload.study.tree import Path, kit_of
+
+MAX_CASES = 100_000
+Change = Literal["request", "live", "restart", "rebuild"]
+Kits = Mapping[str, type[BaseModel]]
+"""Kit name → its options model, whose fields carry `change` (svload.lab.kit.option)."""
+
+
+def level_name(value: object) -> str:
+    """The name of a level that is a plain value: as YAML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
+    """The factor that `raw` (a list of values, or level → fields) describes, and what is wrong with it."""
+    path: Path = ("factors", name)
+    entries: list[tuple[Path, str, Any, Any]] = []
+    mistakes = []
+    if isinstance(raw, dict) and raw:
+        for key, fields in raw.items():
+            entries.append(((*path, key), key, None, fields))
+    elif isinstance(raw, list) and raw:
+        for index, item in enumerate(raw):
+            if isinstance(item, dict) and len(item) == 1:
+                ((key, fields),) = item.items()
+                entries.append(((*path, index, key), key, None, fields))
+            elif isinstance(item, (str, int, float)):
+                entries.append(((*path, index), level_name(item), item, None))
+            else:
+                mistakes.append(bad_value((*path, index), "a level is a value, or a name with fields", item))
+    else:
+        mistakes.append(
+            bad_value(path, "a list of levels, or level: {field: value}, was expected", raw, "Write [a, b].")
+        )
+    levels: list[Level] = []
+    for place, key, value, fields in entries:
+        if fields is not None and not isinstance(fields, dict):
+            value, fields = fields, None
+            if isinstance(value, list):
+                mistakes.append(bad_value(place, "a value or fields (name: value) were expected", value))
+        if not key.strip() or "\n" in key:
+            mistakes.append(bad_value(place, "a level needs a name", key))
+        if any(level.name == key for level in levels):
+            mistakes.append(bad_value(place, "this level stands here a second time", key))
+        fields = dict(fields or {})
+        expect = fields.pop("expect", [])
+        texts = expect if isinstance(expect, list) else [expect]
+        if not all(isinstance(text, str) for text in texts):
+            mistakes.append(
+                bad_value((*place, "expect"), "a criterion or a list of them was expected", expect)
+            )
+            texts = []
+        for word in fields:
+            if not re.fullmatch(r"[A-Za-z][\w-]*", word):
+                mistakes.append(bad_value((*place, word), "a field's name was expected: a letter, then letters, digits, - and _", word))  # fmt: skip
+        levels.append(Level(name=key, value=value, fields=fields, expect=tuple(texts)))
+    return (None if mistakes else Factor(name=name, levels=tuple(levels))), mistakes
+
+
+def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
+    """Whether a case with `levels` (factor → level name) is meant by `when` (factor → level, or a list of them)."""
+    return all(levels.get(factor) in _names(wanted) for factor, wanted in when.items())
+
+
+def _names(wanted: Any) -> list[str]:
+    return [level_name(item) for item in (wanted if isinstance(wanted, (list, tuple)) else [wanted])]
+
+
+def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Iterable[str]) -> list[Mistake]:
+    """Unknown factors and levels of a `when`; a factor whose own text is broken (`unsure`) is passed over."""
+    mistakes = []
+    for name, wanted in when.items() if isinstance(when, dict) else ():
+        if name in unsure:
+            continue
+        if name not in factors:
+            mistakes.append(unknown_name((*path, name), name, "factor", factors))
+            continue
+        known = [level.name for level in factors[name].levels]
+        for level in _names(wanted):
+            if level not in known:
+                mistakes.append(unknown_name((*path, name), level, f"level of {name}", known))
+    return mistakes
+
+
+def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str]) -> tuple[Case, ...]:  # fmt: skip
+    """All combinations: first those that `names` (level names in factor order → case name) calls, in its order, then the rest.
+
+    The rest are named `case-<position>`. An excluded case carries the first reason that matches.
+    """
+    combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
+    known = set(combinations)
+    ordered = [levels for levels in names if levels in known]
+    ordered += [levels for levels in combinations if levels not in names]
+    cases = []
+    for position, combination in enumerate(ordered):
+        levels = {factor.name: name for factor, name in zip(factors, combination, strict=True)}
+        reason = next((str(rule["because"]) for rule in exclude if matches(rule["when"], levels)), None)
+        cases.append(Case(name=names.get(combination, f"case-{position}"), levels=levels, excluded=reason))
+    return tuple(cases)
+
+
+def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[dict[tuple[str, ...], str], dict[str, bool], list[Mistake]]:  # fmt: skip
+    """A table `case, <factor>…[, valid]`: (level names → case name in the table's order, case → valid, mistakes).
+
+    Rows of levels that the study does not have are told; `file` names the table in places.
+    """
+    names: dict[tuple[str, ...], str] = {}
+    valid: dict[str, bool] = {}
+    mistakes: list[Mistake] = []
+
+    def told(line: int, reason: str, found: object, hint: str = "") -> None:
+        details: dict[str, object] = {"where": file, "reason": reason, "found": found, "hint": hint}
+        mistakes.append(Mistake(("case_names",), "study-bad-value", details, f"{file}:{line}"))
+
+    rows = csv.DictReader(io.StringIO(text))
+    wanted = {"case", *(factor.name for factor in factors)}
+    header = set(rows.fieldnames or ())
+    if header - {"valid"} != wanted:
+        told(
+            1,
+            f"the columns {', '.join(sorted(wanted))} (and valid) were expected",
+            ", ".join(rows.fieldnames or ()),
+        )
+        return names, valid, mistakes
+    for line, row in enumerate(rows, start=2):
+        name, levels = (
+            (row["case"] or "").strip(),
+            tuple((row[factor.name] or "").strip() for factor in factors),
+        )
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
+            told(line, "a case's name was expected: letters, digits, - _ . +", name)
+        for factor, level in zip(factors, levels, strict=True):
+            known = [other.name for other in factor.levels]
+            if level not in known:
+                told(line, f"a level of {factor.name} was expected", level, nearest(level, known))
+        if levels in names or name in names.values():
+            told(line, "this case stands here a second time", name)
+        names[levels] = name
+        if row.get("valid"):
+            valid[name] = str(row["valid"]).strip().lower() in ("yes", "true", "1")
+    return names, valid, mistakes
+
+
+def changes(data: Mapping[str, Any], factors: Sequence[Factor], kits: Kits | None) -> tuple[Factor, ...]:  # fmt: skip
+    """The factors with what a change of each costs: restart where it reaches `lab`, rebuild where it reaches `data`.
+
+    `kits` maps a kit's name to its options, whose schema may say that a change is cheaper (live, reload) or dearer.
+    """
+    cost = {factor.name: 0 for factor in factors}
+    defaults: tuple[tuple[str, Change], ...] = (("lab", "restart"), ("data", "rebuild"))
+    for section, default in defaults:
+        for path, text in strings_in(data.get(section, {}), (section,)):
+            change = _change_of(data, path, default, kits)
+            for factor in _reached(text, factors):
+                cost[factor] = max(cost[factor], _CLASSES.index(change))
+    return tuple(factor.model_copy(update={"change": _CLASSES[cost[factor.name]]}) for factor in factors)
+
+
+_CLASSES: tuple[Change, ...] = ("request", "live", "restart", "rebuild")
+
+
+def _change_of(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
+    """What changing the value at `path` costs: as the kit's option says, else `default`."""
+    service = data["lab"][path[1]] if path[0] == "lab" and len(path) > 2 else None
+    options = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
+    field = options.model_fields.get(str(path[2])) if options else None
+    extra = field.json_schema_extra if field else None
+    if not isinstance(extra, dict) or "change" not in extra:
+        return default
+    said = "live" if extra["change"] == "reload" else extra["change"]
+    return next((change for change in _CLASSES if change == said), default)
+
+
+def _reached(text: str, factors: Sequence[Factor]) -> set[str]:
+    """The factors that `text` names, and those that their levels' fields name."""
+    by_name = {factor.name: factor for factor in factors}
+    found: set[str] = set()
+    open_texts = [text]
+    while open_texts:
+        for reference in references_in(open_texts.pop()):
+            name = reference.partition(".")[0]
+            if name in by_name and name not in found:
+                found.add(name)
+                fields = [level.fields for level in by_name[name].levels]
+                open_texts += [inner for _, inner in strings_in(fields, ())]
+    return found

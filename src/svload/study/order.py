@@ -1,0 +1,75 @@
+"""The order of trials: seeded, blocked, with whole plots where a change needs a restart. Depends on positions, never on names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from svload.model.plan import Batch, TrialPlan, trial_name
+from svload.model.study import Case, Lock
+
+SPLIT = ("restart", "rebuild")
+
+
+def first_batch(lock: Lock) -> Batch:
+    """All trials of a static study, in order. Replicates and blocks count from 1, positions and whole plots from 0.
+
+    Each replicate is a block that holds every valid case once, in random order (METHOD §2). Factors whose change needs a
+    restart make a split plot: inside a block their combinations (whole plots) are randomised first, then the cases of each.
+    `restart` marks the first trial of every whole plot but the very first, before which services come up anyway.
+    """
+    numbered = [(index, case) for index, case in enumerate(lock.cases) if case.excluded is None]
+    split = any(factor.change in SPLIT for factor in lock.factors)
+    shuffled = lock.measure.order == "randomised-blocks"
+    trials: list[TrialPlan] = []
+    plots = 0
+    for block in range(1, lock.measure.replicates + 1):
+        for plot in _whole_plots(lock, numbered, block, shuffled):
+            for place, (index, case) in enumerate(plot):
+                trials.append(
+                    TrialPlan(
+                        trial=trial_name(case.name, block),
+                        case=case.name,
+                        replicate=block,
+                        block=block,
+                        position=len(trials),
+                        seed=draw(lock.seed, "load", block, index),
+                        whole_plot=plots if split else 0,
+                        restart=split and place == 0 and plots > 0,
+                    )
+                )
+            plots += 1
+    return Batch(number=0, because=_because(lock, split, shuffled), trials=tuple(trials))
+
+
+def draw(seed: int, *what: str | int) -> int:
+    """A number of 53 bits (exact in JSON everywhere) that depends on `seed` and on `what` it is for, and on nothing else."""
+    text = "/".join(str(part) for part in (seed, *what))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 11
+
+
+def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int, shuffled: bool) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
+    """The block's cases by combination of restart factors, both levels in the order they run."""
+    plots: dict[tuple[int, ...], list[tuple[int, Case]]] = {}
+    for index, case in numbered:
+        plots.setdefault(_plot_of(lock, case), []).append((index, case))
+    order = list(plots)
+    if shuffled:
+        order.sort(key=lambda plot: draw(lock.seed, "plot", block, *plot))
+    for plot in order:
+        cases = plots[plot]
+        yield sorted(cases, key=lambda item: draw(lock.seed, "case", block, item[0])) if shuffled else cases
+
+
+def _plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
+    return tuple(
+        [level.name for level in factor.levels].index(case.levels[factor.name])
+        for factor in lock.factors
+        if factor.change in SPLIT
+    )
+
+
+def _because(lock: Lock, split: bool, shuffled: bool) -> str:
+    order = "in random order inside each block" if shuffled else "as listed"
+    plots = ", whole plots by what needs a restart" if split else ""
+    return f"{lock.measure.replicates} replicates of {len(lock.valid_cases)} cases, {order}{plots}"

@@ -1,0 +1,220 @@
+"""`${factor}`, `${factor.field}` and what only a request knows: found, explained, put in.
+
+A reference that is a whole scalar keeps its value's type; inside a text it is formatted. `$${` is a literal `${`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from svload.model.study import Factor, Level
+from svload.study.mistakes import Mistake, bad_reference, nearest
+from svload.study.tree import Path
+
+REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
+REQUEST_TIME = ("request.id", "vu", "iteration")
+PORT = "port"
+COLUMNS = ("path", "size_bytes", "digest")
+"""The columns of a table of objects."""
+MAX_NESTING = 8
+
+
+class _Missing:
+    """This level has no such field."""
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Every name a reference of the study may use. A factor whose own text is broken (`unsure`) may have any field."""
+
+    factors: Mapping[str, Factor]
+    feeders: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
+
+    def fields_of(self, factor: str) -> set[str]:
+        """Fields that at least one level has."""
+        return {name for level in self.factors[factor].levels for name in level.fields}
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What beside factors may stand in a part of the study."""
+
+    request_time: bool = False
+    port: bool = False
+
+    def words(self, vocabulary: Vocabulary) -> set[str]:
+        """The references that stay in the text."""
+        words = {PORT} if self.port else set()
+        if self.request_time:
+            words |= set(REQUEST_TIME)
+            words |= {f"{feeder}.{column}" for feeder in vocabulary.feeders for column in COLUMNS}
+        return words
+
+
+NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allowed(port=True)
+
+
+def allowed_at(path: Path) -> Allowed:
+    """What may stand at `path`: requests know their feeders' rows, a command its port."""
+    if path[:1] == ("requests",) or (path[:1] == ("traffic",) and path[2:3] == ("request",)):
+        return IN_REQUESTS
+    return IN_LAB if path[:1] == ("lab",) else NOTHING_ELSE
+
+
+def references_in(text: str) -> Iterator[str]:
+    """The inner texts of all references, escaped ones left out."""
+    for match in REFERENCE.finditer(text):
+        if not match[1]:
+            yield match[2].strip()
+
+
+def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> str | None:
+    """Why `reference` can never be resolved (a hint with the nearest word), or None if some level can."""
+    if reference in allowed.words(vocabulary):
+        return None
+    head, _, rest = reference.partition(".")
+    if head in vocabulary.unsure:
+        return None
+    if head in vocabulary.factors:
+        known = vocabulary.fields_of(head)
+        if not rest or rest.partition(".")[0] in known | {"value"}:
+            return None
+        return nearest(rest, known) if known else f"The levels of {head} have no fields."
+    if head in vocabulary.feeders:
+        if not allowed.request_time:
+            return "A feeder's row is known to a request only."
+        return nearest(rest, COLUMNS)
+    if reference in REQUEST_TIME:
+        return "It is known to a request only."
+    return nearest(reference, set(vocabulary.factors) | allowed.words(vocabulary))
+
+
+def level_value(level: Level) -> Any:
+    """What `${factor}` stands for: the value, or the name of a level with fields (unless one is called `value`)."""
+    return level.fields.get("value", level.name) if level.fields or level.value is None else level.value
+
+
+@dataclass
+class Resolver:
+    """Puts one case's levels into a part of the study and gathers what cannot be resolved.
+
+    `stays` tells which references are left in the text (request-time ones, `${port}`).
+    """
+
+    levels: Mapping[str, Level]
+    vocabulary: Vocabulary
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def put_in(self, value: Any, path: Path) -> Any:
+        """`value` with its references resolved; paths inside stay valid.
+
+        A key whose whole value is a field that this level lacks is left out, as is a header that holds one.
+        """
+        if isinstance(value, dict):
+            resolved = {key: self.put_in(child, (*path, key)) for key, child in value.items()}
+            return {key: child for key, child in resolved.items() if child is not MISSING}
+        if isinstance(value, list):
+            items = [self.put_in(child, (*path, index)) for index, child in enumerate(value)]
+            for index, item in enumerate(items):
+                if item is MISSING:
+                    self._lacking(value[index], (*path, index))
+            return items
+        if isinstance(value, str) and "${" in value:
+            return self._text(value, path, allowed_at(path).words(self.vocabulary), 0)
+        return value
+
+    def _text(self, text: str, path: Path, stay: set[str], depth: int) -> Any:
+        if depth > MAX_NESTING:
+            self.mistakes.append(bad_reference(path, text, "It leads back to itself."))
+            return MISSING
+        whole = REFERENCE.fullmatch(text)
+        if whole and not whole[1]:
+            found = self._look_up(whole[2].strip(), stay)
+            return self._again(found, path, stay, depth)
+        missing = False
+
+        def put(match: re.Match[str]) -> str:
+            nonlocal missing
+            if match[1]:
+                return match[0]
+            found = self._again(self._look_up(match[2].strip(), stay), path, stay, depth)
+            if found is MISSING:
+                missing = True
+            if isinstance(found, (dict, list)):
+                self.mistakes.append(
+                    bad_reference(path, match[0], "A list or mapping cannot stand inside a text.")
+                )
+            return _as_text(found)
+
+        resolved = REFERENCE.sub(put, text)
+        if missing and "headers" not in path:
+            self._lacking(text, path)
+        return MISSING if missing and "headers" in path else resolved
+
+    def _again(self, found: Any, path: Path, stay: set[str], depth: int) -> Any:
+        """A level's field may itself hold references."""
+        if isinstance(found, str) and "${" in found and set(references_in(found)) - stay:
+            return self._text(found, path, stay, depth + 1)
+        return self.put_in(found, path) if isinstance(found, (dict, list)) and depth <= MAX_NESTING else found
+
+    def _look_up(self, reference: str, stay: set[str]) -> Any:
+        if reference in stay:
+            return f"${{{reference}}}"
+        head, _, rest = reference.partition(".")
+        level = self.levels.get(head)
+        if level is None:
+            return MISSING
+        if not rest:
+            return level_value(level)
+        found: Any = level.fields
+        for step in rest.split("."):
+            if rest == "value" and "value" not in level.fields:
+                return level_value(level)
+            if not isinstance(found, Mapping) or step not in found:
+                return MISSING
+            found = found[step]
+        return found
+
+    def _lacking(self, text: object, path: Path) -> None:
+        said = ", ".join(
+            f"{name}: {level.name}" for name, level in self.levels.items() if f"${{{name}" in str(text)
+        )
+        self.mistakes.append(bad_reference(path, str(text), f"The level has no such field ({said})."))
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def strings_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text below `value`, with its path."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from strings_in(child, (*path, key))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from strings_in(child, (*path, index))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def unescaped(value: Any) -> Any:
+    """`value` with every `$${` as `${`: for readers who know no references."""
+    return _mapped(value, lambda text: text.replace("$${", "${"))
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _mapped(child, change) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_mapped(child, change) for child in value]
+    return change(value) if isinstance(value, str) else value

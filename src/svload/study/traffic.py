@@ -1,0 +1,217 @@
+"""Requests and traffic groups of one case: from checked parts of the file to the contracts in svload.model.traffic."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from svload.model.traffic import (
+    Check,
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    FeederPart,
+    Group,
+    Part,
+    Request,
+    SizeCheck,
+    StatusCheck,
+    Template,
+    Text,
+    ThinkTime,
+    VarPart,
+)
+from svload.study import schema
+from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
+from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
+from svload.study.tree import Path
+
+_URL = re.compile(r"(https?)://(\$\{[^}]*\}|[^/?#$]*)(.*)", re.DOTALL)
+_CHECK = re.compile(r"\s*(status|size_bytes)\s*(==|<=|>=|<|>)\s*(\S.*?)\s*")
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a request of this case may name."""
+
+    services: Collection[str]
+    feeders: Collection[str]
+
+
+def template(text: str, names: Names) -> Template:
+    """`text` cut at its request-time references; `$${` is a literal `${`. Raises ValueError for any other reference."""
+    parts: list[Part] = []
+    literal = ""
+    at = 0
+    for match in REFERENCE.finditer(text):
+        literal += text[at : match.start()]
+        at = match.end()
+        if match[1]:
+            literal += match[0][1:]
+            continue
+        if literal:
+            parts.append(Text(text=literal))
+            literal = ""
+        parts.append(_part(match[2].strip(), names))
+    literal += text[at:]
+    return (*parts, Text(text=literal)) if literal else tuple(parts)
+
+
+def _part(reference: str, names: Names) -> FeederPart | VarPart:
+    head, _, column = reference.partition(".")
+    if head in names.feeders and column in COLUMNS:
+        return FeederPart(feeder=head, column=column)
+    if reference in REQUEST_TIME:
+        return VarPart.model_validate({"var": reference})
+    raise ValueError(f"${{{reference}}} is known to no request")
+
+
+def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) -> Request | list[Mistake]:
+    """The request of this case, or what is wrong with it."""
+    url: str = getattr(part, part.method)
+    url_path = (*path, part.method)
+    mistakes: list[Mistake] = []
+    split = _URL.fullmatch(url.strip())
+    if not split or re.search(r"\s", url.strip()):
+        return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
+    scheme, host, rest = split.groups()
+    mistakes += _host_mistakes(host, names, url_path, url)
+    if rest and rest[0] not in "/?$":
+        mistakes.append(bad_value(url_path, "the path must begin with /", url))
+    checks = []
+    for index, text in enumerate(part.check):
+        check = read_check(text, names)
+        if isinstance(check, str):
+            mistakes.append(bad_value((*path, "check", index), check, text, "Write status == 200, or size_bytes == ${feeder.size_bytes}."))  # fmt: skip
+        else:
+            checks.append(check)
+    for header, value in part.headers.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
+            mistakes.append(bad_value((*path, "headers", header), "a header of one line was expected", value))
+    if mistakes:
+        return mistakes
+    return Request(
+        name=name,
+        method=part.method.upper(),
+        scheme=scheme,
+        host=host,
+        path=template(
+            rest.partition("#")[0] if rest[:1] in ("/", "$") else f"/{rest.partition('#')[0]}", names
+        ),
+        headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
+        timeout_ns=part.timeout,
+        expect_status=tuple(_status_range(text) for text in part.expect_status),
+        checks=tuple(checks),
+        follow_redirects=part.follow_redirects,
+    )
+
+
+def _host_mistakes(host: str, names: Names, path: Path, url: str) -> list[Mistake]:
+    if host in names.services:
+        return []
+    name, _, port = host.partition(":")
+    if port and name in names.services:
+        return [
+            bad_value(
+                path,
+                f"the port of {name} follows from the service and the scheme",
+                url,
+                f"Write {name} alone.",
+            )
+        ]
+    if not host or "${" in host:
+        return [bad_value(path, "the host must be one name for all requests of a case", url)]
+    if not _HOST.fullmatch(host) or not (_is_address(host) or "." in name or name == "localhost"):
+        return [unknown_name(path, host, "service (nor an address)", names.services)]
+    return []
+
+
+def _is_address(host: str) -> bool:
+    bare = re.sub(r"(?<=\]):\d+$", "", host) if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(bare.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _status_range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)
+
+
+def read_check(text: str, names: Names) -> Check | str:
+    """`status == 200`, `size_bytes == 512`, `size_bytes == ${feeder.size_bytes}` as data; else what is wrong."""
+    match = _CHECK.fullmatch(text)
+    if not match:
+        return "a check was expected" + (
+            f" ({nearest(text.split()[0], ('status', 'size_bytes'))})" if text.split() else ""
+        )
+    what, op, value = match.groups()
+    if what == "size_bytes":
+        if op != "==":
+            return "a size can only be checked with =="
+        if reference := REFERENCE.fullmatch(value):
+            part = _part(reference[2].strip(), names)
+            return (
+                SizeCheck(name=text, size_bytes=part)
+                if isinstance(part, FeederPart)
+                else "a column was expected"
+            )
+        return (
+            SizeCheck(name=text, size_bytes=int(value))
+            if value.isdigit()
+            else "a number of bytes was expected"
+        )
+    if not re.fullmatch(r"[1-5]\d\d", value):
+        return "a status of three digits was expected"
+    status = int(value)
+    low, high = {"==": (status, status), "<=": (100, status), "<": (100, status - 1), ">=": (status, 599), ">": (status + 1, 599)}[op]  # fmt: skip
+    return StatusCheck(name=text, status=(low, high))
+
+
+def read_group(name: str, part: schema.GroupPart, request: Request, present: Collection[str]) -> Group:
+    """The group of this case. `start_when` is dropped where the group it waits for is not `present`."""
+    waits_for = (part.start_when or "").removesuffix(".ramped")
+    return Group(
+        name=name,
+        client=part.client,
+        connection=part.connection,
+        executor=_executor(part),
+        request=request,
+        generators=part.generators,
+        start_when=waits_for if waits_for in present else None,
+        tls_resumption=part.tls_resumption,
+        record=part.record,
+    )
+
+
+def _executor(part: schema.GroupPart) -> Executor:
+    if isinstance(part, schema.OpenGroup):
+        return ConstantArrivalRate(
+            rate_rps=part.rate,
+            max_vus=part.max_vus,
+            arrivals=part.arrivals,
+            on_full=part.on_full,
+            ramp_up_ns=part.ramp_up,
+        )
+    assert isinstance(part, schema.ClosedGroup)
+    think = part.think_time
+    return ConstantVus(
+        vus=part.vus,
+        ramp_up_ns=part.ramp_up,
+        start=part.start,
+        think_time=ThinkTime(
+            constant_ns=think.constant, uniform_ns=think.uniform, exponential_ns=think.exponential
+        ),
+    )
+
+
+def group_mistakes(part: schema.GroupPart, path: Path) -> list[Mistake]:
+    """What only the resolved numbers show."""
+    if isinstance(part, schema.ClosedGroup) and part.generators > part.vus:
+        return [bad_value((*path, "generators"), f"there are only {part.vus} VUs to share", part.generators)]
+    return []

@@ -1,0 +1,189 @@
+"""A study's text as a tree whose every node knows its `file:line`; profiles and overrides are merged on it.
+
+YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (aliases are counted as often as they are used).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from svload.model.errors import Problem, SvloadError
+
+Scalar = str | int | float | bool | None
+Path = tuple[str | int, ...]
+MAX_BYTES = 1_000_000
+MAX_NODES = 100_000
+MAX_DEPTH = 40
+WHOLE = frozenset({"size", "think_time"})
+"""Keys whose mapping is one value (a distribution): a profile replaces it instead of merging into it."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value and where it stands: a scalar, a mapping or a list of nodes."""
+
+    value: Scalar | dict[str, Node] | list[Node]
+    place: str
+
+
+def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
+    """The tree of one YAML document and what in it is no plain data (tags, keys twice); `file` is shown in places.
+
+    Raises SvloadError study-syntax where there is no tree at all.
+    """
+    if len(text.encode()) > MAX_BYTES:
+        raise SvloadError(_syntax(f"it is longer than {MAX_BYTES} bytes", file))
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as why:
+        mark = why.problem_mark or why.context_mark
+        reason = " ".join(str(why.problem or why.context or "it cannot be read").split())
+        line = mark.line + 1 if mark else 1
+        if "${" in (text.splitlines() or [""])[min(line, text.count("\n") + 1) - 1]:
+            reason += " (inside […] and {…} a ${…} must stand in quotes)"
+        raise SvloadError(_syntax(reason, f"{file}:{line}")) from why
+    except RecursionError as why:
+        raise SvloadError(_syntax("it is nested beyond every sensible study", file)) from why
+    except (YAMLError, ValueError) as why:
+        raise SvloadError(_syntax(" ".join(str(why).split()), file)) from why
+    reader = _Reader(file)
+    tree = reader.node(root, None, 0) if root is not None else Node({}, f"{file}:1")
+    return tree, reader.faults
+
+
+def _syntax(reason: str, place: str) -> Problem:
+    return Problem("study-syntax", {"reason": reason}, place)
+
+
+class _Reader:
+    """Turns ruamel's composed nodes into ours and gathers what it cannot accept."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.faults: list[Problem] = []
+        self.count = 0
+
+    def node(self, raw: Any, line: int | None, depth: int) -> Node:
+        """`raw` as ours; `line` is the key's where it has one."""
+        self.count += 1
+        place = f"{self.file}:{raw.start_mark.line + 1 if line is None else line}"
+        if self.count > MAX_NODES or depth > MAX_DEPTH:
+            raise SvloadError(_syntax("it is nested or repeated beyond every sensible study", place))
+        kind = type(raw).__name__
+        if kind == "ScalarNode":
+            return Node(self.scalar(raw, place), place)
+        self._no_tag(raw, place)
+        if kind == "SequenceNode":
+            return Node([self.node(item, None, depth + 1) for item in raw.value], place)
+        mapping: dict[str, Node] = {}
+        for key, value in raw.value:
+            key_line = key.start_mark.line + 1
+            if type(key).__name__ != "ScalarNode":
+                self.faults.append(_syntax("a key must be a word", f"{self.file}:{key_line}"))
+                continue
+            if key.value in mapping:
+                self.faults.append(
+                    _syntax(f"“{key.value}” stands here a second time", f"{self.file}:{key_line}")
+                )
+            mapping[str(key.value)] = self.node(value, key_line, depth + 1)
+        return Node(mapping, place)
+
+    def scalar(self, raw: Any, place: str) -> Scalar:
+        """A plain value; dates stay text."""
+        tag, text = str(raw.tag).removeprefix("tag:yaml.org,2002:"), str(raw.value)
+        if raw.style is None and tag == "null":
+            return None
+        try:
+            if raw.style is None and tag == "bool":
+                return text.lower() == "true"
+            if raw.style is None and tag == "int":
+                return int(text.replace("_", ""), 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10)
+            if raw.style is None and tag == "float":
+                number = float(text.replace("_", ""))
+                if math.isfinite(number):
+                    return number
+                raise ValueError
+        except ValueError:
+            self.faults.append(_syntax(f"“{text}” is no number to measure with", place))
+            return text
+        if tag not in ("str", "timestamp", "merge", "value"):
+            self._no_tag(raw, place)
+        return text
+
+    def _no_tag(self, raw: Any, place: str) -> None:
+        if not str(raw.tag).startswith("tag:yaml.org,2002:") or str(raw.tag).rpartition(":")[2] not in (
+            "map",
+            "seq",
+            "str",
+        ):
+            self.faults.append(_syntax(f"the tag {raw.tag} is not data", place))
+
+
+def plain(node: Node) -> Any:
+    """The tree as dicts, lists and scalars."""
+    if isinstance(node.value, dict):
+        return {key: plain(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(child) for child in node.value]
+    return node.value
+
+
+def place_of(node: Node, path: Path) -> str:
+    """`file:line` of the deepest part of `path` that exists."""
+    for step in path:
+        if isinstance(node.value, dict) and step in node.value:
+            node = node.value[str(step)]
+        elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+        else:
+            break
+    return node.place
+
+
+def merge(base: Node, over: Node, path: Path = ()) -> Node:
+    """`over` on top of `base`: mappings merge, everything else is replaced.
+
+    A service whose kit changes is replaced whole, and so is a distribution. Places stay those of the origin.
+    """
+    if not (isinstance(base.value, dict) and isinstance(over.value, dict)):
+        return over
+    if path and path[-1] in WHOLE:
+        return over
+    if len(path) == 2 and path[0] == "lab" and kit_of(plain(over)) not in (None, kit_of(plain(base))):
+        return over
+    merged = dict(base.value)
+    for key, child in over.value.items():
+        merged[key] = merge(merged[key], child, (*path, key)) if key in merged else child
+    return Node(merged, base.place)
+
+
+def kit_of(service: Mapping[str, Any]) -> str | None:
+    """The kit that a service's mapping names, short forms included; None if it names none."""
+    if isinstance(kit := service.get("kit"), str):
+        return kit
+    return "command" if "run" in service else "external" if "at" in service else None
+
+
+def override(tree: Node, key: str, value: Any) -> Node:
+    """`tree` with the dotted `key` (`traffic.background.vus`) set; a text is read as a YAML scalar or flow value."""
+    place = f"override {key}"
+    if isinstance(value, str) and value.strip():
+        value = plain(read_tree(value, place)[0])
+    node = _from_plain(value, place)
+    for step in reversed(key.split(".")):
+        node = Node({step: node}, place)
+    return merge(tree, node)
+
+
+def _from_plain(value: Any, place: str) -> Node:
+    if isinstance(value, Mapping):
+        return Node({str(key): _from_plain(child, place) for key, child in value.items()}, place)
+    if isinstance(value, (list, tuple)):
+        return Node([_from_plain(child, place) for child in value], place)
+    return Node(value, place)
