@@ -82,8 +82,7 @@ class Credentials:
 class KitContext:
     """A kit's surroundings: its name, folders (work: wiped on down; cache: kept; study: the study's), agent, limits, ports.
 
-    `take_port(part, fixed)` gives a free port, the same one again for the same part. `data_key` is the digest of what the
-    service will be filled with (None: nothing): a store that keeps its data between runs keeps it under this name.
+    `take_port(part, fixed)` gives a free port, the same one again for the same part.
     """
 
     service: str
@@ -94,7 +93,6 @@ class KitContext:
     limits: Limits
     credentials: Credentials | None
     take_port: Callable[[str, int | None], int]
-    data_key: str | None = None
     address: str = "127.0.0.1"
 
     def child(self, part: str) -> str:
@@ -159,6 +157,13 @@ class Kit(ABC):
 
     def adjust(self, options: KitOptions) -> bool:
         """Take changed options whose change is `live` into effect; False if this kit can't, and must be restarted."""
+        return False
+
+    def hold(self, key: str) -> None:
+        """A store that keeps its data between runs: use the data of this name (a digest of what it will hold) from now on."""
+
+    def plant(self, fault: str | None) -> bool:
+        """Plant a fault for a demonstration (`no-hits`), or take all back (None); False if it does not know that fault."""
         return False
 
     def alive(self) -> list[Problem]:

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from svload.lab import setup
 from svload.lab.authority import Authority
-from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.data import Filled, fill
+from svload.lab.catalogue import all_kits
+from svload.lab.data import Filled, OnProgress, fill
 from svload.lab.front import HitchFront
-from svload.lab.graph import check_needs, needs_of, reached, waves
+from svload.lab.graph import needs_of, reached, waves
 from svload.lab.kit import Host, Kit, KitContext, KitOptions
 from svload.lab.objects import fill_key
 from svload.lab.ports import Ports
@@ -44,8 +46,8 @@ class _Service:
 class Lab:
     """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
 
-    `work_dir` is wiped by `down`, `cache_dir` kept (installed kits, filled data). `server_cores` are the cores all services
-    are pinned to (None: no pin). `objects` are what its stores will be filled with, `seed` what they are drawn from.
+    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`; `cache_dir` is kept (installed kits,
+    filled data). `server_cores` are the cores that all services are pinned to (None: no pin).
     """
 
     def __init__(
@@ -58,47 +60,30 @@ class Lab:
         on_event: OnEvent | None = None,
         *,
         study_dir: Path | None = None,
-        objects: Sequence[ObjectSet] = (),
-        seed: int = 0,
         life: datetime.timedelta = LIFE,
     ) -> None:
-        self._options = _validated(specs)
+        self._options = setup.validated(specs)
         self.specs = tuple(specs)
-        self._host, self._work, self._cache = host, work_dir.absolute(), cache_dir.absolute()
+        self._host, self._work, self._cache = host, work_dir.absolute() / "services", cache_dir.absolute()
         self._study = (study_dir or Path.cwd()).absolute()
         self._cores = tuple(server_cores) if server_cores else None
         self._tell = on_event or (lambda event: None)
-        self._objects, self._seed = tuple(objects), seed
         self._authority = Authority(life)
         self._ports = Ports()
         self._up: dict[str, _Service] = {}
-        self._filled: dict[str, Filled] = {}
+        self._holds: dict[str, str] = {}
+        self._sets: dict[str, tuple[ObjectSet, int, Filled]] = {}
+        self._planted: set[str] = set()
 
     # before
 
     def check(self) -> list[Problem]:
         """What this machine lacks for the lab; empty if it can come up. Starts nothing."""
-        problems: list[Problem] = []
-        for spec in self.specs:
-            options = self._options[spec.name]
-            problems += all_kits()[spec.kit].check(options, self._cache)
-            if options.tls == "hitch":
-                problems += HitchFront.check(options, self._cache)
-        return list({str(problem): problem for problem in problems}.values())
+        return setup.check(self.specs, self._cache)
 
-    def install(self, root: bool) -> list[str]:
+    def install(self, root: bool | None = None) -> list[str]:
         """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be."""
-        from svload.lab.installs import apt_install
-
-        done: list[str] = []
-        packages = sorted({name for problem in self.check() for name in _packages(problem)})
-        if packages:
-            done += apt_install(packages, root)
-        for spec in self.specs:
-            done += all_kits()[spec.kit].install(self._options[spec.name], self._cache, root)
-        if left := self.check():
-            raise SvloadError(*left)
-        return done
+        return setup.install(self.specs, self._cache, root)
 
     # up and down
 
@@ -130,12 +115,10 @@ class Lab:
         kit.up({name: self._facts_of(name) for name in needs})
         self._say("up", spec.name)
         kit.ready(READY_WITHIN_S)
-        facts = kit.facts()
         if front:
-            front.up({spec.name: facts})
+            front.up({spec.name: kit.facts()})
             front.ready(READY_WITHIN_S)
-            facts = _with_front(facts, front.facts())
-        service.facts = facts
+        service.facts = facts = self._described(service)
         for setting in facts.settings:
             if setting.asked is not None and setting.found is not None and setting.found != setting.asked:
                 self._tell(
@@ -150,6 +133,11 @@ class Lab:
                 )
         self._say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
+    @staticmethod
+    def _described(service: _Service) -> ServiceFacts:
+        facts = service.kit.facts()
+        return _with_front(facts, service.front.facts()) if service.front else facts
+
     def _context(self, spec: ServiceSpec, options: KitOptions) -> KitContext:
         work = self._work / spec.name
         shutil.rmtree(work, ignore_errors=True)
@@ -157,7 +145,6 @@ class Lab:
         limits = Limits(
             cores=self._cores, cpus=options.cpus, memory_bytes=options.memory, nofile=options.nofile
         )
-        sets = [one for one in self._objects if one.service == spec.name]
         return KitContext(
             service=spec.name,
             work=work,
@@ -167,7 +154,6 @@ class Lab:
             limits=limits,
             credentials=self._authority.issue(spec.name, work / "tls") if options.tls else None,
             take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
-            data_key=fill_key(sets, self._seed) if sets else None,
         )
 
     def down(self) -> None:
@@ -189,31 +175,32 @@ class Lab:
         del self._up[name]
         self._say("down", name)
 
-    def apply(self, specs: Sequence[ServiceSpec]) -> list[str]:
+    def apply(self, specs: Sequence[ServiceSpec], restart: bool = False) -> list[str]:
         """Bring the lab to `specs`: only services whose options changed, and those that need them, are restarted.
 
-        A change of live options alone is made in the running service. Stores that lost their data are filled again.
-        Returns the names of what was restarted.
+        With `restart` all are (a new bring-up). A change of live options alone is made in the running service. Stores that lost
+        their data are filled again, planted faults are taken back. Returns the names of what was restarted.
         """
-        options = _validated(specs)
+        self._unplant()
+        options = setup.validated(specs)
         before = {spec.name: spec for spec in self.specs}
-        changed = {
-            spec.name
-            for spec in specs
-            if spec.name not in self._up or _identity(before[spec.name]) != _identity(spec)
-        }
+        changed = {spec.name for spec in specs if spec.name not in self._up or before[spec.name] != spec}
         live = {
             name for name in changed if name in self._up and self._adjust(name, before[name], options[name])
         }
         gone = {name for name in self._up if name not in options}
-        restart = reached((changed - live) | gone, {**needs_of(self.specs), **needs_of(specs)})
-        self._take_down(restart)
+        stale = (
+            set(self._up) | changed
+            if restart
+            else reached((changed - live) | gone, {**needs_of(self.specs), **needs_of(specs)})
+        )
+        self._take_down(stale)
         self.specs, self._options = tuple(specs), options
         for name in live:
             self._up[name].spec = next(spec for spec in specs if spec.name == name)
-        if lacking := self.check():
+        wanted = [spec for spec in specs if spec.name in stale]
+        if wanted and (lacking := setup.check(wanted, self._cache)):
             raise SvloadError(*lacking)
-        wanted = [spec for spec in specs if spec.name in restart]
         self._bring_up(wanted)
         self._refill({spec.name for spec in wanted})
         return [spec.name for spec in wanted]
@@ -275,29 +262,53 @@ class Lab:
             for name, service in self._up.items()
         }
 
+    def plant(self, service: str, fault: str) -> bool:
+        """Plant a fault for a demonstration, until the next `apply`; False if its kit does not know how."""
+        planted = self._up[service].kit.plant(fault)
+        if planted:
+            self._planted.add(service)
+        return planted
+
+    def _unplant(self) -> None:
+        for service in self._planted & set(self._up):
+            self._up[service].kit.plant(None)
+        self._planted.clear()
+
     # data
 
-    def fill(self, on_progress: Callable[[str, int, int], None] | None = None) -> dict[str, Filled]:
-        """Fill the stores with `objects` (or find them filled) and list every URL back: object set's name → what it holds."""
-        for one in self._objects:
-            self._filled[one.name] = fill(
-                one, self._facts_of(one.service), self._seed, on_progress=on_progress
+    def fill(
+        self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None
+    ) -> dict[str, list[Any]]:
+        """Fill the set's store (or find it filled), and list every URL back from it: columns path, size_bytes, digest.
+
+        Raises SvloadError fill-failed. A store that keeps data between runs is filled once per content.
+        """
+        return self._fill(objects, seed, on_progress).table.columns()
+
+    def filled(self) -> dict[str, Filled]:
+        """What each filled set holds, and how long that took."""
+        return {name: filled for name, (_, _, filled) in self._sets.items()}
+
+    def _fill(self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None) -> Filled:
+        name = objects.service
+        self._up[name].kit.hold(self._holds.setdefault(name, fill_key([objects], seed)))
+        self._up[name].facts = facts = self._described(self._up[name])
+        found = fill(objects, facts, seed, on_progress=on_progress)
+        before = self._sets.get(objects.name)
+        if before and before[:2] == (objects, seed) and before[2].table != found.table:
+            raise fail(
+                "fill-failed",
+                service=name,
+                reason="after its restart it holds other objects than before",
+                log=self._work / name,
             )
-        return dict(self._filled)
+        self._sets[objects.name] = objects, seed, found
+        return found
 
     def _refill(self, restarted: set[str]) -> None:
-        for one in self._objects:
-            before = self._filled.get(one.name)
-            if one.service in restarted and before is not None:
-                after = fill(one, self._facts_of(one.service), self._seed)
-                if after.table.sha256 != before.table.sha256:
-                    raise fail(
-                        "fill-failed",
-                        service=one.service,
-                        reason="after its restart it holds other objects than before",
-                        log=self._work / one.service,
-                    )
-                self._filled[one.name] = after
+        for objects, seed, _ in list(self._sets.values()):
+            if objects.service in restarted:
+                self._fill(objects, seed)
 
     def _facts_of(self, name: str) -> ServiceFacts:
         facts = self._up[name].facts
@@ -329,27 +340,12 @@ def endpoints(facts: Mapping[str, ServiceFacts]) -> dict[str, Endpoint]:
     }
 
 
-def _validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
-    options, problems = check_specs(specs)
-    if not problems:
-        problems = check_needs(needs_of(specs))
-    if problems:
-        raise SvloadError(*problems)
-    return options
-
-
-def _identity(spec: ServiceSpec) -> tuple[str, dict[str, Any]]:
-    return spec.kit, spec.options
-
-
 def _change_of(field: Any) -> str:
     extra = field.json_schema_extra
     return str(extra.get("change", "restart")) if isinstance(extra, dict) else "restart"
 
 
 def _of_front(context: KitContext) -> KitContext:
-    from dataclasses import replace
-
     return replace(context, work=context.work / "front")
 
 
@@ -363,8 +359,3 @@ def _with_front(facts: ServiceFacts, front: ServiceFacts) -> ServiceFacts:
             "version": f"{facts.version} + hitch {front.version}",
         }
     )
-
-
-def _packages(problem: Problem) -> Sequence[str]:
-    found = problem.details.get("apt", ())
-    return [str(name) for name in found] if isinstance(found, (list, tuple)) else []

@@ -6,12 +6,10 @@ import hashlib
 import json
 import math
 import random
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svload.model.columns import Column
 from svload.model.study import ObjectSet
 from svload.model.units import size_bytes
 
@@ -99,13 +97,9 @@ class ObjectTable:
         """Sum of sizes."""
         return sum(self.sizes_bytes)
 
-    def columns(self) -> dict[str, Column | tuple[str, list[str]]]:
-        """The table as the engine takes it: path utf8, size_bytes u64, digest utf8."""
-        return {
-            "path": ("utf8", list(self.paths)),
-            "size_bytes": ("u64", struct.pack(f"<{len(self)}Q", *self.sizes_bytes)),
-            "digest": ("utf8", list(self.digests)),
-        }
+    def columns(self) -> dict[str, list[Any]]:
+        """By column: path, size_bytes, digest."""
+        return {"path": list(self.paths), "size_bytes": list(self.sizes_bytes), "digest": list(self.digests)}
 
 
 def expected_table(planned: Sequence[PlannedObject], seed: int) -> ObjectTable:

@@ -239,21 +239,29 @@ class Truth(Server):
         )
 
     def reset(self) -> dict[str, Any]:
-        """Counters to zero, a cache emptied, draws started again; the proof is read afterwards."""
-        url = self.url(self._admin, "/reset")
+        """Counters to zero, log and cache emptied (a store keeps its objects); the proof is what the server then counts."""
         try:
-            web.call_json(url, "POST", {})
-            proof = self._raw()
+            found = web.call_json(self.url(self._admin, "/reset?what=counters,log,cache"), "POST")
         except OSError as why:
             raise self._reset_failed(str(why)) from why
-        read = {
-            key: value
-            for key in ("requests", "hits", "misses", "cache_objects", "carried")
-            if (value := proof.get(key)) is not None
+        proof = {
+            key: found[key]
+            for key in ("requests", "carried", "hits", "misses", "cache_objects", "store_objects", "log_rows")
         }
-        if any(read.get(key) for key in ("requests", "hits", "misses", "cache_objects")):
-            raise self._reset_failed(f"it still counts {read}")
-        return read
+        if any(proof[key] for key in ("requests", "hits", "misses", "cache_objects")):
+            raise self._reset_failed(f"it still counts {proof}")
+        return proof
+
+    def plant(self, fault: str | None) -> bool:
+        """`no-hits`: a cache stores nothing."""
+        if self.options.role != "cache" or fault not in (None, "no-hits"):
+            return False
+        web.call_json(
+            self.url(self._admin, "/config"),
+            "POST",
+            {"never_store": fault == "no-hits" or self.options.never_store},
+        )
+        return True
 
     def _reset_failed(self, reason: str) -> Exception:
         return fail(
@@ -315,7 +323,14 @@ def canonical(raw: Mapping[str, Any], cache: bool) -> dict[str, float]:
     """The canonical counters of `svload.model.facts.Counters`. Handshakes are full ones: the server counts resumed ones among them."""
     values = flat(raw)
     found: dict[str, float] = {}
-    wanted = ["requests", "answers", "tls_resumed", "bytes_out", "body_bytes_out", *(["hits", "misses"] if cache else [])]
+    wanted = [
+        "requests",
+        "answers",
+        "tls_resumed",
+        "bytes_out",
+        "body_bytes_out",
+        *(["hits", "misses"] if cache else []),
+    ]
     found.update((key, values[key]) for key in wanted if key in values)
     if "connections_accepted" in values:
         found["connections"] = values["connections_accepted"]

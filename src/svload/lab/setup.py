@@ -1,0 +1,60 @@
+"""Before a lab comes up: what this machine lacks for it, and installing that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from svload.lab.catalogue import all_kits, check_specs
+from svload.lab.front import HitchFront
+from svload.lab.graph import check_needs, needs_of
+from svload.lab.installs import apt_install
+from svload.lab.kit import KitOptions
+from svload.model.errors import Problem, SvloadError
+from svload.model.study import ServiceSpec
+
+
+def validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
+    """Each service's options as its kit reads them. Raises SvloadError with every mistake at once."""
+    options, problems = check_specs(specs)
+    if not problems:
+        problems = check_needs(needs_of(specs))
+    if problems:
+        raise SvloadError(*problems)
+    return options
+
+
+def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
+    """What this machine lacks for these services, each once; empty if they can come up. Starts nothing, takes well under a second.
+
+    Raises SvloadError where the options themselves are wrong.
+    """
+    options, mistakes = check_specs(specs)
+    if mistakes:
+        raise SvloadError(*mistakes)
+    problems: list[Problem] = []
+    for spec in specs:
+        problems += all_kits()[spec.kit].check(options[spec.name], cache)
+        if options[spec.name].tls == "hitch":
+            problems += HitchFront.check(options[spec.name], cache)
+    return list({str(problem): problem for problem in problems}.values())
+
+
+def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None) -> list[str]:
+    """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be had. Idempotent."""
+    root = os.geteuid() == 0 if root is None else root
+    options = validated(specs)
+    done: list[str] = []
+    if packages := sorted({name for problem in check(specs, cache) for name in _packages(problem)}):
+        done += apt_install(packages, root)
+    for spec in specs:
+        done += all_kits()[spec.kit].install(options[spec.name], cache, root)
+    if left := check(specs, cache):
+        raise SvloadError(*left)
+    return done
+
+
+def _packages(problem: Problem) -> Sequence[str]:
+    found = problem.details.get("apt", ())
+    return [str(name) for name in found] if isinstance(found, (list, tuple)) else []
