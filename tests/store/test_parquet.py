@@ -79,7 +79,7 @@ def test_histograms_are_summed_exactly(shares: list[list[tuple[tuple[int, int, i
                 {"group": group, "interval": interval, "metric": metric, "bucket": bucket, "count": count}
             )
         tables.append({"histograms": table(columns.HISTOGRAMS, rows)})
-    merged = merge_shares(tables)["histograms"]
+    merged = merge_shares([(range(2), table) for table in tables])["histograms"]
     found = list(zip(*(merged[name].tolist() for name in columns.HISTOGRAMS), strict=True))
     assert {key[:4]: key[4] for key in found} == dict(wanted)
     assert found == sorted(found)
@@ -88,7 +88,7 @@ def test_histograms_are_summed_exactly(shares: list[list[tuple[tuple[int, int, i
 def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path) -> None:
     one = table(columns.SAMPLES, [{"group": 0, "vu": 1, "due_ns": 5}, {"group": 1, "vu": 1, "due_ns": 9}])
     two = table(columns.SAMPLES, [{"group": 0, "vu": 2, "due_ns": 1}])
-    merged = merge_shares([{"samples": one}, {"samples": two}], groups=[[0, 1], [1]])
+    merged = merge_shares([((0, 1), {"samples": one}), (1, {"samples": two})])
     assert merged["samples"]["due_ns"].tolist() == [1, 5, 9]
     assert merged["samples"]["share"].tolist() == [1, 0, 0]
     assert merged["samples"]["group"].tolist() == [1, 0, 1]
@@ -98,7 +98,7 @@ def test_samples_keep_their_share_and_group_and_stand_by_due_time(tmp_path: Path
 
 def test_a_share_with_an_unknown_group_is_refused() -> None:
     with pytest.raises(ValueError, match="group 1"):
-        merge_shares([{"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])}], groups=[[0]])
+        merge_shares([(0, {"rows": table(columns.ROWS, [{"group": 1, "row": 3, "asked": 1}])})])
 
 
 def test_only_the_asked_column_of_a_large_table_is_read(

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from svload.model.plan import TrialPlan
 from svload.model.results import Seal
+from svload.store.layout import TrialDir
 from svload.store.seal import seal_trial, verify_trial, write_text
 
-PLAN = TrialPlan(trial="TC1.r2", case="TC1", replicate=2, block=1, position=5, seed=9)
+
+def seal(trial: Path) -> Seal:
+    return seal_trial(
+        TrialDir(trial, trial.name), case="TC1", replicate=2, block=1, attempt=1, facts={"shares": 1}
+    )
 
 
 @pytest.fixture
@@ -20,9 +24,9 @@ def sealed(tmp_path: Path) -> Path:
     (trial / "events.jsonl").write_text("{}\n")
     (trial / "summary.json").write_text("summary")
     (trial / "deep" / "x").write_bytes(os.urandom(70_000))
-    seal = seal_trial(trial, PLAN, {"attempts": 1})
-    assert set(seal.files) == {"events.jsonl", "summary.json", "deep/x"}
-    assert Seal.read(trial / "seal.json") == seal
+    made = seal(trial)
+    assert set(made.files) == {"events.jsonl", "summary.json", "deep/x"}
+    assert Seal.read(trial / "seal.json") == made
     return trial
 
 
@@ -64,7 +68,7 @@ def test_a_damaged_seal_is_found(sealed: Path, text: str) -> None:
 
 def test_no_seal_is_said_and_two_are_refused(sealed: Path) -> None:
     with pytest.raises(FileExistsError):
-        seal_trial(sealed, PLAN, {})
+        seal(sealed)
     (sealed / "seal.json").unlink()
     assert [problem.details["reason"] for problem in verify_trial(sealed)] == ["it has no seal"]
 
@@ -90,7 +94,7 @@ def test_the_seal_comes_last_and_after_all_else_is_on_disk(
 
     monkeypatch.setattr(os, "fsync", sync)
     monkeypatch.setattr(os, "replace", replace)
-    seal_trial(trial, PLAN, {})
+    seal(trial)
     renamed = steps.index("rename seal.json")
     assert {"sync a", "sync b", "sync t"} <= set(steps[:renamed])
     assert steps[renamed - 1].startswith("sync .seal.json")

@@ -77,6 +77,13 @@ def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(schema))
 
 
+def schema_of(columns_of: Mapping[str, str]) -> pa.Schema:
+    """The Arrow schema of a table's columns (`TABLES`)."""
+    return pa.schema(
+        [(name, pa.string() if code == "utf8" else _ARROW[code]) for name, code in columns_of.items()]
+    )
+
+
 def _to_arrow_column(name: str, column: Any, code: str) -> pa.Array:
     if code == "utf8":
         cells = column if isinstance(column, np.ndarray) else column[1]
@@ -118,22 +125,20 @@ def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
         )
 
 
-def merge_shares(
-    shares: Sequence[Mapping[str, AnyTable]], groups: Sequence[Sequence[int]] | None = None
-) -> dict[str, Arrays]:
-    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by key, samples
+def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, Arrays]:
+    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by key; samples are
     put one after the other with their `share` (index into `shares`) and ordered by due time.
 
-    `groups[share]` maps a share's group index to the case's; None means that they are the same.
-    Raises ValueError when the mapping lacks a group.
+    A share is (groups, tables): `groups` maps its group index to the case's, an int stands for a share of that one group.
+    Raises ValueError for a group that the mapping lacks.
     """
     parts = [
         {
-            name: _with_case_groups(as_arrays(table), None if groups is None else groups[share])
+            name: _with_case_groups(as_arrays(table), groups)
             for name, table in tables.items()
             if name in TABLES
         }
-        for share, tables in enumerate(shares)
+        for groups, tables in shares
     ]
     merged: dict[str, Arrays] = {}
     for name, keys in _KEYS.items():
@@ -142,9 +147,8 @@ def merge_shares(
     return merged
 
 
-def _with_case_groups(table: Arrays, mapping: Sequence[int] | None) -> Arrays:
-    if mapping is None or "group" not in table:
-        return table
+def _with_case_groups(table: Arrays, groups: int | Sequence[int]) -> Arrays:
+    mapping = (groups,) if isinstance(groups, int) else groups
     group = table["group"]
     if len(group) and int(group.max()) >= len(mapping):
         raise ValueError(f"a share speaks of group {int(group.max())} and has {len(mapping)}")

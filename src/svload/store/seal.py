@@ -13,9 +13,8 @@ from typing import Any
 import svload
 from svload.model.base import Artefact
 from svload.model.errors import Problem, SvloadError
-from svload.model.plan import TrialPlan
 from svload.model.results import Seal
-from svload.store.layout import RunDir
+from svload.store.layout import RunDir, TrialDir
 
 SEAL = "seal.json"
 
@@ -46,41 +45,54 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def run_facts(run: RunDir) -> dict[str, Any]:
-    """What ties a trial to its run: the digests of the lock and of every batch so far. Part of each seal's facts."""
-    return {
-        "lock_sha256": sha256_file(run.lock_path),
-        "plan_sha256": {path.name: sha256_file(path) for path in sorted(run.plan.glob("[0-9]*.json"))},
-    }
+def seal_trial(
+    trial: TrialDir,
+    *,
+    case: str,
+    replicate: int,
+    block: int,
+    attempt: int = 1,
+    facts: Mapping[str, Any],
+    svload_version: str = svload.__version__,
+) -> Seal:
+    """Seal a trial: hash every file, have all on disk, then write seal.json last.
 
-
-def seal_trial(directory: Path, plan: TrialPlan, facts: Mapping[str, Any], *, attempt: int = 1) -> Seal:
-    """Seal the trial in `directory`: hash every file, have all on disk, then write seal.json last.
-
-    `facts` are plain JSON and no verdict (`run_facts` and whatever the run wants on record). Raises OSError, FileExistsError if sealed.
+    `facts` are plain JSON and no verdict; the digests of the run's lock and plan are added, which ties the trial to its run.
+    Raises OSError; FileExistsError if it is sealed.
     """
-    if (directory / SEAL).exists():
+    directory = trial.path
+    if trial.seal.exists():
         raise FileExistsError(f"{directory} is sealed already")
     files = {}
     for path in _files(directory):
         with path.open("rb") as file:
             files[path.relative_to(directory).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())
-    for folder in {path.parent for path in _files(directory)} | {directory, directory.parent}:
+    for folder in {directory.joinpath(name).parent for name in files} | {directory, directory.parent}:
         _sync_folder(folder)
     seal = Seal(
-        trial=plan.trial,
-        case=plan.case,
-        replicate=plan.replicate,
-        block=plan.block,
+        trial=trial.name,
+        case=case,
+        replicate=replicate,
+        block=block,
         attempt=attempt,
-        svload_version=svload.__version__,
+        svload_version=svload_version,
         sealed_wall=time.time(),
         files=files,
-        facts=dict(facts),
+        facts={**facts, **_run_facts(RunDir(directory.parent.parent))},
     )
-    write_artefact(directory / SEAL, seal)
+    write_artefact(trial.seal, seal)
     return seal
+
+
+def _run_facts(run: RunDir) -> dict[str, Any]:
+    if not run.lock_path.is_file():
+        return {}
+    plans = sorted(run.plan.glob("[0-9]*.json"))
+    return {
+        "lock_sha256": sha256_file(run.lock_path),
+        "plan_sha256": {path.name: sha256_file(path) for path in plans},
+    }
 
 
 def verify_trial(directory: Path) -> list[Problem]:

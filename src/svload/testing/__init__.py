@@ -1,1 +1,8 @@
-"""Synthetic runs and planted faults, for everybody's tests."""
+"""Synthetic runs with a known truth, through the real writers: for everybody's tests of analysis and report."""
+
+from __future__ import annotations
+
+from svload.testing.runs import SyntheticRun, make_run
+from svload.testing.truth import FAULTS, CaseTruth, Truth
+
+__all__ = ["FAULTS", "CaseTruth", "SyntheticRun", "Truth", "make_run"]

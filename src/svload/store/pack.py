@@ -1,0 +1,155 @@
+"""A run as one file: a zip with the same bytes for the same run, and nothing in it that a run's reader does not need.
+
+Sealed trials, lock, plan, inputs, placement, journals and findings.json go in; logs, host folders and rendered reports stay out.
+Reading a pack is reading a run: it is unpacked once, under the digest of its bytes, into the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+from svload.model.errors import fail
+from svload.store.layout import PACK_SUFFIX, RunDir
+from svload.store.seal import sha256_file
+
+MOST_FILES = 200_000
+MOST_BYTES = 16 << 30
+MOST_BYTES_PER_PACKED_BYTE = 200
+_TOP = {
+    "study.lock.json",
+    "placement.json",
+    "events.jsonl",
+    "inputs",
+    "plan",
+    "trials",
+    "attempts",
+    "derived",
+}
+_SECRET = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    RuntimeError,
+    FileExistsError,
+    NotADirectoryError,
+)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def pack_run(run: RunDir, out: Path | None = None) -> Path:
+    """Write `run` as one file and return its path: `out`, or `<run>.svload.zip` beside it (a folder takes that name inside).
+
+    Raises SvloadError: run-not-found; run-damaged where a file holds a private key; OSError.
+    """
+    run.lock()
+    target = run.path.with_name(run.name + PACK_SUFFIX) if out is None else out
+    if target.is_dir():
+        target = target / (run.name + PACK_SUFFIX)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with zipfile.ZipFile(temporary, "w") as archive:
+            for path in _packed_files(run):
+                _add(archive, run, path)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def open_pack(path: Path, into: Path | None = None) -> RunDir:
+    """The run in a pack, unpacked below `into` (default: the user's cache) once and found again by the pack's digest.
+
+    Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would unpack to more than
+    16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged.
+    """
+    cache = into or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "svload" / "packs"
+    home = cache / sha256_file(path)[:32]
+    name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
+    run = RunDir(home / name)
+    if run.lock_path.is_file():
+        return run
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = Path(tempfile.mkdtemp(prefix=".unpack-", dir=home))
+    try:
+        _unpack(path, fresh)
+        if not (fresh / "study.lock.json").is_file():
+            raise fail("run-damaged", path=path, reason="it holds no run")
+        try:
+            fresh.rename(run.path)
+        except OSError:
+            if not run.lock_path.is_file():
+                raise
+    except _UNREADABLE as why:
+        raise fail("run-damaged", path=path, reason=f"it is no readable pack ({why})") from why
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return run
+
+
+def _packed_files(run: RunDir) -> list[Path]:
+    """What goes into a pack, in a fixed order; links never."""
+    found = [run.lock_path, run.placement_path, run.events, run.findings_path, *run.plan.glob("*.json")]
+    found += run.inputs.rglob("*")
+    for name in run.sealed_trials():
+        found += run.trial(name).path.rglob("*")
+    found += [attempt.events for attempt in run.kept_attempts()]
+    files = [path for path in found if path.is_file() and not path.is_symlink()]
+    return sorted(files, key=lambda path: path.relative_to(run.path).as_posix())
+
+
+def _add(archive: zipfile.ZipFile, run: RunDir, path: Path) -> None:
+    entry = zipfile.ZipInfo(path.relative_to(run.path).as_posix(), _EPOCH)
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    entry.compress_type = zipfile.ZIP_STORED if path.suffix == ".parquet" else zipfile.ZIP_DEFLATED
+    entry.file_size = path.stat().st_size
+    with path.open("rb") as source, archive.open(entry, "w") as target:
+        before = b""
+        while chunk := source.read(1 << 20):
+            if _SECRET.search(before + chunk):
+                raise fail(
+                    "run-damaged", path=path, reason="it holds a private key, which never belongs into a run"
+                )
+            before = chunk[-64:]
+            target.write(chunk)
+
+
+def _unpack(path: Path, into: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        size = sum(entry.file_size for entry in entries)
+        bound = min(MOST_BYTES, MOST_BYTES_PER_PACKED_BYTE * max(path.stat().st_size, 1))
+        if len(entries) > MOST_FILES or size > bound:
+            raise ValueError(f"it would unpack to {len(entries)} files and {size} bytes")
+        for entry in entries:
+            target = into / _safe(entry)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as source, target.open("xb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _safe(entry: zipfile.ZipInfo) -> PurePosixPath:
+    name = PurePosixPath(entry.filename)
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if (
+        not name.parts
+        or name.is_absolute()
+        or ".." in name.parts
+        or "\\" in entry.filename
+        or ":" in name.parts[0]
+        or name.parts[0] not in _TOP
+        or kind not in (0, stat.S_IFREG)
+        or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    ):
+        raise ValueError(f"the entry {entry.filename!r} does not belong into a run")
+    return name

@@ -1,0 +1,235 @@
+"""The study of a synthetic run: factors and cases, the lock by hand, the plan, and each case's true population."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+from typing import Any
+
+import svload
+from svload.model.plan import Batch, TrialPlan, trial_name
+from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure, Threshold
+
+PROTOCOL, SERVER = "protocol", "server"
+SERVERS: Mapping[str, tuple[str, float, dict[str, Any]]] = {
+    "backend": ("direct", 1.0, {"host": "backend", "expect": "cache.requests == 0"}),
+    "cache-hit": ("hit", 0.25, {"host": "cache", "expect": "cache.hit_ratio >= 99 %"}),
+    "cache-miss": (
+        "miss",
+        1.125,
+        {"host": "cache", "cold": "${request.id}", "expect": "cache.hit_ratio <= 1 %"},
+    ),
+}
+"""Server level → (role, factor on the median, fields of the level)."""
+PROTOCOLS = {"http": 1.0, "https": 1.2}
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '=HYPERLINK("x",1)',
+    "../../etc/passwd",
+    'a,b;"c"\n#',
+    "&amp;<b>&",
+    "Ω≈ç√ 漢字 \u202e",
+    "+1",
+    "x" * 300,
+)
+_NOT_ASKED = "the study asks for fewer cases"
+
+
+@dataclass(frozen=True)
+class Design:
+    """A synthetic study. `factor` names are as written; `effects` multiply the medians."""
+
+    lock: Lock
+    roles: dict[str, str]
+    factors_on_median: dict[str, float]
+
+
+def design(
+    *,
+    cases: int | Sequence[str] | None,
+    replicates: int,
+    extra: Mapping[str, Sequence[str]],
+    effects: Mapping[str, Mapping[str, float]],
+    excluded: Mapping[str, str],
+    duration_ns: int,
+    background: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    seed: int,
+    plants: Mapping[str, str],
+    hostile: bool,
+) -> Design:
+    """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor `variant` until there are enough."""
+    names = None if cases is None or isinstance(cases, int) else list(cases)
+    wanted = cases if isinstance(cases, int) else len(names) if names is not None else None
+    levels: dict[str, list[str]] = {name: list(values) for name, values in extra.items()}
+    base = prod(len(values) for values in levels.values()) * len(PROTOCOLS) * len(SERVERS)
+    if wanted is not None and wanted > base:
+        levels["variant"] = [f"v{number}" for number in range(ceil(wanted / base))]
+    levels |= {PROTOCOL: list(PROTOCOLS), SERVER: list(SERVERS)}
+    shown = {
+        name: _hostile(name, values) if hostile and name in extra else values
+        for name, values in levels.items()
+    }
+    weights = _weights(levels, effects)
+    made, roles, on_median = [], {}, {}
+    for number, combination in enumerate(product(*(range(len(values)) for values in levels.values()))):
+        chosen = {name: levels[name][at] for name, at in zip(levels, combination, strict=True)}
+        name = names[number] if names is not None and number < len(names) else f"TC{number}"
+        if hostile:
+            name = f"{HOSTILE[number % len(HOSTILE)]}{number}"
+        reason = excluded.get(name) or (_NOT_ASKED if wanted is not None and number >= wanted else None)
+        visible = {factor: shown[factor][at] for factor, at in zip(levels, combination, strict=True)}
+        made.append(Case(name=name, levels=visible, excluded=reason))
+        roles[name] = SERVERS[chosen[SERVER]][0]
+        on_median[name] = prod(weights[factor][level] for factor, level in chosen.items())
+    lock = _lock(made, shown, replicates, duration_ns, background, probe, seed, plants, hostile)
+    return Design(lock, roles, on_median)
+
+
+def _weights(
+    levels: Mapping[str, Sequence[str]], effects: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    known = {PROTOCOL: PROTOCOLS, SERVER: {name: weight for name, (_, weight, _) in SERVERS.items()}}
+    return {
+        factor: {
+            level: {**known.get(factor, {}), **effects.get(factor, {})}.get(level, 1.0) for level in values
+        }
+        for factor, values in levels.items()
+    }
+
+
+def _hostile(factor: str, values: Sequence[str]) -> list[str]:
+    return [f"{HOSTILE[number % len(HOSTILE)]}{value}" for number, value in enumerate(values)]
+
+
+def _lock(
+    cases: list[Case],
+    levels: Mapping[str, Sequence[str]],
+    replicates: int,
+    duration_ns: int,
+    background: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    seed: int,
+    plants: Mapping[str, str],
+    hostile: bool,
+) -> Lock:
+    source = _source(cases, levels, replicates, duration_ns, background, probe, hostile)
+    factors = [
+        Factor(name=name, levels=tuple(_level(name, value) for value in values))
+        for name, values in levels.items()
+    ]
+    comparisons = (
+        Comparison(
+            name="cache against backend", factor=SERVER, baseline="backend", metric="probe.response.p50"
+        ),
+        Comparison(name="HTTPS against HTTP", factor=PROTOCOL, baseline="http", metric="probe.response.p50"),
+    )
+    return Lock(
+        name=source["name"],
+        question=source["question"],
+        profile="synthetic",
+        seed=seed,
+        svload_version=svload.__version__,
+        study_sha256="0" * 64,
+        study_dir="studies/synthetic",
+        factors=tuple(factors),
+        cases=tuple(cases),
+        measure=Measure(duration_ns=duration_ns, replicates=replicates),
+        comparisons=comparisons,
+        thresholds=(Threshold(that="probe.success_rate >= 99 %"),),
+        source=source,
+        plants=dict(plants),
+    )
+
+
+def _level(factor: str, name: str) -> Level:
+    if factor != SERVER:
+        return Level(name=name, value=name)
+    fields = dict(SERVERS[name][2])
+    return Level(name=name, fields=fields, expect=(fields.pop("expect"),))
+
+
+def _source(
+    cases: list[Case],
+    levels: Mapping[str, Sequence[str]],
+    replicates: int,
+    duration_ns: int,
+    background: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    hostile: bool,
+) -> dict[str, Any]:
+    """The study in the study language, so that whoever resolves the lock finds the same cases, groups and expectations."""
+    factors: dict[str, Any] = {name: list(values) for name, values in levels.items() if name != SERVER}
+    factors[SERVER] = {name: SERVERS[name][2] for name in levels[SERVER]}
+    exclude = [{"when": dict(case.levels), "because": case.excluded} for case in cases if case.excluded]
+    return {
+        "name": f"synthetic {HOSTILE[0]}" if hostile else "synthetic",
+        "question": f"{HOSTILE[0]}{HOSTILE[1]}?" if hostile else "Does analysis find what was planted?",
+        "lab": {
+            "backend": {"kit": "truth", "role": "store", "workers": 8, "tls": True},
+            "cache": {"kit": "truth", "role": "cache", "of": "backend", "workers": 8, "tls": True},
+        },
+        "data": {"objects": {"in": "backend", "containers": 20, "count": 2000, "size": "4 KiB"}},
+        "factors": factors,
+        **({"exclude": exclude} if exclude else {}),
+        "feeders": {"object": {"from": "objects", "take": "walk", "when_exhausted": "repeat"}},
+        "before_trial": [{"reset": ["cache", "backend"]}],
+        "requests": {
+            "fetch": {
+                "get": "${protocol}://${server.host}${object.path}",
+                "headers": {"X-Cold": "${server.cold}"},
+                "timeout": "20s",
+                "check": ["status == 200", "size_bytes == ${object.size_bytes}"],
+            }
+        },
+        "traffic": {
+            "background": dict(background) | {"request": "fetch"},
+            "probe": dict(probe) | {"request": "fetch"},
+        },
+        "measure": {
+            "duration": f"{duration_ns / 1e9:g}s",
+            "replicates": replicates,
+            "order": "randomised-blocks",
+        },
+        "compare": [
+            {
+                "name": "cache against backend",
+                "factor": SERVER,
+                "baseline": "backend",
+                "metric": "probe.response.p50",
+            },
+            {
+                "name": "HTTPS against HTTP",
+                "factor": PROTOCOL,
+                "baseline": "http",
+                "metric": "probe.response.p50",
+            },
+        ],
+        "thresholds": ["probe.success_rate >= 99 %"],
+    }
+
+
+def randomised_blocks(lock: Lock) -> Batch:
+    """One batch: every block holds each valid case once, in its own order."""
+    rng = random.Random(lock.seed)
+    trials: list[TrialPlan] = []
+    for block in range(lock.measure.replicates):
+        order = list(lock.valid_cases)
+        rng.shuffle(order)
+        for case in order:
+            name = trial_name(case.name, block + 1)
+            seed = rng.getrandbits(62)
+            trials.append(
+                TrialPlan(
+                    trial=name,
+                    case=case.name,
+                    replicate=block + 1,
+                    block=block,
+                    position=len(trials),
+                    seed=seed,
+                )
+            )
+    return Batch(number=0, because="all trials of a static study", trials=tuple(trials))

@@ -1,0 +1,170 @@
+"""The lab of a synthetic run: two services, their counters as the load makes them, and monitors' readings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Setting, TrialLab
+from svload.model.results import GroupSummary
+from svload.testing.traffic import BODY_BYTES
+
+READ_EVERY_NS = 200_000_000
+CORES = 2
+CORE_BUSY_RATIO = {"0": 0.35, "1": 0.6}
+SERVICE_CPU_RATIO = {"backend": 0.3, "cache": 0.25}
+SERVICE_RSS_BYTES = {"backend": 40 << 20, "cache": 96 << 20}
+_BEFORE = {
+    "requests": 17.0,
+    "answers": 17.0,
+    "hits": 3.0,
+    "misses": 14.0,
+    "connections": 5.0,
+    "tls_handshakes": 2.0,
+    "tls_resumed": 1.0,
+}
+
+
+def service_facts() -> tuple[ServiceFacts, ...]:
+    """Facts of `backend` (a store) and `cache` (before it)."""
+    return tuple(
+        _facts(number, name, role)
+        for number, (name, role) in enumerate((("backend", "store"), ("cache", "cache")))
+    )
+
+
+def _facts(number: int, name: str, role: str) -> ServiceFacts:
+    port = 18080 + 100 * number
+    return ServiceFacts(
+        service=name,
+        kit="truth",
+        version="0.1.0",
+        endpoints=(
+            Endpoint(scheme="http", address="127.0.0.1", port=port),
+            Endpoint(scheme="https", address="127.0.0.1", port=port + 1, via="itself"),
+        ),
+        processes=(ProcessFact(name=f"truth-{role}", pid=4000 + number, start_ticks=123_456),),
+        admin={"truth_admin": f"127.0.0.1:{port + 2}"},
+        offers=(
+            "requests",
+            "answers",
+            "connections",
+            "tls_handshakes",
+            "tls_resumed",
+            "body_bytes_out",
+            "status",
+        )
+        + (("hits", "misses") if role == "cache" else ()),
+        settings=(
+            Setting(name="workers", asked="8", found="8"),
+            Setting(name="nofile", asked="400000", found="20000"),
+        ),
+    )
+
+
+def trial_lab(
+    role: str,
+    groups: Sequence[GroupSummary],
+    fault: str | None,
+    previous_case: str | None,
+    whole_plot: int,
+    phases_s: dict[str, float],
+) -> TrialLab:
+    """lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`; counters agree with what was written."""
+    written = sum(group.written for group in groups)
+    if fault == "count-mismatch":
+        written = round(written * 0.95)
+    seen_role = {"direct": "hit", "hit": "miss", "miss": "hit"}[role] if fault == "no-hits" else role
+    at_cache = 0 if seen_role == "direct" else written
+    at_backend = 0 if seen_role == "hit" else written
+    hits = at_cache if seen_role == "hit" else 0
+    before = {name: dict(_BEFORE) for name in ("backend", "cache")}
+    after = {
+        "backend": _added(before["backend"], groups, at_backend, None if role != "direct" else groups),
+        "cache": _added(before["cache"], groups, at_cache, None if role == "direct" else groups)
+        | {"hits": _BEFORE["hits"] + hits, "misses": _BEFORE["misses"] + at_cache - hits},
+    }
+    del (
+        before["backend"]["hits"],
+        before["backend"]["misses"],
+        after["backend"]["hits"],
+        after["backend"]["misses"],
+    )
+    return TrialLab(
+        services=service_facts(),
+        previous_case=previous_case,
+        whole_plot=whole_plot,
+        reset={"cache": {"objects_before": 0}, "backend": {}},
+        before={name: Counters(at_ns=-2_000_000, values=values) for name, values in before.items()},
+        after={name: Counters(at_ns=1_500_000_000, values=values) for name, values in after.items()},
+        phases_s=phases_s,
+    )
+
+
+def _added(
+    before: Mapping[str, float],
+    groups: Sequence[GroupSummary],
+    requests: int,
+    direct: Sequence[GroupSummary] | None,
+) -> dict[str, float]:
+    """Counters after the load; connections and handshakes are the generators' own where they reach this service directly."""
+    status: dict[str, float] = {}
+    for group in groups:
+        for code, count in group.status.items():
+            status[f"status.{code}"] = status.get(f"status.{code}", 0.0) + count
+    seen = direct or ()
+    opened = sum(group.connections_opened for group in seen) if direct is not None else min(requests, 8)
+    written = sum(group.written for group in groups) or 1
+    return {
+        **before,
+        "requests": before["requests"] + requests,
+        "answers": before["answers"] + requests,
+        "connections": before["connections"] + opened,
+        "tls_handshakes": before["tls_handshakes"] + sum(group.tls_full for group in seen),
+        "tls_resumed": before["tls_resumed"] + sum(group.tls_resumed for group in seen),
+        "body_bytes_out": float(BODY_BYTES * requests),
+        **{code: round(count * requests / written) for code, count in status.items()},
+    }
+
+
+def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """Readings of host, processes and the sampler itself every 0.2 s from the load's start to its end."""
+    at = np.arange(0, end_ns + 1, READ_EVERY_NS, dtype="<i8")
+    series: list[tuple[str, str, str, str, NDArray[Any]]] = []
+    seconds = at / 1e9
+
+    def counted(rate: float) -> NDArray[Any]:
+        return (
+            1000.0 + rate * seconds * (1 + 0.02 * rng.standard_normal()) if rate else np.full(len(at), 1000.0)
+        )
+
+    for core, busy in CORE_BUSY_RATIO.items():
+        for metric, share in (
+            ("busy", 1.0),
+            ("user", 0.6),
+            ("system", 0.3),
+            ("softirq", 0.1),
+            ("steal", 0.0),
+        ):
+            series.append(("", "host", f"cpu{core}", f"{metric}_seconds_total", counted(busy * share)))
+    series.append(
+        ("", "host", "memory", "available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
+    )
+    series.append(("", "host", "pressure", "cpu_some_seconds_total", counted(0.02)))
+    series.append(("", "sampler", "", "cpu_ratio", np.abs(rng.normal(0.004, 0.001, len(at)))))
+    for service, busy in SERVICE_CPU_RATIO.items():
+        rss = np.full(len(at), float(SERVICE_RSS_BYTES[service]))
+        series.append((service, "process", "", "cpu_seconds_total", counted(busy)))
+        series.append((service, "process", "", "rss_bytes", rss))
+        series.append((service, "process", "", "threads", np.full(len(at), 9.0)))
+        series.append((service, "process", "", "fds", np.full(len(at), 60.0)))
+    size = len(at)
+    table: dict[str, NDArray[Any]] = {"offset_ns": np.tile(at, len(series))}
+    for position, name in enumerate(("service", "monitor", "entity", "metric")):
+        table[name] = np.repeat(np.array([str(one[position]) for one in series], dtype=object), size)
+    table["value"] = np.concatenate([one[4] for one in series]).astype("<f8")
+    order = np.argsort(table["offset_ns"], kind="stable")
+    return {name: column[order] for name, column in table.items()}

@@ -1,0 +1,354 @@
+"""`make_run`: whole synthetic runs through the real lock, plan, tables, journals and seals."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from svload.model.events import Event
+from svload.model.plan import Placement, TrialPlan
+from svload.model.results import GeneratorSummary, GroupSummary, TrialSummary
+from svload.store.journal import Journal
+from svload.store.layout import RunDir
+from svload.store.parquet import merge_shares, write_trial_tables
+from svload.store.seal import seal_trial, write_artefact
+from svload.testing.design import Design, design, randomised_blocks
+from svload.testing.lab import monitor_table, trial_lab
+from svload.testing.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
+from svload.testing.truth import CaseTruth, TrialTruth, Truth, fault_of
+
+WALL = 1_760_000_000.0
+PROBE_THINK_NS = 20_000_000
+OPEN_SLOTS = 16
+
+
+@dataclass(frozen=True)
+class SyntheticRun(RunDir):
+    """A synthetic run: a `RunDir` that also knows what was planted in it."""
+
+    @property
+    def truth(self) -> Truth:
+        """What analysis must find."""
+        return Truth.read(self.path / "truth.json")
+
+
+@dataclass(frozen=True)
+class Populations:
+    """The numbers behind the trials; times in ns."""
+
+    duration_ns: int
+    ramp_ns: int
+    vus: int
+    probe_vus: int
+    median_ns: float
+    sigma: float
+    between_runs_sigma: float
+    load: Literal["closed", "open"]
+
+    @property
+    def interval_ns(self) -> int:
+        """Duration/600, at most 1 s, at least 1 ms (METHOD §1)."""
+        return max(1_000_000, min(1_000_000_000, self.duration_ns // 600))
+
+    @property
+    def rate_rps(self) -> float:
+        """Open loop's rate: 60 % of what the slots serve at the slowest level of the shipped factors."""
+        return 0.6 * OPEN_SLOTS / (self.median_ns * 1.35 * exp(self.sigma**2 / 2) / 1e9)
+
+
+def make_run(
+    out: Path,
+    *,
+    cases: int | Sequence[str] | None = None,
+    replicates: int = 4,
+    faults: Mapping[str, str] | None = None,
+    seed: int = 1,
+    factors: Mapping[str, Sequence[str]] | None = None,
+    effects: Mapping[str, Mapping[str, float]] | None = None,
+    excluded: Mapping[str, str] | None = None,
+    load: Literal["closed", "open"] = "closed",
+    duration_s: float = 1.2,
+    vus: int = 12,
+    probe_vus: int = 10,
+    median_ms: float = 8.0,
+    sigma: float = 0.3,
+    between_runs_sigma: float = 0.03,
+) -> SyntheticRun:
+    """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server (backend, cache-hit, cache-miss).
+
+    `cases`: how many (a factor `variant` is added until there are enough) or their names; None: all six. `factors` adds factors by
+    name → levels; `effects` (factor → level → multiplier of the median) states what they do, also for the two given ones.
+    `faults`: pattern of trial or case name → name from `FAULTS`. Each trial has a group `background` (histograms; closed with `vus`
+    users or, `load="open"`, arrivals at a rate) and a group `probe` (curl, a row a request, new connections, 20 ms think time).
+    Responses are lognormal(median_ms × effects, sigma); trials differ by a factor of log-sd `between_runs_sigma`, half of its
+    variance shared by a block. What was planted stands in `truth`. Same arguments, same tables. Raises ValueError.
+    """
+    planted = dict(faults or {})
+    people = Populations(
+        round(duration_s * 1e9), 100_000_000, vus, probe_vus, median_ms * 1e6, sigma, between_runs_sigma, load
+    )
+    if "overloaded" in planted.values() and load != "open":
+        raise ValueError("overload needs load='open': a closed loop has no backlog")
+    study = design(
+        cases=cases,
+        replicates=replicates,
+        extra=factors or {},
+        effects=effects or {},
+        excluded=excluded or {},
+        duration_ns=people.duration_ns,
+        background=_background(people),
+        probe={
+            "client": "curl",
+            "connection": "new",
+            "executor": "constant-vus",
+            "vus": probe_vus,
+            "think_time": "0.02s",
+        }
+        | {"start_when": "background.ramped"},
+        seed=seed,
+        plants={},
+        hostile="hostile-names" in planted.values(),
+    )
+    case_plants = {
+        case.name: fault
+        for case in study.lock.valid_cases
+        if (fault := fault_of(planted, case.name, case.name))
+    }
+    study = replace(study, lock=study.lock.model_copy(update={"plants": case_plants}))
+    run = SyntheticRun(RunDir.create(out, "synthetic").path)
+    _write_plan(run, study)
+    _write_trials(run, study, people, planted)
+    return run
+
+
+def _background(people: Populations) -> dict[str, Any]:
+    ramp = f"{people.ramp_ns / 1e9:g}s"
+    if people.load == "open":
+        return {
+            "executor": "constant-arrival-rate",
+            "rate": f"{people.rate_rps:.3f}/s",
+            "max_vus": OPEN_SLOTS,
+            "generators": 2,
+            "ramp_up": ramp,
+        }
+    return {"executor": "constant-vus", "vus": people.vus, "generators": 2, "ramp_up": ramp}
+
+
+def _write_plan(run: RunDir, study: Design) -> None:
+    write_artefact(run.lock_path, study.lock)
+    write_artefact(run.batch_path(0), randomised_blocks(study.lock))
+    shares = ("background.0", "background.1", "probe.0")
+    write_artefact(
+        run.placement_path,
+        Placement(machines={"local": shares}, load_cores=(0,), server_cores=(1,), pinned=True),
+    )
+    path = run.inputs / "objects.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("path", "size_bytes", "digest"))
+        rows.writerows((f"/v1/a/c{row % 20}/o{row}", BODY_BYTES, f"{row:08x}") for row in range(ROWS))
+    path.with_suffix(".sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest() + "\n")
+
+
+def _write_trials(run: RunDir, study: Design, people: Populations, faults: Mapping[str, str]) -> None:
+    rng = np.random.default_rng(study.lock.seed)
+    blocks = rng.standard_normal(study.lock.measure.replicates)
+    planned = run.planned_trials()
+    truths: dict[str, TrialTruth] = {}
+    previous: str | None = None
+    with Journal(run.events) as journal:
+        journal.write(
+            _event(
+                0,
+                "run-started",
+                study=study.lock.name,
+                profile="synthetic",
+                trials=len(planned),
+                seed=study.lock.seed,
+            )
+        )
+        for plan in planned:
+            noise = exp(people.between_runs_sigma * (blocks[plan.block] + rng.standard_normal()) / sqrt(2))
+            fault = fault_of(faults, plan.trial, plan.case)
+            truths[plan.trial] = _write_trial(run, study, people, plan, fault, noise, previous)
+            if fault != "unsealed":
+                journal.write(
+                    _event(
+                        plan.position + 1, "trial-sealed", trial=plan.trial, seconds=people.duration_ns / 1e9
+                    )
+                )
+            previous = plan.case
+        journal.write(
+            _event(
+                len(planned) + 1,
+                "run-ended",
+                exit_code=0,
+                sealed=len(run.sealed_trials()),
+                refused=0,
+                seconds=1.5 * len(planned),
+                outside_load_s=0.2 * len(planned),
+            )
+        )
+    truth = Truth(
+        cases={
+            case.name: _case_truth(study, people, case.name, case.levels) for case in study.lock.valid_cases
+        },
+        trials=truths,
+        between_runs_sigma=people.between_runs_sigma,
+    )
+    write_artefact(run.path / "truth.json", truth)
+
+
+def _case_truth(study: Design, people: Populations, case: str, levels: dict[str, str]) -> CaseTruth:
+    median_ns = people.median_ns * study.factors_on_median[case]
+    mean_ns = median_ns * exp(people.sigma**2 / 2)
+    throughput_rps = people.rate_rps if people.load == "open" else people.vus / mean_ns * 1e9
+    return CaseTruth(
+        levels=levels,
+        median_ns={"background": median_ns, "probe": median_ns},
+        sigma=people.sigma,
+        throughput_rps=throughput_rps,
+    )
+
+
+def _write_trial(
+    run: RunDir,
+    study: Design,
+    people: Populations,
+    plan: TrialPlan,
+    fault: str | None,
+    noise: float,
+    previous: str | None,
+) -> TrialTruth:
+    rng = np.random.default_rng(plan.seed)
+    case = study.lock.case(plan.case)
+    median_ns = people.median_ns * study.factors_on_median[plan.case] * noise
+    models = _models(people, median_ns, tls=case.levels["protocol"] == "https", fault=fault)
+    requests = [simulate(model, rng) for model in models]
+    groups = [summarise(model, made) for model, made in zip(models, requests, strict=True)]
+    if fault == "identity-broken":
+        groups[0] = groups[0].model_copy(update={"begun": groups[0].begun + 3, "due": groups[0].due + 3})
+    trial = run.trial(plan.trial)
+    trial.path.mkdir()
+    _write_tables(trial.path, models, requests, rng)
+    start_at_ns = 10**12 + plan.position * 2 * 10**9
+    phases_s = {"reset": 0.03, "warm": 0.01, "load": people.duration_ns / 1e9, "settle": 0.0, "write": 0.04}
+    write_artefact(trial.summary, _summary(people, plan, start_at_ns, models, groups))
+    write_artefact(
+        trial.lab, trial_lab(study.roles[plan.case], groups, fault, previous, plan.whole_plot, phases_s)
+    )
+    with Journal(trial.events) as journal:
+        journal.write(
+            _event(
+                plan.position,
+                "trial-started",
+                trial=plan.trial,
+                case=plan.case,
+                position=plan.position,
+                attempt=1,
+            )
+        )
+    if fault != "unsealed":
+        facts = {"start_at_ns": start_at_ns, "shares": 3}
+        seal_trial(trial, case=plan.case, replicate=plan.replicate, block=plan.block, attempt=1, facts=facts)
+    if fault == "damaged":
+        data = bytearray(trial.table("samples").read_bytes())
+        data[len(data) // 2] ^= 1
+        trial.table("samples").write_bytes(data)
+    begun = {model.name: len(made) for model, made in zip(models, requests, strict=True)}
+    return TrialTruth(
+        case=plan.case, noise=noise, fault=fault, begun=begun, ok={group.name: group.ok for group in groups}
+    )
+
+
+def _models(
+    people: Populations, median_ns: float, *, tls: bool, fault: str | None
+) -> tuple[GroupModel, GroupModel]:
+    window_ns = (people.ramp_ns, people.ramp_ns + people.duration_ns)
+    rate_rps = people.rate_rps if people.load == "open" else None
+    if fault == "overloaded":
+        rate_rps = 1.5 * OPEN_SLOTS / (median_ns * exp(people.sigma**2 / 2) / 1e9)
+    think_ns = 4 * people.duration_ns if fault == "too-short" else 0
+    background = GroupModel(
+        name="background",
+        vus=OPEN_SLOTS if rate_rps else people.vus,
+        median_ns=median_ns,
+        sigma=people.sigma,
+        window_ns=window_ns,
+        interval_ns=people.interval_ns,
+        tls=tls,
+        ramp_ns=people.ramp_ns,
+        think_ns=think_ns,
+        rate_rps=rate_rps,
+        lag_ns=0.8 * median_ns if fault == "generator-limited" else 20_000.0,
+        failures=0.05 if fault == "errors" else 0.0,
+        warming=fault == "warming",
+        generators=2,
+    )
+    probe = replace(
+        background,
+        name="probe",
+        vus=people.probe_vus,
+        curl=True,
+        new_connections=True,
+        ramp_ns=0,
+        start_ns=people.ramp_ns,
+        think_ns=think_ns or PROBE_THINK_NS,
+        rate_rps=None,
+        generators=1,
+    )
+    return background, probe
+
+
+def _write_tables(
+    folder: Path, models: Sequence[GroupModel], requests: Sequence[Requests], rng: np.random.Generator
+) -> None:
+    shares = [
+        (index, share_tables(model, made, generator, rows=model.curl))
+        for index, (model, made) in enumerate(zip(models, requests, strict=True))
+        for generator in range(model.generators)
+    ]
+    tables = merge_shares(shares)
+    write_trial_tables(folder, {**tables, "monitors": monitor_table(models[0].window_ns[1], rng)})
+
+
+def _summary(
+    people: Populations,
+    plan: TrialPlan,
+    start_at_ns: int,
+    models: Sequence[GroupModel],
+    groups: Sequence[GroupSummary],
+) -> TrialSummary:
+    window_ns = models[0].window_ns
+    costs = [
+        GeneratorSummary(
+            share=f"{model.name}.{number}",
+            cpu_ns=20_000 * group.begun // model.generators,
+            wall_ns=window_ns[1],
+            run_queue_ns=window_ns[1] // 2000,
+            loop_pass_max_ns=300_000,
+        )
+        for model, group in zip(models, groups, strict=True)
+        for number in range(model.generators)
+    ]
+    return TrialSummary(
+        trial=plan.trial,
+        case=plan.case,
+        started_wall=WALL + plan.position * 2,
+        start_at_ns=start_at_ns,
+        window_ns=window_ns,
+        interval_ns=people.interval_ns,
+        groups=tuple(groups),
+        generators=tuple(costs),
+    )
+
+
+def _event(number: int, kind: Any, **data: object) -> Event:
+    return Event(kind, data, wall=WALL + number * 1.5, monotonic_ns=10**12 + number * 15 * 10**8)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from svload.model.errors import SvloadError
+from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run
+from svload.store.journal import Journal
+from svload.testing import SyntheticRun, make_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> SyntheticRun:
+    made = make_run(tmp_path / "runs", replicates=2, cases=2, faults={"TC0.r2": "unsealed"})
+    kept = made.attempt("TC0.r1", 1)
+    with Journal(kept.events):
+        (kept.path / "server.log").write_text("a path of this host")
+    made.derived.joinpath("report.html").write_text("<html>")
+    return made
+
+
+def test_reading_a_pack_is_reading_the_run(run: SyntheticRun, tmp_path: Path) -> None:
+    pack = pack_run(run)
+    assert pack == run.path.parent / "synthetic-1.svload.zip"
+    opened = open_pack(pack, tmp_path / "cache")
+    assert opened.name == run.name
+    assert opened.sealed_trials() == run.sealed_trials()
+    assert verify_run(opened) == []
+    assert read_trial(opened.trial("TC1.r1")).summary == read_trial(run.trial("TC1.r1")).summary
+    sql = "select trial, count(*) from samples group by 1 order by 1"
+    assert query(opened, sql) == query(run, sql)
+    assert open_pack(pack, tmp_path / "cache").path == opened.path
+
+
+def test_what_no_reader_needs_stays_out(run: SyntheticRun, tmp_path: Path) -> None:
+    with zipfile.ZipFile(pack_run(run, tmp_path / "p.zip")) as archive:
+        names = archive.namelist()
+    assert "attempts/TC0.r1.a1/events.jsonl" in names
+    assert not [name for name in names if name.endswith((".log", ".html", "truth.json")) or "TC0.r2" in name]
+
+
+def test_the_same_run_gives_the_same_bytes(run: SyntheticRun, tmp_path: Path) -> None:
+    first = pack_run(run, tmp_path / "a.zip").read_bytes()
+    for path in run.path.rglob("*"):
+        path.touch()
+    assert pack_run(run, tmp_path / "b.zip").read_bytes() == first
+    again = pack_run(open_pack(tmp_path / "a.zip", tmp_path / "cache"), tmp_path / "c.zip")
+    assert again.read_bytes() == first
+
+
+def test_a_pack_is_found_by_its_path_and_name(
+    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pack = pack_run(run)
+    assert find_run(str(pack), tmp_path).sealed_trials() == run.sealed_trials()
+    assert find_run(pack.name, pack.parent).path.is_relative_to(tmp_path / "cache")
+
+
+def test_a_private_key_is_never_packed(run: SyntheticRun, tmp_path: Path) -> None:
+    padding = "x" * ((1 << 20) - 15)
+    (run.inputs / "oops.pem").write_text(f"{padding}-----BEGIN EC PRIVATE KEY-----\n")
+    with pytest.raises(SvloadError, match="private key"):
+        pack_run(run, tmp_path / "p.zip")
+    assert list(tmp_path.glob("*p.zip*")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../evil", "/evil", "trials/../../evil", "plan/..\\evil", "other/evil", "C:/evil", "evil"],
+)
+def test_no_path_leaves_its_folder(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "bad.svload.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("study.lock.json", "{}")
+        archive.writestr(name, "evil")
+    assert_refused(path, tmp_path)
+    assert not [found for found in tmp_path.rglob("*") if "evil" in found.name]
+
+
+def test_links_bombs_doubles_and_rubbish_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.svload.zip"
+    link = zipfile.ZipInfo("inputs/link")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("study.lock.json", "{}")
+        archive.writestr(link, "/etc/passwd")
+    assert_refused(path, tmp_path)
+    for method in (zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("study.lock.json", "{}")
+            archive.writestr("inputs/bomb", bytes(16 << 20))
+        assert_refused(path, tmp_path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("study.lock.json", "{}")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("study.lock.json", "{}")
+    assert_refused(path, tmp_path)
+    path.write_bytes(b"PK rubbish")
+    assert_refused(path, tmp_path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("events.jsonl", "")
+    assert_refused(path, tmp_path)
+
+
+def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Path) -> None:
+    pack = pack_run(run, tmp_path / "p.zip")
+    whole = pack.read_bytes()
+    for length in (10, len(whole) // 2, len(whole) - 10):
+        pack.write_bytes(whole[:length])
+        assert_refused(pack, tmp_path)
+    for at in range(200, len(whole) // 2, len(whole) // 9):
+        pack.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        assert_refused(pack, tmp_path)
+
+
+def assert_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SvloadError) as why:
+        open_pack(path, tmp_path / "cache")
+    assert why.value.problems[0].code == "run-damaged"
+    assert not [left for left in (tmp_path / "cache").rglob("*") if left.is_file()]
