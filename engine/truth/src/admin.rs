@@ -10,6 +10,8 @@ use crate::server::Server;
 
 /// Rows of the log in one answer, unless asked for fewer or more.
 const LOG_PAGE: usize = 50_000;
+/// What a reset resets if it isn't told: everything that belongs to one trial, nothing that was put.
+const RESET_DEFAULT: &str = "counters,cache,log";
 
 impl Server {
     /// Answers a request of the admin listener.
@@ -22,8 +24,8 @@ impl Server {
             ("POST", "/config") => {
                 match std::str::from_utf8(body).map_err(|error| error.to_string()) {
                     Ok(text) => match self.config.with_changes(text) {
-                        Ok(config) => {
-                            self.apply(config);
+                        Ok((config, fields)) => {
+                            self.apply(config, &fields);
                             json_answer(&self.config_json())
                         }
                         Err(error) => Answer::text(400, &error),
@@ -110,12 +112,9 @@ impl Server {
     }
 
     fn reset(&mut self, request: &Request) -> Answer {
-        let Some(what) = request.query("what") else {
-            return Answer::text(
-                400,
-                "what: missing (counters, cache, log, store; separated by commas)",
-            );
-        };
+        let what = request
+            .query("what")
+            .unwrap_or_else(|| RESET_DEFAULT.to_owned());
         let known = ["counters", "cache", "log", "store"];
         if let Some(unknown) = what.split(',').find(|name| !known.contains(name)) {
             return Answer::text(
@@ -146,7 +145,8 @@ impl Server {
         }
     }
 
-    fn apply(&mut self, config: Config) {
+    fn apply(&mut self, config: Config, fields: &[String]) {
+        let given = |name: &str| fields.iter().any(|field| field == name);
         let now_ns = now_ns();
         self.workers.advance(now_ns, &mut self.finished);
         self.workers.reshape(
@@ -155,10 +155,10 @@ impl Server {
             config.serial_lock_ns,
             now_ns,
         );
-        if config.stall != self.config.stall {
+        if given("stall") {
             self.stall_epoch_ns = now_ns;
         }
-        if config.seed != self.config.seed {
+        if given("seed") {
             self.arrivals = 0;
         }
         self.config = config;

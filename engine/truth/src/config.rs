@@ -31,7 +31,7 @@ pub struct Tls {
     pub resumption: bool,
 }
 
-/// Answers due inside `[epoch + offset + k·every, … + for)` are held until its end.
+/// Counted from the start, or from the last live change of `stall`: answers due inside `[epoch + offset + k·every, … + for)` are held until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
@@ -79,7 +79,7 @@ pub struct Config {
     #[serde(default = "log_limit")]
     pub log_limit: usize,
 
-    /// Seed of every draw. Setting it live starts the draws again at arrival 0.
+    /// Seed of every draw. Setting it live, to whatever value, starts the draws again at arrival 0; a reset doesn't.
     #[serde(default)]
     pub seed: u64,
     #[serde(default = "workers")]
@@ -182,17 +182,19 @@ impl Config {
         Ok(config)
     }
 
-    /// This configuration with the fields of a JSON object changed; only [`LIVE`] fields may be in it.
+    /// This configuration with the fields of a JSON object changed, and the names of those fields; only [`LIVE`]
+    /// fields may be in it.
     ///
     /// # Errors
     /// As [`Config::parse`]; nothing is changed then.
-    pub fn with_changes(&self, text: &str) -> Result<Self, String> {
+    pub fn with_changes(&self, text: &str) -> Result<(Self, Vec<String>), String> {
         let changes: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let Value::Object(changes) = changes else {
             return Err("the change must be a JSON object".to_owned());
         };
         let mut whole = serde_json::to_value(self).map_err(|error| error.to_string())?;
         whole["tls"] = Value::Null; // never through JSON: the key does not leave the process
+        let fields = changes.keys().cloned().collect();
         for (field, value) in changes {
             if !LIVE.contains(&field.as_str()) {
                 return Err(format!(
@@ -205,7 +207,7 @@ impl Config {
         let mut config: Self = serde_path_to_error::deserialize(whole).map_err(named)?;
         config.tls = self.tls.clone();
         config.check()?;
-        Ok(config)
+        Ok((config, fields))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -318,7 +320,7 @@ mod tests {
         let config = Config::parse(r#"{"role": "store", "http_port": 0}"#).unwrap();
         assert_eq!(config.workers, 8);
         assert_eq!(config.backlog, 1024);
-        assert_eq!(config.service_time, Distribution::ConstantNs(0));
+        assert_eq!(config.service_time, Distribution::Constant(0));
         assert!(config.address.is_loopback());
     }
 
@@ -398,11 +400,12 @@ mod tests {
     #[test]
     fn a_live_change_keeps_the_rest_and_refuses_the_unchangeable() {
         let config = Config::parse(r#"{"role": "store", "http_port": 0, "seed": 5}"#).unwrap();
-        let changed = config
+        let (changed, fields) = config
             .with_changes(r#"{"workers": 2, "service_time": {"constant_ns": 7}}"#)
             .unwrap();
         assert_eq!((changed.workers, changed.seed), (2, 5));
-        assert_eq!(changed.service_time, Distribution::ConstantNs(7));
+        assert_eq!(fields.len(), 2);
+        assert_eq!(changed.service_time, Distribution::Constant(7));
         assert!(config
             .with_changes(r#"{"http_port": 1}"#)
             .unwrap_err()
@@ -423,6 +426,6 @@ mod tests {
         let shown = serde_json::to_string(&config).unwrap();
         assert!(shown.contains("public") && !shown.contains("hidden"));
         let changed = config.with_changes(r#"{"workers": 2}"#);
-        assert_eq!(changed.unwrap().tls.unwrap().key_pem, "hidden");
+        assert_eq!(changed.unwrap().0.tls.unwrap().key_pem, "hidden");
     }
 }

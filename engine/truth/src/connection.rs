@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use crate::body::{BodyDecoder, Malformed};
 use crate::counters::Mark;
-use crate::http::{parse_request, Answer, Body, BodyDecoder, Malformed, Request};
+use crate::http::{parse_request, Answer, Body, Request};
 use crate::wire::Wire;
 
 /// Bytes read ahead while a request is being answered.

@@ -14,21 +14,22 @@ pub enum Stream {
 
 /// A service-time distribution; all times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub enum Distribution {
-    ConstantNs(u64),
-    UniformNs([u64; 2]),
+    #[serde(rename = "constant_ns")]
+    Constant(u64),
+    #[serde(rename = "uniform_ns")]
+    Uniform([u64; 2]),
     /// The mean.
-    ExponentialNs(u64),
-    LognormalNs {
-        median: u64,
-        p99: u64,
-    },
+    #[serde(rename = "exponential_ns")]
+    Exponential(u64),
+    #[serde(rename = "lognormal_ns")]
+    Lognormal { median: u64, p99: u64 },
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self::ConstantNs(0)
+        Self::Constant(0)
     }
 }
 
@@ -40,20 +41,20 @@ impl Distribution {
     /// The part that is wrong, and why.
     pub fn check(&self) -> Result<(), String> {
         let (field, longest) = match *self {
-            Self::ConstantNs(value) => ("constant_ns", value),
-            Self::UniformNs([low, high]) if high < low => {
+            Self::Constant(value) => ("constant_ns", value),
+            Self::Uniform([low, high]) if high < low => {
                 return Err(format!(
                     "uniform_ns: the second value must not be below the first, is [{low}, {high}]"
                 ));
             }
-            Self::UniformNs([_, high]) => ("uniform_ns", high),
-            Self::ExponentialNs(mean) => ("exponential_ns", mean),
-            Self::LognormalNs { median, p99 } if median == 0 || p99 < median => {
+            Self::Uniform([_, high]) => ("uniform_ns", high),
+            Self::Exponential(mean) => ("exponential_ns", mean),
+            Self::Lognormal { median, p99 } if median == 0 || p99 < median => {
                 return Err(format!(
                     "lognormal_ns.p99: needs 0 < median ≤ p99, is median {median}, p99 {p99}"
                 ));
             }
-            Self::LognormalNs { p99, .. } => ("lognormal_ns.p99", p99),
+            Self::Lognormal { p99, .. } => ("lognormal_ns.p99", p99),
         };
         if longest > LONGEST_NS {
             return Err(format!(
@@ -67,10 +68,10 @@ impl Distribution {
     #[must_use]
     pub fn quantile_ns(&self, u: f64) -> u64 {
         let value = match *self {
-            Self::ConstantNs(value) => return value,
-            Self::UniformNs([low, high]) => low as f64 + u * (high - low) as f64,
-            Self::ExponentialNs(mean) => -(mean as f64) * (-u).ln_1p(),
-            Self::LognormalNs { median, p99 } => {
+            Self::Constant(value) => return value,
+            Self::Uniform([low, high]) => low as f64 + u * (high - low) as f64,
+            Self::Exponential(mean) => -(mean as f64) * (-u).ln_1p(),
+            Self::Lognormal { median, p99 } => {
                 let sigma = (p99 as f64 / median as f64).ln() / Z99;
                 median as f64 * (sigma * normal_quantile(u)).exp()
             }
@@ -206,14 +207,14 @@ mod tests {
     fn means_and_quantiles_are_what_was_asked() {
         let n = 200_000;
         let mean = |v: &[u64]| v.iter().map(|x| *x as f64).sum::<f64>() / v.len() as f64;
-        assert_eq!(draws(Distribution::ConstantNs(42), 3), vec![42, 42, 42]);
-        let uniform = draws(Distribution::UniformNs([1000, 3000]), n);
+        assert_eq!(draws(Distribution::Constant(42), 3), vec![42, 42, 42]);
+        let uniform = draws(Distribution::Uniform([1000, 3000]), n);
         assert!((mean(&uniform) - 2000.0).abs() < 10.0);
         assert!(uniform.iter().all(|v| (1000..=3000).contains(v)));
-        let exponential = draws(Distribution::ExponentialNs(1_000_000), n);
+        let exponential = draws(Distribution::Exponential(1_000_000), n);
         assert!((mean(&exponential) / 1e6 - 1.0).abs() < 0.02);
         let mut lognormal = draws(
-            Distribution::LognormalNs {
+            Distribution::Lognormal {
                 median: 2_000_000,
                 p99: 9_000_000,
             },
@@ -226,13 +227,13 @@ mod tests {
 
     #[test]
     fn extreme_quantiles_stay_within_a_day() {
-        let wild = Distribution::LognormalNs {
+        let wild = Distribution::Lognormal {
             median: 1,
             p99: LONGEST_NS,
         };
         assert_eq!(wild.quantile_ns(1.0 - f64::EPSILON), LONGEST_NS);
         assert_eq!(
-            Distribution::LognormalNs { median: 5, p99: 5 }.quantile_ns(0.9),
+            Distribution::Lognormal { median: 5, p99: 5 }.quantile_ns(0.9),
             5
         );
     }

@@ -6,21 +6,24 @@
 //! way ([`pipeline`]) through virtual workers ([`workers`]), and roles that decide purely ([`store`], [`cache`]).
 
 mod admin;
-pub mod cache;
+mod body;
+mod cache;
 mod clock;
-pub mod config;
+mod config;
 mod connection;
 mod counters;
-pub mod draw;
-pub mod http;
+mod draw;
+mod events;
+mod http;
 mod pipeline;
+mod ports;
 mod server;
-pub mod store;
-pub mod timer;
+mod store;
+mod timer;
 mod tls;
 mod upstream;
 mod wire;
-pub mod workers;
+mod workers;
 
 use std::io::Write as _;
 use std::num::NonZeroU64;

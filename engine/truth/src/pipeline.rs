@@ -2,8 +2,6 @@
 //! link → stall → written. Only GET and HEAD are paced; what sets a lab up (PUT, POST, DELETE) and /info are answered
 //! at once, without a worker.
 
-use std::net::SocketAddr;
-
 use serde_json::json;
 
 use crate::cache::{self, Key, Lookup};
@@ -135,7 +133,7 @@ impl Server {
         };
         match self.config.role {
             Role::Store if request.path() == "/info" => {
-                (Plan::Answer(info(self.config.upstream)), Mark::None)
+                (Plan::Answer(for_method(&request, info())), Mark::None)
             }
             Role::Store => {
                 let answer = self.store.answer(&request, body);
@@ -377,11 +375,11 @@ fn for_method(request: &Request, answer: Answer) -> Answer {
     }
 }
 
-fn info(upstream: Option<SocketAddr>) -> Answer {
+fn info() -> Answer {
     let text = json!({
-        "svload_truth": {"version": env!("CARGO_PKG_VERSION"), "upstream": upstream},
+        "svload_truth": {"version": env!("CARGO_PKG_VERSION")},
         "swift": {"account_listing_limit": 10_000, "container_listing_limit": 10_000,
-                  "max_file_size": crate::http::BODY_LIMIT, "max_object_name_length": 1024},
+                  "max_file_size": crate::body::BODY_LIMIT, "max_object_name_length": 1024},
     });
     Answer::new(200, "application/json", text.to_string())
 }

@@ -2,79 +2,31 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::event::epoll::{self, CreateFlags, Event, EventFlags};
 use slab::Slab;
 
+use crate::body::Malformed;
 use crate::cache::Cache;
 use crate::clock::{now_ns, timespec};
 use crate::config::Config;
 use crate::connection::{Connection, Counted, Output, State, Taken, READ_AHEAD};
 use crate::counters::{Counters, LogRow, Urls};
-use crate::http::{Answer, Malformed};
+use crate::events::Source;
+use crate::http::Answer;
 use crate::pipeline::Job;
+use crate::ports::{listen, Listener, Port};
 use crate::store::Store;
 use crate::timer::Timers;
 use crate::upstream::{Name, Upstream};
-use crate::wire::Wire;
 use crate::workers::{JobId, Link, Workers};
 
 const EVENTS: usize = 512;
 const SCRATCH: usize = 64 * 1024;
-/// Connections accepted in one go, so that those that are open are not kept waiting.
-const ACCEPTS: usize = 64;
-/// After the process ran out of descriptors.
-const ACCEPT_AGAIN_NS: u64 = 50_000_000;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
-/// What an epoll event is about: kind, 24 bits of an id, slab key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Listener(usize),
-    Stop,
-    Client(Name),
-    Upstream(Name),
-}
-
-impl Source {
-    fn pack(self) -> EventData {
-        let (kind, key, id) = match self {
-            Self::Listener(index) => (0, index, 0),
-            Self::Stop => (1, 0, 0),
-            Self::Client((key, id)) => (2, key, id),
-            Self::Upstream((key, id)) => (3, key, id),
-        };
-        EventData::new_u64(kind << 56 | (id & 0xff_ffff) << 32 | (key as u64 & 0xffff_ffff))
-    }
-
-    fn unpack(data: EventData) -> Self {
-        let bits = data.u64();
-        let name = ((bits & 0xffff_ffff) as usize, bits >> 32 & 0xff_ffff);
-        match bits >> 56 {
-            0 => Self::Listener(name.0),
-            1 => Self::Stop,
-            2 => Self::Client(name),
-            _ => Self::Upstream(name),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Port {
-    Http,
-    Https,
-    Admin,
-}
-
-#[derive(Debug)]
-struct Listener {
-    socket: TcpListener,
-    port: Port,
-}
 
 /// What a timer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +57,11 @@ pub struct Server {
     /// Where stalls are counted from.
     pub(crate) stall_epoch_ns: u64,
     pub(crate) connections: Slab<Connection>,
-    epoll: std::os::fd::OwnedFd,
-    listeners: Vec<Listener>,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    next_id: u64,
-    paused: bool,
+    pub(crate) epoll: std::os::fd::OwnedFd,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) next_id: u64,
+    pub(crate) paused: bool,
     scratch: Vec<u8>,
 }
 
@@ -247,86 +199,6 @@ impl Server {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn accept(&mut self, index: usize) {
-        for _ in 0..ACCEPTS {
-            let port = self.listeners[index].port;
-            if port != Port::Admin && self.is_full() {
-                return self.pause();
-            }
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::accept_with(&self.listeners[index].socket, flags) {
-                Ok(socket) => self.opened(TcpStream::from(socket), port),
-                Err(
-                    rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOBUFS,
-                ) => {
-                    self.timers
-                        .push(now_ns() + ACCEPT_AGAIN_NS, Alarm::AcceptAgain);
-                    return self.pause();
-                }
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn opened(&mut self, stream: TcpStream, port: Port) {
-        let _ = stream.set_nodelay(true);
-        let wire = match (&self.tls, port) {
-            (Some(tls), Port::Https) => Wire::tls(stream, tls),
-            _ => Ok(Wire::Plain(stream)),
-        };
-        let Ok(wire) = wire else { return };
-        self.next_id += 1;
-        let entry = self.connections.vacant_entry();
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        let source = Source::Client((entry.key(), self.next_id)).pack();
-        if epoll::add(&self.epoll, wire.stream(), source, flags).is_err() {
-            return;
-        }
-        if port != Port::Admin {
-            self.counters.opened();
-        }
-        entry.insert(Connection::new(wire, self.next_id, port == Port::Admin));
-    }
-
-    fn is_full(&self) -> bool {
-        self.config
-            .max_connections
-            .is_some_and(|limit| self.counters.connections_open >= limit as u64)
-    }
-
-    fn pause(&mut self) {
-        if !self.paused {
-            self.paused = true;
-            self.counters.accept_pauses += 1;
-            self.listen_for(EventFlags::empty());
-        }
-    }
-
-    /// Accepts again if there is room.
-    pub(crate) fn resume(&mut self) {
-        if self.paused && !self.is_full() {
-            self.paused = false;
-            self.listen_for(EventFlags::IN);
-        }
-    }
-
-    fn listen_for(&mut self, flags: EventFlags) {
-        for (index, listener) in self
-            .listeners
-            .iter()
-            .enumerate()
-            .filter(|(_, l)| l.port != Port::Admin)
-        {
-            let _ = epoll::modify(
-                &self.epoll,
-                &listener.socket,
-                Source::Listener(index).pack(),
-                flags,
-            );
-        }
     }
 
     fn client_event(&mut self, (key, id): Name, flags: EventFlags) {
@@ -551,20 +423,6 @@ fn register_upstream(epoll: BorrowedFd<'_>, stream: &TcpStream, name: Name) -> i
     )?)
 }
 
-fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    Ok(TcpListener::from(socket))
-}
-
 /// Borrows a descriptor that the caller keeps open; a negative one is none.
 ///
 /// # Safety
@@ -573,21 +431,4 @@ fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
 pub unsafe fn borrowed<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
     // SAFETY: not negative, and open by the caller's promise
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sources_survive_packing() {
-        for source in [
-            Source::Listener(2),
-            Source::Stop,
-            Source::Client((70_000, 0xab_cdef)),
-            Source::Upstream((0, 1)),
-        ] {
-            assert_eq!(Source::unpack(source.pack()), source);
-        }
-    }
 }

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use slab::Slab;
 
-use crate::http::{parse_response, Answer, Body, BodyDecoder, BodyLength, ResponseHead};
+use crate::body::{BodyDecoder, BodyLength};
+use crate::http::{parse_response, Answer, Body, ResponseHead};
 use crate::wire::Wire;
 use crate::workers::JobId;
 
@@ -106,7 +107,7 @@ impl Upstream {
             Some(key) => key,
             None => match self.open(register) {
                 Ok(key) => key,
-                Err(error) => return Some(failure(job, 502, &error.to_string())),
+                Err(error) => return Some(failure(job, &outgoing, 502, &error.to_string())),
             },
         };
         self.begin(key, job, outgoing, now_ns);
@@ -278,14 +279,14 @@ impl Upstream {
                 self.begin(key, job, outgoing, now_ns);
                 None
             }
-            Err(error) => Some(failure(job, 502, &error.to_string())),
+            Err(error) => Some(failure(job, &outgoing, 502, &error.to_string())),
         }
     }
 
     fn fail(&mut self, key: usize, status: u16, why: &str) -> Option<Outcome> {
         let line = self.lines.remove(key);
         match line.exchange {
-            Some(exchange) => Some(failure(exchange.job, status, why)),
+            Some(exchange) => Some(failure(exchange.job, &exchange.outgoing, status, why)),
             None => {
                 self.idle.retain(|idle| *idle != key);
                 None
@@ -369,10 +370,16 @@ fn take_answer(line: &mut Line, eof: bool) -> Result<Option<(Answer, bool)>, &'s
     )))
 }
 
-fn failure(job: JobId, status: u16, why: &str) -> Outcome {
+fn failure(job: JobId, outgoing: &Outgoing, status: u16, why: &str) -> Outcome {
+    let answer = Answer::text(status, why);
+    let answer = if outgoing.to_head {
+        answer.without_body()
+    } else {
+        answer
+    };
     Outcome {
         job,
-        answer: Answer::text(status, why),
+        answer,
         failed: true,
     }
 }

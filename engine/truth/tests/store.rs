@@ -441,3 +441,46 @@ fn a_slow_reader_gets_its_whole_body() {
     slow.stream.get_mut().flush().unwrap();
     assert_eq!(server.count("answers"), 2);
 }
+
+#[test]
+fn a_seed_set_live_starts_the_draws_again_and_a_reset_does_not() {
+    let server = start(
+        "store",
+        json!({"seed": 3, "service_time": {"uniform_ns": [0, 1_000_000]}, "log": true}),
+    );
+    let mut client = server.connect();
+    let mut planned = || -> Vec<u64> {
+        (0..5).for_each(|_| drop(client.get("/v1/x")));
+        let served = server
+            .log()
+            .iter()
+            .map(|row| row[3].as_u64().unwrap())
+            .collect();
+        assert_eq!(ask(server.admin, "POST", "/reset", b"{}").status, 200);
+        served
+    };
+    let first = planned();
+    let later = planned();
+    assert_ne!(first, later);
+    assert_eq!(server.configure(json!({"seed": 3})).status, 200);
+    assert_eq!(planned(), first);
+}
+
+#[test]
+fn an_answer_to_head_never_has_a_body() {
+    let server = start("store", json!({"error_rate": 0.5, "seed": 1}));
+    let mut client = server.connect();
+    // a body would be read as the next answer's head
+    let statuses: Vec<u16> = (0..20)
+        .map(|_| client.ask("HEAD", "/info?", b"").status)
+        .collect();
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    let statuses: Vec<u16> = (0..20)
+        .map(|_| client.ask("HEAD", "/v1/x", b"").status)
+        .collect();
+    assert!(
+        statuses.contains(&404) && statuses.contains(&500),
+        "{statuses:?}"
+    );
+    assert_eq!(client.ask("HEAD", "/healthcheck", b"").status, 200);
+}
