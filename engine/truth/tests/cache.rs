@@ -219,3 +219,59 @@ fn large_bodies_and_uploads_go_through_a_front() {
     has(&store, json!({"requests": 2}));
     has(&front, json!({"passes": 3, "requests": 3}));
 }
+
+#[test]
+fn every_request_is_exactly_one_of_hit_miss_pass_injected_or_dropped() {
+    let config = json!({"workers": 1, "queue_limit": 1, "error_rate": 0.2, "seed": 4,
+                        "service_time": {"exponential_ns": 300_000}});
+    let (store, cache) = lab(json!({"service_time": {"constant_ns": 500_000}}), config);
+    let mut clients: Vec<Client> = (0..8).map(|_| cache.connect()).collect();
+    for round in 0..40 {
+        for (at, client) in clients.iter_mut().enumerate() {
+            let path = [
+                "/v1/a/c/o",
+                "/v1/a/c/p",
+                "/v1/a/c?format=json",
+                "/v1/a/c/none",
+            ][(round + at) % 4];
+            client.send(
+                format!(
+                    "GET {path} HTTP/1.1\r\nHost: h\r\nX-Cold: {}\r\n\r\n",
+                    round / 8
+                )
+                .as_bytes(),
+            );
+        }
+        clients
+            .iter_mut()
+            .for_each(|client| drop(client.reply(false)));
+    }
+    let counters = cache.counters();
+    let count = |name: &str| counters[name].as_u64().unwrap();
+    let kinds = [
+        "hits",
+        "misses",
+        "passes",
+        "errors_injected",
+        "queue_dropped",
+    ]
+    .map(count);
+    assert!(kinds.iter().all(|kind| *kind > 0), "{kinds:?}");
+    assert_eq!(kinds.iter().sum::<u64>(), 320);
+    assert_eq!(
+        (count("requests"), count("answers"), count("unfinished")),
+        (320, 320, 0)
+    );
+    assert_eq!(
+        count("upstream_requests"),
+        count("misses") + count("passes")
+    );
+    assert_eq!(store.count("requests"), count("upstream_requests"));
+    let by_status: u64 = counters["status"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(by_status, 320);
+}

@@ -484,3 +484,21 @@ fn an_answer_to_head_never_has_a_body() {
     );
     assert_eq!(client.ask("HEAD", "/healthcheck", b"").status, 200);
 }
+
+#[test]
+fn burnt_cpu_time_and_the_lock_come_on_top_of_the_service_time() {
+    let server = start(
+        "store",
+        json!({"cpu_burn_ns": 2_000_000, "serial_lock_ns": 1_000_000, "service_time": {"constant_ns": 1_000_000}, "log": true}),
+    );
+    let mut client = server.connect();
+    for _ in 0..5 {
+        assert_eq!(client.get("/v1/x").status, 404);
+    }
+    for row in server.log() {
+        let took_ns = row[2].as_u64().unwrap() - row[1].as_u64().unwrap();
+        assert!(took_ns >= 4_000_000, "{took_ns}");
+    }
+    // what is burnt is the host's time, not the worker's
+    assert_eq!(server.count("busy_ns_sum"), 5 * 2_000_000);
+}

@@ -1,0 +1,82 @@
+"""The door of the known-truth server, without the server: signals, and errors in one line."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from svload.truth import __main__ as door
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Put the process's own handlers back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    descriptor = signal.set_wakeup_fd(-1)
+    if descriptor != -1:
+        os.close(descriptor)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def native(monkeypatch: pytest.MonkeyPatch, serve: object) -> None:
+    module = ModuleType("svload._native")
+    module.truth_serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "svload._native", module)
+
+
+def test_what_is_wrong_is_one_line_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(config: str, ready_fd: int, stop_fd: int) -> str:
+        raise ValueError("workers: must be at least 1\nsecond line")
+
+    native(monkeypatch, refuse)
+    file = tmp_path / "truth.json"
+    for content in (None, "{}"):
+        if content is not None:
+            file.write_text(content)
+        assert door.main(["--config", str(file)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), str(file) in err) == ("", 1, True)
+    assert "workers: must be at least 1" in err
+
+
+def test_without_the_engine_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "svload._native", None)
+    file = tmp_path / "truth.json"
+    file.write_text("{}")
+    assert door.main(["--config", str(file)]) == 2
+    assert "make setup" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_makes_the_stop_descriptor_readable(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:
+    def serve(config: str, ready_fd: int, stop_fd: int) -> str:
+        assert (config, ready_fd) == ("{}", 7)
+        assert select.select([stop_fd], [], [], 0)[0] == []
+        os.kill(os.getpid(), number)
+        assert select.select([stop_fd], [], [], 10)[0] == [stop_fd]
+        os.close(stop_fd)
+        return '{"answers":3}'
+
+    native(monkeypatch, serve)
+    file = tmp_path / "truth.json"
+    file.write_text("{}")
+    assert door.main(["--config", str(file), "--ready-fd", "7", "--verbose"]) == 0
+    assert capsys.readouterr().err == '{"answers":3}\n'
