@@ -1,0 +1,165 @@
+"""memcached, alone or for a service that needs one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload.lab import memcache
+from svload.lab.front import missing, program
+from svload.lab.kit import KitOptions, SizeBytes, option
+from svload.lab.server import Server
+from svload.model.errors import Problem, fail
+from svload.model.facts import Counters, ServiceFacts, Setting
+
+
+class MemcachedOptions(KitOptions):
+    """Options of `memcached`."""
+
+    connections: int = option(1024, ge=1, doc="most connections at a time (-c)")
+    item_memory: SizeBytes = option(
+        "64 MiB",
+        unit="size",
+        validate_default=True,
+        doc="memory for items (-m); `memory` limits the whole process",
+    )
+    threads: int = option(4, ge=1, doc="worker threads (-t)")
+
+
+class Memcached(Server):
+    """One process; TCP only."""
+
+    name = "memcached"
+    summary = "memcached"
+    Options = MemcachedOptions
+    front = False
+    options: MemcachedOptions
+    _port: int
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """The programme."""
+        return [] if program("memcached") else [missing(cls.name, "memcached", ["memcached"])]
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Start it."""
+        self._port = self.context.take_port("memcached", self.options.port)
+        more = [
+            word
+            for name, value in self.options.tuning.items()
+            for word in ("-o", name if value is True else f"{name}={value}")
+        ]
+        options = self.options
+        self.spawn(
+            "memcached",
+            [
+                *argv(
+                    self.context.address,
+                    self._port,
+                    options.connections,
+                    options.item_memory,
+                    options.threads,
+                ),
+                *more,
+            ],
+        )
+
+    def condition(self) -> bool:
+        """It answers `stats`."""
+        return bool(memcache.stats(self.context.address, self._port))
+
+    def describe(self) -> ServiceFacts:
+        """Where it is; it speaks no HTTP."""
+        version = memcache.stats(self.context.address, self._port)["version"]
+        admin = {"memcached": {"address": self.context.address, "port": self._port}}
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=version,
+            admin=admin,
+            offers=("memcached", "counters"),
+        )
+
+    def reset(self) -> dict[str, Any]:
+        """Everything invalidated."""
+        try:
+            return dict(memcache.flush(self.context.address, self._port))
+        except OSError as why:
+            raise fail(
+                "reset-failed",
+                place=self.context.service,
+                service=self.context.service,
+                reason=str(why),
+                log=self.log_of("memcached"),
+            ) from why
+
+    def counters(self) -> Counters:
+        """Exact."""
+        at_ns = time.monotonic_ns()
+        return canonical(memcache.stats(self.context.address, self._port), at_ns)
+
+    def effective(self) -> list[Setting]:
+        """What it was told, as it reports it."""
+        return settings(self.context.address, self._port, self.options.connections, self.options.item_memory)
+
+
+def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
+    """memcached's command line; as root it drops to nobody, for it reads no files."""
+    user = ["-u", "nobody"] if os.geteuid() == 0 else []
+    megabytes = max(1, item_memory_bytes >> 20)
+    return [
+        program("memcached") or "memcached",
+        *user,
+        "-l",
+        address,
+        "-p",
+        str(port),
+        "-U",
+        "0",
+        "-c",
+        str(connections),
+        "-m",
+        str(megabytes),
+        "-t",
+        str(threads),
+    ]
+
+
+def settings(address: str, port: int, connections: int, item_memory_bytes: int) -> list[Setting]:
+    """`-c` and `-m` as the running memcached reports them."""
+    found = memcache.stats(address, port, "settings")
+    return [
+        Setting(name="memcached.connections", asked=str(connections), found=found.get("maxconns")),
+        Setting(
+            name="memcached.item_memory_bytes",
+            asked=str(max(1, item_memory_bytes >> 20) << 20),
+            found=found.get("maxbytes"),
+        ),
+    ]
+
+
+def canonical(found: Mapping[str, str], at_ns: int) -> Counters:
+    """memcached's statistics under the canonical names."""
+    raw = {name: float(value) for name, value in found.items() if _is_number(value)}
+    wanted: Sequence[tuple[str, tuple[str, ...]]] = (
+        ("requests", ("cmd_get", "cmd_set", "cmd_touch")),
+        ("hits", ("get_hits",)),
+        ("misses", ("get_misses",)),
+        ("connections", ("total_connections",)),
+        ("bytes_out", ("bytes_written",)),
+    )
+    values = {
+        name: sum(raw[part] for part in parts) for name, parts in wanted if all(part in raw for part in parts)
+    }
+    return Counters(at_ns=at_ns, values=values, raw=raw)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

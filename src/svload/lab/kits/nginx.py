@@ -1,0 +1,209 @@
+"""nginx: static files of given sizes, or a proxy before another service."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import string
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from svload.lab import web
+from svload.lab.front import missing, program
+from svload.lab.kit import KitOptions, option
+from svload.lab.server import Server, upstream_of
+from svload.model.errors import Problem
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.units import size_bytes
+
+_PATH = re.compile(r"^(/[A-Za-z0-9._~-]+)+$")
+_TUNING = re.compile(r"^[a-z_0-9]+$")
+MOST_FILE_BYTES = 64 << 20
+
+
+def _files(written: Any) -> dict[str, int]:
+    if not isinstance(written, dict):
+        raise ValueError("write paths with sizes, such as {/1k: 1 KiB}")
+    found = {str(path): size_bytes(size) for path, size in written.items()}
+    for path, size in found.items():
+        if not _PATH.match(path) or ".." in path:
+            raise ValueError(f"“{path}” is no plain path such as /1k")
+        if size > MOST_FILE_BYTES:
+            raise ValueError(f"“{path}” is larger than {MOST_FILE_BYTES >> 20} MiB")
+    return found
+
+
+class NginxOptions(KitOptions):
+    """Options of `nginx`; `tuning` holds directives of its http block (keepalive_requests, sendfile, …)."""
+
+    files: Annotated[dict[str, int], BeforeValidator(_files), WithJsonSchema({"type": "object"})] = option(
+        {"/1k": "1 KiB", "/10k": "10 KiB", "/100k": "100 KiB"},
+        validate_default=True,
+        doc="the files it serves: path and size of each",
+    )
+    of: str | None = option(None, doc="a service that it forwards all other paths to")
+    workers: int = option(1, ge=1, doc="worker processes")
+    worker_connections: int = option(1024, ge=1, doc="most connections of each worker")
+    backlog: int = option(511, ge=1, doc="length of the accept queue")
+
+
+class Nginx(Server):
+    """nginx with all its files in the service's own folder; its status page is on a port of its own."""
+
+    name = "nginx"
+    summary = "nginx: static files, or a proxy before another service"
+    Options = NginxOptions
+    own_tls = True
+    options: NginxOptions
+    _http: int
+    _https: int | None
+    _status: int
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """The programme."""
+        return [] if program("nginx") else [missing(cls.name, "nginx", ["nginx-light"])]
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Write its files and start it in the foreground."""
+        self._http = self.context.take_port("http", self.options.port)
+        self._https = self.context.take_port("https", None) if self.options.tls is True else None
+        self._status = self.context.take_port("status", None)
+        for folder in ("files", "temporary"):
+            (self.context.work / folder).mkdir(parents=True, exist_ok=True)
+        for path, size in self.options.files.items():
+            self.write(f"files{path}", _content(path, size), 0o644)
+        config = self.write(
+            "nginx.conf", self._config(upstream_of(neighbours, self.options.of) if self.options.of else None)
+        )
+        self.spawn(
+            "nginx", [program("nginx") or "nginx", "-c", config, "-p", self.context.work, "-e", "stderr"]
+        )
+
+    def _config(self, upstream: Endpoint | None) -> str:
+        work, address, options = self.context.work, self.context.address, self.options
+        temporary = "\n".join(
+            f"  {kind}_temp_path {work}/temporary/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        tuning = "\n".join(
+            f"  {name} {_spelled(value)};" for name, value in options.tuning.items() if _TUNING.match(name)
+        )
+        listeners = f"    listen {address}:{self._http} backlog={options.backlog};\n"
+        if self._https is not None and self.context.credentials:
+            listeners += (
+                f"    listen {address}:{self._https} ssl backlog={options.backlog};\n"
+                f"    ssl_certificate {self.context.credentials.cert_file};\n"
+                f"    ssl_certificate_key {self.context.credentials.key_file};\n"
+                "    ssl_protocols TLSv1.2 TLSv1.3;\n"
+            )
+        forward = (
+            f'    location / {{ try_files $uri @next; }}\n    location @next {{ proxy_pass http://{upstream.address}:{upstream.port}; proxy_http_version 1.1; proxy_set_header Connection ""; }}\n'
+            if upstream
+            else ""
+        )
+        return f"""daemon off;
+pid {work}/nginx.pid;
+error_log stderr error;
+worker_processes {options.workers};
+{_user()}events {{ worker_connections {options.worker_connections}; }}
+http {{
+  access_log off;
+  log_format status '$connection';
+  default_type application/octet-stream;
+{temporary}
+{tuning}
+  server {{
+{listeners}    root {work}/files;
+{forward}  }}
+  server {{
+    listen {address}:{self._status};
+    access_log {work}/status.log status;
+    location = /status {{ stub_status; }}
+    location / {{ return 404; }}
+  }}
+}}
+"""
+
+    def condition(self) -> bool:
+        """Its status page answers."""
+        return self.answers(self._status, "/status")
+
+    def describe(self) -> ServiceFacts:
+        """Endpoints and the status page."""
+        endpoints = [self.http_endpoint(self._http)]
+        if self._https is not None:
+            endpoints.append(self.https_endpoint(self._https, "itself"))
+        version = self.tool([program("nginx") or "nginx", "-v"]).strip().rpartition("/")[2]
+        admin = {
+            "nginx": {
+                "status_url": self.url(self._status, "/status"),
+                "status_log": str(self.context.work / "status.log"),
+            }
+        }
+        outputs = {"files": json.dumps(self.options.files)}
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=version,
+            endpoints=tuple(endpoints),
+            admin=admin,
+            offers=("nginx", "counters"),
+            outputs=outputs,
+        )
+
+    def reset(self) -> dict[str, Any]:
+        """It has no state; the proof says what is open."""
+        return {"active_connections": self._stub()["active"]}
+
+    def counters(self) -> Counters:
+        """Requests and connections of the service's own ports: those of the status page, known by its log, are taken off."""
+        at_ns = time.monotonic_ns()
+        log = (self.context.work / "status.log").read_text().split()
+        stub = self._stub()
+        values = {
+            "requests": stub["requests"] - len(log) - 1,
+            "connections": stub["accepts"] - len(set(log)) - 1,
+        }
+        return Counters(at_ns=at_ns, values=values, raw=stub)
+
+    def _stub(self) -> dict[str, float]:
+        _, text = web.call(self.url(self._status, "/status"))
+        return parse_stub_status(text.decode())
+
+    def effective(self) -> list[Setting]:
+        """The accept queue."""
+        return [self.backlog_setting("backlog", self.options.backlog, self._http)]
+
+
+def parse_stub_status(text: str) -> dict[str, float]:
+    """active, accepts, handled, requests, reading, writing, waiting of ngx_http_stub_status_module's page. Raises ValueError."""
+    numbers = [float(word) for word in re.findall(r"\d+", text)]
+    names = ("active", "accepts", "handled", "requests", "reading", "writing", "waiting")
+    if len(numbers) != len(names):
+        raise ValueError(f"not a status page: {text[:80]!r}")
+    return dict(zip(names, numbers, strict=True))
+
+
+def _content(path: str, size: int) -> str:
+    draw = random.Random(f"svload nginx {path}")
+    block = "".join(draw.choices(string.ascii_letters + string.digits, k=min(size, 4096)))
+    return (block * (size // max(len(block), 1) + 1))[:size]
+
+
+def _user() -> str:
+    """As root, workers stay the owner of the service's folder, which nobody else may read."""
+    return "user root;\n" if os.geteuid() == 0 else ""
+
+
+def _spelled(value: Any) -> str:
+    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+    if any(sign in text for sign in ";{}\n"):
+        raise ValueError(f"“{text}” is no plain value of a directive")
+    return text

@@ -1,0 +1,279 @@
+"""Varnish Cache before another service."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from svload.lab.front import missing, program
+from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.server import Server, upstream_of
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+
+SETTLE_S = 1.0
+"""Worker threads fold their statistics into the shared ones only when they go idle."""
+CANONICAL = {
+    "requests": ("client_req",),
+    "hits": ("cache_hit",),
+    "misses": ("cache_miss",),
+    "connections": ("sess_conn",),
+    "bytes_out": ("s_resp_hdrbytes", "s_resp_bodybytes"),
+    "body_bytes_out": ("s_resp_bodybytes",),
+}
+"""Canonical counter → the MAIN counters that make it."""
+PROOF = ("client_req", "cache_hit", "cache_miss", "n_object")
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+class VarnishOptions(KitOptions):
+    """Options of `varnish`; `tuning` holds its parameters (thread_pool_min, listen_depth, …), started with -p."""
+
+    of: str = option(doc="the service that it caches")
+    storage: SizeBytes = option(
+        "256 MiB", unit="size", validate_default=True, doc="size of its storage in memory"
+    )
+    keep: DurationNs = option(
+        "24 h", unit="time", validate_default=True, doc="how long an object stays fresh; longer than a trial"
+    )
+
+
+class Varnish(Server):
+    """varnishd with an instance folder of its own; nothing below /etc or /var is touched."""
+
+    name = "varnish"
+    summary = "Varnish Cache before another service"
+    Options = VarnishOptions
+    options: VarnishOptions
+    _http: int
+    _proxy: int | None
+    _home: Path
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """varnishd, which compiles its configuration with the system's C compiler."""
+        needed = {"varnishd": "varnish", "varnishadm": "varnish", "varnishstat": "varnish", "cc": "gcc"}
+        lacking = [name for name in needed if program(name) is None]
+        return (
+            [missing(cls.name, ", ".join(lacking), sorted({needed[name] for name in lacking}))]
+            if lacking
+            else []
+        )
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """One listener for HTTP, one for PROXY v2 where a TLS front comes before it."""
+        self._home = self.context.work / "instance"
+        self._http = self.context.take_port("http", self.options.port)
+        self._proxy = self.context.take_port("proxy", None) if self.options.tls == "hitch" else None
+        admin = self.context.take_port("admin", None)
+        vcl = self.write("cache.vcl", vcl_for(upstream_of(neighbours, self.options.of), self.options.keep))
+        address = self.context.address
+        listeners = ["-a", f"http={address}:{self._http}"]
+        if self._proxy is not None:
+            listeners += ["-a", f"proxy={address}:{self._proxy},PROXY"]
+        storage = f"default=malloc,{self.options.storage}"
+        parameters = [
+            word for name, value in ordered(self.options.tuning) for word in ("-p", f"{name}={value}")
+        ]
+        self.spawn(
+            "varnishd",
+            [
+                _path("varnishd"),
+                "-F",
+                "-j",
+                "none",
+                "-n",
+                self._home,
+                *listeners,
+                "-T",
+                f"{address}:{admin}",
+                "-s",
+                storage,
+                "-f",
+                vcl,
+                *parameters,
+            ],
+        )
+
+    def condition(self) -> bool:
+        """Its child runs: the listener accepts."""
+        return self.accepts(self._http)
+
+    def describe(self) -> ServiceFacts:
+        """Endpoints and the instance folder that varnishstat and varnishadm need."""
+        admin: dict[str, Any] = {
+            "varnish": {
+                "dir": str(self._home),
+                "varnishstat": _path("varnishstat"),
+                "varnishadm": _path("varnishadm"),
+            }
+        }
+        if self._proxy is not None:
+            admin["proxy_protocol"] = {"port": self._proxy}
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=self._version(),
+            endpoints=(self.http_endpoint(self._http),),
+            admin=admin,
+            offers=("varnish", "counters"),
+            settle_s=SETTLE_S,
+        )
+
+    def _version(self) -> str:
+        words = self.tool([_path("varnishd"), "-V"]).split()
+        return next((word.removeprefix("(varnish-") for word in words if word.startswith("(varnish-")), "")
+
+    def _admin(self, *command: str) -> str:
+        return self.tool([_path("varnishadm"), "-n", self._home, "-t", "10", *command])
+
+    def _main(self) -> dict[str, float]:
+        found = json.loads(self.tool([_path("varnishstat"), "-1", "-j", "-n", self._home]))
+        counters = found.get("counters", found)
+        return {
+            name.removeprefix("MAIN."): float(one["value"])
+            for name, one in counters.items()
+            if name.startswith(("MAIN.", "SMA.default."))
+        }
+
+    def reset(self) -> dict[str, Any]:
+        """Its child is stopped and started: an empty cache, new counters, a fresh pool of threads. Proof: what it then counts."""
+        try:
+            self._admin("stop")
+            self._admin("start")
+            self.wait_for(self.condition, 20.0)
+            found = self._main()
+        except SvloadError as why:
+            raise self._reset_failed("; ".join(problem.sentence for problem in why.problems)) from why
+        proof = {name: found[name] for name in (*PROOF, "uptime")}
+        if any(proof[name] for name in PROOF):
+            raise self._reset_failed(f"it still counts {proof}")
+        return proof
+
+    def _reset_failed(self, reason: str) -> Exception:
+        return fail(
+            "reset-failed",
+            place=self.context.service,
+            service=self.context.service,
+            reason=reason,
+            log=self.log_of("varnishd"),
+        )
+
+    def counters(self) -> Counters:
+        """True once its threads are idle, SETTLE_S after the load."""
+        at_ns = time.monotonic_ns()
+        return canonical(self._main(), at_ns)
+
+    def effective(self) -> list[Setting]:
+        """Each tuned parameter as the running server shows it, and the accept queue as the kernel holds it."""
+        shown = _parameters(self._admin("param.show", "-j"))
+        settings = []
+        for name, asked in self.options.tuning.items():
+            if name == "listen_depth" or name not in shown:
+                continue
+            same = _number(str(asked)) == _number(shown[name]) or str(asked) == shown[name]
+            settings.append(Setting(name=name, asked=str(asked), found=str(asked) if same else shown[name]))
+        depth = self.options.tuning.get("listen_depth", shown.get("listen_depth"))
+        settings.append(
+            self.backlog_setting("listen_depth", None if depth is None else int(depth), self._http)
+        )
+        return settings
+
+
+def canonical(main: Mapping[str, float], at_ns: int) -> Counters:
+    """MAIN counters under the canonical names; the raw ones beside them."""
+    values = {
+        name: sum(main[part] for part in parts)
+        for name, parts in CANONICAL.items()
+        if all(part in main for part in parts)
+    }
+    return Counters(at_ns=at_ns, values=values, exact=False, raw=dict(main))
+
+
+def ordered(tuning: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Parameters in an order that varnishd accepts: each pool limit is checked against the other as it stands then."""
+    low, high = (
+        _number(str(tuning.get("thread_pool_min", 100))),
+        _number(str(tuning.get("thread_pool_max", 5000))),
+    )
+    first = "thread_pool_min" if high is not None and high < 100 else "thread_pool_max"
+    names = sorted(tuning, key=lambda name: (name != first, low is None, name))
+    return [(name, _spelled(tuning[name])) for name in names]
+
+
+def vcl_for(backend: Endpoint, keep_ns: int) -> str:
+    """The cache's rules.
+
+    Host is not hashed: http and https share an entry. An X-Cold header is part of the key and never reaches the backend, so that
+    a request that carries a new one is a true miss (a new object, a real fetch). Only 200s to GET and HEAD without credentials
+    are kept; an object store's listings and signed URLs never are.
+    """
+    return f"""vcl 4.1;
+backend default {{ .host = "{backend.address}"; .port = "{backend.port}"; }}
+
+sub vcl_recv {{
+    if (req.method != "GET" && req.method != "HEAD") {{ return (pass); }}
+    if (req.http.Authorization || req.http.X-Auth-Token || req.http.X-Storage-Token) {{ return (pass); }}
+    if (req.url ~ "^/(healthcheck|info)$" || req.url ~ "[?&]temp_url_sig=") {{ return (pass); }}
+    if (req.url ~ "^/v1/[^/?]+(/[^/?]*)?/?([?].*)?$") {{ return (pass); }}
+    if (req.url ~ "^/v1/") {{ set req.url = regsub(req.url, "[?].*$", ""); }}
+    unset req.http.Cookie;
+    set req.http.X-Cold-Key = req.http.X-Cold;
+    unset req.http.X-Cold;
+    return (hash);
+}}
+
+sub vcl_hash {{
+    hash_data(req.url);
+    if (req.http.X-Cold-Key) {{ hash_data(req.http.X-Cold-Key); }}
+    return (lookup);
+}}
+
+sub vcl_backend_fetch {{
+    unset bereq.http.X-Cold;
+    unset bereq.http.X-Cold-Key;
+}}
+
+sub vcl_backend_response {{
+    unset beresp.http.Set-Cookie;
+    if (bereq.uncacheable) {{ return (deliver); }}
+    set beresp.grace = 0s;
+    set beresp.keep = 0s;
+    if (beresp.status == 200) {{
+        set beresp.ttl = {keep_ns / 1e9:.3f}s;
+    }} else {{
+        set beresp.ttl = 0s;
+        set beresp.uncacheable = true;
+    }}
+    return (deliver);
+}}
+"""
+
+
+def _path(name: str) -> str:
+    return program(name) or name
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """name → value as `param.show -j` prints them: [version, [command], time, {"name", "value"}, …]; some have no value here."""
+    return {
+        str(one["name"]): str(one["value"])
+        for one in json.loads(text)
+        if isinstance(one, dict) and "value" in one
+    }
+
+
+def _spelled(value: Any) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _number(text: str) -> float | None:
+    """A number with a size suffix in bytes; None if it is none."""
+    unit = _UNITS.get(text[-1:].lower(), 0)
+    try:
+        return float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        return None
