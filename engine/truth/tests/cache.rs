@@ -103,7 +103,7 @@ fn planted_faults_do_what_they_say() {
 #[test]
 fn requests_for_an_object_under_way_wait_for_one_fetch() {
     let (store, cache) = lab(
-        json!({"service_time": {"constant_ns": 200_000_000}}),
+        json!({"service_time": {"constant_ns": 500_000_000}}),
         json!({}),
     );
     let mut clients: Vec<Client> = (0..5).map(|_| cache.connect()).collect();
@@ -170,7 +170,7 @@ fn misses_have_a_service_time_of_their_own() {
 
 #[test]
 fn an_upstream_that_is_gone_or_silent_is_a_gateway_error() {
-    let (store, cache) = lab(json!({}), json!({"upstream_timeout_ns": 100_000_000}));
+    let (store, cache) = lab(json!({}), json!({"upstream_timeout_ns": 500_000_000}));
     let mut client = cache.connect();
     assert_eq!(client.get("/v1/a/c/o").status, 200);
     store.configure(json!({"service_time": {"constant_ns": 3_600_000_000_000u64}}));

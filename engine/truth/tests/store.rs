@@ -160,7 +160,7 @@ fn connections_end_when_they_should_and_only_then() {
 fn a_client_that_leaves_is_counted_as_abandoned() {
     let server = start(
         "store",
-        json!({"workers": 1, "service_time": {"constant_ns": 300_000_000u64}, "log": true}),
+        json!({"workers": 1, "service_time": {"constant_ns": 1_000_000_000u64}, "log": true}),
     );
     let mut client = server.connect();
     client.send(b"GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -220,7 +220,7 @@ fn a_constant_service_time_is_kept() {
 
 #[test]
 fn workers_and_queue_limit_shape_what_many_clients_see() {
-    let service_ns = 50_000_000;
+    let service_ns = 300_000_000;
     let config = json!({"workers": 2, "queue_limit": 1, "service_time": {"constant_ns": service_ns}, "log": true});
     let server = start("store", config);
     server.fill(&["o"], b"x");
