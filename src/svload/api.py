@@ -53,6 +53,7 @@ class RunResult:
 def load_lock(study_path: str, choices: Choices) -> Lock:
     """The study resolved under the choices. Raises SvloadError with every mistake at once, exit 2."""
     from svload import lab, study
+    from svload.run.trust import is_trusted, trust
 
     path = study.find_study(study_path)
     lock = study.load_study(
@@ -60,18 +61,14 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         profile=choices.profile,
         overrides=choices.overrides,
         seed=choices.seed,
-        trusted=choices.trusted or study.is_trusted(path),
+        trusted=choices.trusted or is_trusted(path),
         authorised=choices.authorised,
+        kits={name: kit.Options for name, kit in lab.all_kits().items()},
     )
+    if choices.trusted:
+        trust(path)
     if choices.only:
         lock = _only(lock, choices.only)
-    problems = [
-        problem
-        for case in lock.valid_cases[:1]
-        for problem in lab.check_specs(study.resolve(lock, case).services)[1]
-    ]
-    if problems:
-        raise SvloadError(*study.place_problems(path, problems))
     if choices.plant:
         from svload.run import plant
 
@@ -136,9 +133,13 @@ def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
     from svload.store import find_run
 
     found = find_run(run_name, choices.out)
-    note = study.changed_since(found.lock())
-    if note:
-        emit(Event("notice", {"text": note}))
+    lock = found.lock()
+    try:
+        changed = study.study_digest(lock.study_dir) != lock.study_sha256
+    except (SvloadError, OSError):
+        changed = False
+    if changed:
+        emit(Event("notice", {"text": f"{lock.study_dir} has changed since this run began; the run goes on with its own lock"}))
     return _execute(found, emit, choices.wait_s)
 
 
@@ -179,7 +180,8 @@ def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
 def judge_trial(found: RunDir, trial: str) -> dict[str, object]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis, study
-    from svload.store import read_trial, sha256_of
+    from svload.store import read_trial
+    from svload.store.seal import sha256_file
 
     lock = found.lock()
     folder = found.trial(trial)
@@ -191,7 +193,7 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, object]:
         "reasons": list(result.verdict.reasons),
         "headline": analysis.headline(result),
         "unauthorised": list(data.summary.unauthorised),
-        "seal_sha256": sha256_of(folder.seal),
+        "seal_sha256": sha256_file(folder.seal),
     }
 
 
@@ -318,6 +320,7 @@ def schema() -> dict[str, Any]:
 def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
     """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said."""
     from svload import study
+    from svload.run.trust import trust
 
     path = folder / "study.yaml"
     if path.exists():
@@ -331,7 +334,7 @@ def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[P
             said = f"{target} did not answer ({row['error']}); the study is written all the same"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    study.trust(path)
+    trust(path)
     return path, said
 
 
@@ -374,8 +377,8 @@ def load(
     """One URL, one group, one trial: the same river as a study. Returns the summary of DESIGN (Commands) and the exit code."""
     import tempfile
 
-    from svload import study
     from svload.drive.targets import parse_url, resolve_target
+    from svload.study.quick import quick_study
 
     if rate_rps is not None and (vus is not None or rate_rps <= 0):
         raise fail("usage", reason="--rate takes a number above 0, and not together with --vus", hint="Use --max-vus to bound it.")
@@ -383,9 +386,7 @@ def load(
     resolve_target(target, authorised)
     if ca_file:
         _read_text(ca_file)
-    text = study.load_study_text(
-        url, vus=vus, rate_rps=rate_rps, max_vus=max_vus, duration=duration, ca_file=ca_file
-    )
+    text = quick_study(url, vus, rate_rps, max_vus, duration, ca_file)
     with tempfile.TemporaryDirectory(prefix="svload-load-") as folder:
         path = Path(folder) / "study.yaml"
         path.write_text(text, encoding="utf-8")
@@ -478,7 +479,7 @@ def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: 
     untrusted = [] if lock.trusted else study.needs_trust(lock)
     if untrusted:
         raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
-    host.finish_leftovers(host.state_dir())
+    host.finish_leftovers()
     emit(Event("phase", {"name": "up", "state": "begin"}))
     found = keep(lock, lease_s)
     emit(Event("phase", {"name": "up", "state": "end"}))
@@ -491,7 +492,7 @@ def lab_status() -> dict[str, Any]:
     from svload.model.units import show_size
     from svload.run.keeper import agents, kept_labs
 
-    host.finish_leftovers(host.state_dir())
+    host.finish_leftovers()
     cache = host.cache_dir()
     sizes = {
         str(path.relative_to(cache)): show_size(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
@@ -517,7 +518,7 @@ def lab_down(lab_id: str | None) -> list[str]:
     for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
         ask(name, "down")
         lines.append(f"{name} is going down")
-    host.finish_leftovers(host.state_dir())
+    host.finish_leftovers()
     return lines or ["no lab is up"]
 
 

@@ -17,6 +17,8 @@ from svload.model.results import GeneratorSummary, GroupSummary
 Progress = Callable[[dict[str, Any]], None]
 START_MARGIN_NS = 30_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
+STOP_GRACE_S = 2.0
+"""A stopped generator is silent at once; it has this long to hand over what it saw."""
 LATE_S = 15.0
 """A generator that is silent this long past its own end has failed."""
 
@@ -27,7 +29,7 @@ class AgentLike(Protocol):
     def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]: ...
     def start_at(self, children: Sequence[str], at_ns: int) -> None: ...
     def status(self, since: int, wait_s: float) -> tuple[int, list[Notice]]: ...
-    def tell_stop(self, children: Sequence[str]) -> None: ...
+    def stop(self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False) -> dict[str, int]: ...
 
 
 @dataclass
@@ -57,10 +59,11 @@ class Generators:
         self._cores = cores
         self._children: list[str] = []
         self._since = 0
+        self._generation = 0
 
     def ensure(self, count: int) -> None:
         """Have at least `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
-        new = [f"generator.{number}" for number in range(len(self._children), count)]
+        new = [f"generator.{self._generation}.{number}" for number in range(len(self._children), count)]
         self._agent.prepare(
             [
                 Spawn(
@@ -74,6 +77,17 @@ class Generators:
             ]
         )
         self._children += new
+
+    def children(self, count: int) -> list[str]:
+        """The agent's names of the processes that a load of `count` shares uses."""
+        self.ensure(count)
+        return self._children[:count]
+
+    def restart(self) -> None:
+        """End all processes; the next load starts new ones."""
+        known, self._children = self._children, []
+        self._agent.stop(known, grace_s=STOP_GRACE_S)
+        self._generation += 1
 
     def load(
         self,
@@ -103,7 +117,7 @@ class Generators:
             if should_stop() and not load.stopped:
                 load.stopped = True
                 deadline_ns = time.monotonic_ns() + round(LATE_S * 1e9)
-                self._agent.tell_stop(list(waiting))
+                self._agent.stop(list(waiting), grace_s=STOP_GRACE_S)
             for notice in notices:
                 self._hear(notice, waiting, load, latest)
             if notices and on_progress is not None and any("progress" in notice.data for notice in notices):
@@ -126,7 +140,7 @@ class Generators:
         self, notice: Notice, waiting: dict[str, Share], load: Load, latest: dict[str, dict[str, Any]]
     ) -> None:
         if notice.kind == "exit":
-            self._exited(notice)
+            self._exited(notice, waiting, load)
         elif notice.child in waiting and notice.kind == "line":
             if "done" in notice.data:
                 done = notice.data["done"]
@@ -136,10 +150,13 @@ class Generators:
             elif "progress" in notice.data:
                 latest[notice.child] = notice.data["progress"]
 
-    def _exited(self, notice: Notice) -> None:
+    def _exited(self, notice: Notice, waiting: dict[str, Share], load: Load) -> None:
         code, tail = notice.data.get("exit"), str(notice.data.get("tail", "")).strip()[-300:]
         if notice.child in self._children:
             self._children.remove(notice.child)
+            if load.stopped:
+                waiting.pop(notice.child, None)
+                return
             raise fail("generator-failed", reason=f"{notice.child} ended (exit {code}) {tail}")
         if notice.data.get("expected"):
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import threading
@@ -15,7 +16,7 @@ from types import FrameType
 from svload import study
 from svload.drive.generators import Generators
 from svload.drive.targets import Target, parse_url, resolve_target
-from svload.host import Agent, cache_dir, finish_leftovers, machine_lock, split_cores, start_agent, state_dir
+from svload.host import Agent, CoreSplit, cache_dir, finish_leftovers, labs_dir, machine_lock, split_cores, start_agent
 from svload.lab import Lab
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
@@ -119,7 +120,7 @@ class _Execution:
         if self._next() is None:
             return
         with ExitStack() as stack:
-            finish_leftovers(state_dir())
+            finish_leftovers()
             stack.enter_context(
                 machine_lock(f"svload run {self.run.name}", self.options.wait_for_machine_s, self._waiting)
             )
@@ -154,26 +155,30 @@ class _Execution:
         first = self._next()
         assert first is not None
         config = self._config(first[1].case)
-        load_cores, server_cores, pinned = split_cores()
-        agent = stack.enter_context(start_agent(owner=f"run {self.run.name}", lease=Lease()))
-        self._place(agent, load_cores, server_cores, pinned)
-        lab = Lab(config.services, agent, agent.work_dir, cache_dir(), server_cores if pinned else None, self.emit,
+        folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
+        agent = stack.enter_context(start_agent(folder, Lease(), f"run {self.run.name}"))
+        cores = split_cores(agent.cores)
+        self._place(agent, cores)
+        lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
                   study_dir=Path(self.lock.study_dir))  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()
         with self._phase("fill"):
             tables = self._fill(config, lab)
-        sampler = Sampler(agent, agent.work_dir)
+        sampler = Sampler(agent, agent.dir)
         sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
-        generators = Generators(agent, agent.work_dir, load_cores if pinned else None)
-        generators.ensure(max(sum(group.generators for group in self._config(case.name).groups) for case in self.lock.valid_cases))
+        generators = Generators(agent, agent.dir, cores.load if cores.pinned else None)
+        generators.ensure(max(sum(group.generators for group in config.groups) for config in self.configs.values()))
         authorised = self._authorised_targets()
         return Bench(agent, lab, generators, sampler, tables, authorised, self.emit, self.stop.is_set)
 
-    def _place(self, agent: Agent, load_cores: tuple[int, ...], server_cores: tuple[int, ...], pinned: bool) -> None:
-        shares = sorted({f"{g.name}.{n}" for c in self.lock.valid_cases for g in self._config(c.name).groups for n in range(g.generators)})
-        placement = Placement(machines={agent.machine: tuple(shares)}, load_cores=load_cores, server_cores=server_cores, pinned=pinned)
+    def _place(self, agent: Agent, cores: CoreSplit) -> None:
+        groups = {group for case in self.configs.values() for group in case.groups}
+        shares = sorted({f"{group.name}.{part}" for group in groups for part in range(group.generators)})
+        placement = Placement(
+            machines={agent.machine: tuple(shares)}, load_cores=cores.load, server_cores=cores.servers, pinned=cores.pinned
+        )
         write_artefact(self.run.placement_path, placement)
 
     def _fill(self, config: CaseConfig, lab: Lab) -> dict[str, Path]:
@@ -269,10 +274,7 @@ class _Execution:
     def _mend(self, bench: Bench) -> None:
         """After a failure the whole lab is brought up anew: what failed may have left anything behind."""
         bench.generators.restart()
-        bench.lab.down()
-        bench.lab.up()
-        for objects in self._config(self.lock.valid_cases[0].name).objects:
-            bench.lab.fill(objects, self.lock.seed)
+        bench.lab.apply(bench.lab.specs, restart=True)
         bench.sampler.attach(bench.lab.facts())
         self.lab_broken = False
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from svload import study
-from svload.host import cache_dir, list_labs, split_cores, start_agent, state_dir
+from svload.host import cache_dir, labs_dir, list_labs, split_cores, start_agent, state_dir
 from svload.lab import Lab, endpoints
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.events import Event
@@ -100,10 +100,10 @@ def main(folder: Path, until_wall: float) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     lock = Lock.read(folder / _LOCK)
     config = study.resolve(lock, lock.valid_cases[0])
-    _, server_cores, pinned = split_cores()
     try:
-        with start_agent(owner=f"lab {folder.name}", lease=Lease()) as agent:
-            lab = Lab(config.services, agent, agent.work_dir, cache_dir(), server_cores if pinned else None, _note,
+        with start_agent(labs_dir() / folder.name, Lease(), f"lab {folder.name}") as agent:
+            cores = split_cores(agent.cores)
+            lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
                       study_dir=Path(lock.study_dir))  # fmt: skip
             try:
                 lab.up()
@@ -166,7 +166,7 @@ def _note(event: Event) -> None:
 
 def agents() -> list[str]:
     """Owners of all agents on this machine, kept or running."""
-    return [str(lab) for lab in list_labs()]
+    return [lab.owner for lab in list_labs() if lab.alive]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from svload.drive.generators import Generators, Load, generator_costs, merge_sum
 from svload.drive.shares import Share, Timeline, build_shares, timeline, warm_share
 from svload.drive.targets import allowed_blocks
 from svload.host import Agent
-from svload.lab import Lab, endpoints
+from svload.lab import Lab
 from svload.model.errors import fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
@@ -93,7 +93,7 @@ class TrialRun:
         return build_shares(config, self.plan.seed, times, known, allowed_blocks(known.values()))
 
     def _endpoints(self) -> dict[str, Endpoint]:
-        return {**self.bench.authorised, **endpoints(self.bench.lab.facts())}
+        return {**self.bench.authorised, **self.bench.lab.endpoints()}
 
     def _reset(self, config: CaseConfig) -> dict[str, dict[str, Any]]:
         services = [service for step in config.before_trial for service in step.reset]
@@ -128,14 +128,10 @@ class TrialRun:
             raise fail("reset-failed", service=service, reason=reason)
 
     def _settle(self) -> None:
-        """Wait until counters that lag are true (a kit's settle_s; none for exact ones)."""
-        wait_s = max((facts.settle_s for facts in self.bench.lab.facts().values()), default=0.0)
-        until = time.monotonic() + wait_s
-        while (left := until - time.monotonic()) > 0 and not self.bench.should_stop():
-            time.sleep(min(left, 0.1))
+        self.bench.lab.settle(time.monotonic_ns())
 
     def _load(self, shares: list[Share], times: Timeline) -> Load:
-        pulses = Pulses([f"generator.{n}" for n in range(len(shares))] if self.fault == GENERATOR_LIMITED else [])
+        pulses = Pulses(self.bench.generators.children(len(shares)) if self.fault == GENERATOR_LIMITED else ())
 
         def meanwhile(offset_ns: int) -> None:
             signals = pulses.due(offset_ns, times.end_ns)

@@ -29,8 +29,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
-    measure = {"replicates": replicates, "duration": duration}
-    return {"measure": {key: value for key, value in measure.items() if value is not None}}
+    measure = {"measure.replicates": replicates, "measure.duration": duration}
+    return {key: value for key, value in measure.items() if value is not None}
 
 
 def demo(

@@ -1,0 +1,37 @@
+"""The study behind `svload load URL`: one service, one group, one trial; the same river as any other study. Pure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def quick_study(
+    url: str,
+    vus: int | None = None,
+    rate_rps: float | None = None,
+    max_vus: int | None = None,
+    duration: str = "10s",
+    ca_file: Path | None = None,
+    timeout: str = "30s",
+) -> str:
+    """The text of a study that loads `url`: closed loop with `vus` (default 64) users, or open at `rate_rps`."""
+    scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
+    host, slash, path = rest.partition("/")
+    server: dict[str, object] = {"at": f"{scheme}://{host}"}
+    if ca_file is not None:
+        server["ca"] = str(ca_file.absolute())
+    group: dict[str, object] = {"executor": "constant-vus", "vus": vus or 64}
+    if rate_rps is not None:
+        group = {"executor": "constant-arrival-rate", "rate": f"{rate_rps:g}/s"}
+        if max_vus is not None:
+            group["max_vus"] = max_vus
+    study = {
+        "name": "load",
+        "question": f"How does {url} answer?",
+        "lab": {"server": server},
+        "requests": {"get": {"get": f"{scheme}://server{slash or '/'}{path}", "timeout": timeout}},
+        "traffic": {"load": {**group, "request": "get"}},
+        "measure": {"duration": duration, "replicates": 1},
+    }
+    return json.dumps(study, ensure_ascii=False, indent=1) + "\n"

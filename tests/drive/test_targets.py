@@ -1,0 +1,52 @@
+"""Nothing outside is looked up or connected to unless the user named it."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from svload.drive.targets import allowed_blocks, is_authorised, parse_url, resolve_target
+from svload.model.errors import SvloadError
+from svload.model.facts import Endpoint
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "path"),
+    [
+        ("http://127.0.0.1:8080/a?b=1", "http://127.0.0.1:8080", "/a?b=1"),
+        ("localhost", "http://localhost", "/"),
+        ("https://[::1]:8443", "https://[::1]:8443", "/"),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, endpoint: str, path: str):
+    target = parse_url(url)
+    assert (target.endpoint, target.path) == (endpoint, path)
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://u:p@localhost/", "http://localhost:99999/", "http://localhost:0/"])
+def test_a_bad_url_is_one_clear_mistake(url: str):
+    with pytest.raises(SvloadError) as caught:
+        parse_url(url)
+    assert [problem.code for problem in caught.value.problems] == ["url-bad"]
+
+
+def test_an_unknown_host_is_not_even_looked_up(monkeypatch: pytest.MonkeyPatch):
+    asked: list[object] = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: asked.append(args))
+    with pytest.raises(SvloadError) as caught:
+        resolve_target(parse_url("http://example.test/"))
+    assert caught.value.problems[0].code == "unauthorised-target"
+    assert "--authorise example.test" in str(caught.value)
+    assert asked == []
+
+
+def test_loopback_needs_no_permission_and_a_named_host_has_it():
+    assert is_authorised("127.0.0.9") and is_authorised("::1") and is_authorised("localhost")
+    assert not is_authorised("10.0.0.1") and not is_authorised("localhost.example.test")
+    assert is_authorised("10.0.0.1", ["10.0.0.1"])
+
+
+def test_blocks_are_loopback_and_exactly_the_named_addresses():
+    outside = Endpoint(scheme="http", address="10.1.2.3", port=80)
+    assert allowed_blocks([outside]) == ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]
