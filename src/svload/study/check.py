@@ -50,8 +50,10 @@ def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | No
     mistakes += _targets(data)
     mistakes += _comparisons(data, factors, unsure)
     mistakes += _criteria(data, factors)
-    if kits is not None:
-        mistakes += _kits(data, kits)
+    for name, service in _dicts(_mapping(data, "lab")):
+        kit = kit_of(service)
+        if kits is not None and kit is not None and not schema.holds_reference(kit) and kit not in kits:
+            mistakes.append(unknown_name(("lab", name, "kit"), kit, "kit", kits))
     return mistakes
 
 
@@ -79,14 +81,11 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
                 yield bad_reference(path, f"${{{reference}}}", "It is read before the cases are made.")
                 continue
             # A level's field may hold what only its place of use allows.
-            allowed = (
-                [allowed_at(path)]
-                if path[0] != "factors"
-                else [allowed_at(("requests",)), allowed_at(("lab",))]
-            )
-            hints = [explain(reference, vocabulary, kind) for kind in allowed]
-            if all(hint is not None for hint in hints):
-                yield bad_reference(path, f"${{{reference}}}", hints[0] or "")
+            parts = [path] if path[0] != "factors" else [("requests",), ("lab",)]
+            told = [explain(reference, vocabulary, allowed_at(part)) for part in parts]
+            if told[0] and all(told):
+                hint, meant = told[0]
+                yield bad_reference(path, f"${{{reference}}}", hint, meant)
 
 
 def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
@@ -118,8 +117,9 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
             continue
         path: Path = ("before_trial", index)
         reset = step.get("reset")
-        for service in reset if isinstance(reset, list) else [reset]:
-            yield from named((*path, "reset"), service, "service", services)
+        for place, service in enumerate(reset if isinstance(reset, list) else [reset]):
+            at: Path = (*path, "reset", place) if isinstance(reset, list) else (*path, "reset")
+            yield from named(at, service, "service", services)
         yield from named((*path, "warm"), step.get("warm"), "feeder", _mapping(data, "feeders"))
         yield from named((*path, "through"), step.get("through"), "service", services)
     for name, group in _dicts(groups):
@@ -183,14 +183,6 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterabl
             parse_criterion(text, owners)
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
-
-
-def _kits(data: Mapping[str, Any], kits: Kits) -> Iterable[Mistake]:
-    """Kits that do not exist; options are checked in each case, where they are resolved."""
-    for name, service in _dicts(_mapping(data, "lab")):
-        kit = kit_of(service)
-        if kit is not None and not schema.holds_reference(kit) and kit not in kits:
-            yield unknown_name(("lab", name, "kit"), kit, "kit", kits)
 
 
 def check_criteria(texts: Iterable[str], data: Mapping[str, Any], path: Path) -> Iterable[Mistake]:

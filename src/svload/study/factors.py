@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from svload.model.study import Case, Factor, Level
-from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
+from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, strings_in
 from svload.study.tree import Path, kit_of
 
@@ -30,7 +30,7 @@ def level_name(value: object) -> str:
 
 
 def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
-    """The factor that `raw` (a list of values, or level → fields) describes, and what is wrong with it."""
+    """The factor of the sound levels in `raw` (a list of values, or level → fields), and what is wrong with the others."""
     path: Path = ("factors", name)
     entries: list[tuple[Path, str, Any, Any]] = []
     mistakes = []
@@ -60,6 +60,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             mistakes.append(bad_value(place, "a level needs a name", key))
         if any(level.name == key for level in levels):
             mistakes.append(bad_value(place, "this level stands here a second time", key))
+            continue
         fields = dict(fields or {})
         expect = fields.pop("expect", [])
         texts = expect if isinstance(expect, list) else [expect]
@@ -72,7 +73,7 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
             if not re.fullmatch(r"[A-Za-z][\w-]*", word):
                 mistakes.append(bad_value((*place, word), "a field's name was expected: a letter, then letters, digits, - and _", word))  # fmt: skip
         levels.append(Level(name=key, value=value, fields=fields, expect=tuple(texts)))
-    return (None if mistakes else Factor(name=name, levels=tuple(levels))), mistakes
+    return (Factor(name=name, levels=tuple(levels)) if levels else None), mistakes
 
 
 def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
@@ -94,9 +95,10 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
             mistakes.append(unknown_name((*path, name), name, "factor", factors))
             continue
         known = [level.name for level in factors[name].levels]
-        for level in _names(wanted):
+        for place, level in enumerate(_names(wanted)):
             if level not in known:
-                mistakes.append(unknown_name((*path, name), level, f"level of {name}", known))
+                at: Path = (*path, name, place) if isinstance(wanted, list) else (*path, name)
+                mistakes.append(unknown_name(at, level, f"level of {name}", known))
     return mistakes
 
 
@@ -112,7 +114,7 @@ def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], 
     cases = []
     for position, combination in enumerate(ordered):
         levels = {factor.name: name for factor, name in zip(factors, combination, strict=True)}
-        reason = next((str(rule["because"]) for rule in exclude if matches(rule["when"], levels)), None)
+        reason = next((str(rule.get("because")) for rule in exclude if matches(rule["when"], levels)), None)
         cases.append(Case(name=names.get(combination, f"case-{position}"), levels=levels, excluded=reason))
     return tuple(cases)
 
@@ -125,10 +127,11 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     names: dict[tuple[str, ...], str] = {}
     valid: dict[str, bool] = {}
     mistakes: list[Mistake] = []
+    strangers: set[tuple[str, str]] = set()
 
-    def told(line: int, reason: str, found: object, hint: str = "") -> None:
-        details: dict[str, object] = {"where": file, "reason": reason, "found": found, "hint": hint}
-        mistakes.append(Mistake(("case_names",), "study-bad-value", details, f"{file}:{line}"))
+    def told(line: int, reason: str, found: object, hint: str = "", path: Path = ("case_names",)) -> None:
+        details: dict[str, object] = {"where": "the table", "reason": reason, "found": found, "hint": hint}
+        mistakes.append(Mistake(path, BAD_VALUE, details, f"{file}:{line}"))
 
     rows = csv.DictReader(io.StringIO(text))
     wanted = {"case", *(factor.name for factor in factors)}
@@ -149,8 +152,15 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
             told(line, "a case's name was expected: letters, digits, - _ . +", name)
         for factor, level in zip(factors, levels, strict=True):
             known = [other.name for other in factor.levels]
-            if level not in known:
-                told(line, f"a level of {factor.name} was expected", level, nearest(level, known))
+            if level not in known and (factor.name, level) not in strangers:
+                strangers.add((factor.name, level))
+                told(
+                    line,
+                    f"a level of {factor.name} was expected",
+                    level,
+                    nearest(level, known),
+                    ("factors", factor.name),
+                )
         if levels in names or name in names.values():
             told(line, "this case stands here a second time", name)
         names[levels] = name
@@ -162,13 +172,13 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
 def changes(data: Mapping[str, Any], factors: Sequence[Factor], kits: Kits | None) -> tuple[Factor, ...]:  # fmt: skip
     """The factors with what a change of each costs: restart where it reaches `lab`, rebuild where it reaches `data`.
 
-    `kits` maps a kit's name to its options, whose schema may say that a change is cheaper (live, reload) or dearer.
+    An option's `change` says where that is cheaper (live, reload) or dearer.
     """
     cost = {factor.name: 0 for factor in factors}
     defaults: tuple[tuple[str, Change], ...] = (("lab", "restart"), ("data", "rebuild"))
     for section, default in defaults:
         for path, text in strings_in(data.get(section, {}), (section,)):
-            change = _change_of(data, path, default, kits)
+            change = _change_at(data, path, default, kits)
             for factor in _reached(text, factors):
                 cost[factor] = max(cost[factor], _CLASSES.index(change))
     return tuple(factor.model_copy(update={"change": _CLASSES[cost[factor.name]]}) for factor in factors)
@@ -177,16 +187,14 @@ def changes(data: Mapping[str, Any], factors: Sequence[Factor], kits: Kits | Non
 _CLASSES: tuple[Change, ...] = ("request", "live", "restart", "rebuild")
 
 
-def _change_of(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
+def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
     """What changing the value at `path` costs: as the kit's option says, else `default`."""
     service = data["lab"][path[1]] if path[0] == "lab" and len(path) > 2 else None
-    options = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
-    field = options.model_fields.get(str(path[2])) if options else None
+    model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
+    field = model.model_fields.get(str(path[2])) if model else None
     extra = field.json_schema_extra if field else None
-    if not isinstance(extra, dict) or "change" not in extra:
-        return default
-    said = "live" if extra["change"] == "reload" else extra["change"]
-    return next((change for change in _CLASSES if change == said), default)
+    said = extra.get("change") if isinstance(extra, dict) else None
+    return next((change for change in _CLASSES if change == ("live" if said == "reload" else said)), default)
 
 
 def _reached(text: str, factors: Sequence[Factor]) -> set[str]:

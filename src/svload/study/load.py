@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
-from svload.model.study import Case, Comparison, Factor, Lock, Measure, Threshold
+from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
 from svload.study import schema
 from svload.study.check import check_criteria, check_names, check_shape
 from svload.study.factors import (
@@ -24,10 +24,11 @@ from svload.study.factors import (
     read_case_names,
     read_factor,
 )
-from svload.study.mistakes import Mistake, bad_value, in_our_words, mistakes_of, nearest
+from svload.study.mistakes import Mistake, bad_value, in_our_words, mistakes_of, nearest, unknown_key
 from svload.study.references import Vocabulary
+from svload.study.repair import repaired
 from svload.study.resolve import resolve_case
-from svload.study.tree import Node, merge, override, plain, read_tree
+from svload.study.tree import Node, Path, merge, override, plain, read_tree
 
 STUDY_FILE = "study.yaml"
 
@@ -61,7 +62,7 @@ def load_study(
     """The lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
 
     `overrides` maps dotted keys (`measure.duration`) to values, texts being read as YAML. `kits` maps kit names to their
-    options models: with it, kits and options are checked and a factor's cost of change follows the option's.
+    options models: with it, kits and options are checked, and what a change costs follows the option's `change`.
     Raises SvloadError with every mistake of the study and all its profiles at once, each with `file:line`.
     """
     file = find_study(path)
@@ -70,18 +71,19 @@ def load_study(
     except (OSError, UnicodeDecodeError) as why:
         raise fail("study-syntax", place=str(file), reason=str(why)) from why
     tree, problems = read_tree(text, str(file))
-    base, profiles = _split(tree)
+    base, profiles = _split(tree, problems)
     if profile is not None and profile not in profiles:
         raise fail("profile-unknown", place=str(file), name=profile, hint=nearest(profile, profiles))
     wanted = merge(base, profiles[profile]) if profile else base
     for key, value in (overrides or {}).items():
         wanted = override(wanted, key, value)
-    draft = _check(wanted, file.parent, kits, strict_names=profile is None and not overrides)
+    checks = _Checks(file.parent, kits)
+    draft = checks.run(wanted, whole=profile is None and not overrides, chosen=True)
     problems += draft.problems
     for name in (None, *profiles):
         if name != profile or overrides:
             other = merge(base, profiles[name]) if name else base
-            problems += _check(other, file.parent, kits, strict_names=name is None).problems
+            problems += checks.run(other, whole=name is None, chosen=False).problems
     if problems:
         raise SvloadError(*_in_order(problems))
     return _lock(draft, file, profile, seed, trusted, tuple(authorised))
@@ -97,16 +99,33 @@ def study_digest(path: str | FilePath) -> str:
     return digest.hexdigest()
 
 
-def _split(tree: Node) -> tuple[Node, dict[str, Node]]:
-    """The study without its profiles, and the profiles that are mappings."""
-    if not isinstance(tree.value, dict):
-        return tree, {}
-    raw = tree.value.get("profiles")
-    profiles = raw.value if raw is not None and isinstance(raw.value, dict) else {}
-    sound = {name: child for name, child in profiles.items() if isinstance(child.value, dict)}
-    if raw is None or len(sound) == len(profiles):
-        return Node({key: child for key, child in tree.value.items() if key != "profiles" or child.value is None}, tree.place), sound  # fmt: skip
-    return tree, sound
+def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
+    """The study without its profiles, and the profiles; misspelt sections of either are told and mended."""
+    base = _mend_sections(tree, schema.StudyFile, problems)
+    if not isinstance(base.value, dict) or "profiles" not in base.value:
+        return base, {}
+    raw = base.value["profiles"]
+    if not isinstance(raw.value, dict) or not all(
+        isinstance(child.value, dict) for child in raw.value.values()
+    ):
+        return base, {}
+    rest = {key: child for key, child in base.value.items() if key != "profiles"}
+    profiles = {name: _mend_sections(child, _Profile, problems) for name, child in raw.value.items()}
+    return Node(rest, base.place), profiles
+
+
+class _Profile(schema.StudyFile):
+    """What a profile may change: everything but profiles."""
+
+    profiles: dict[schema.Name, dict[str, Any]] = {}
+
+
+def _mend_sections(tree: Node, model: type[schema.StudyFile], problems: list[Problem]) -> Node:
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
+    mistakes = [mistake for key in strangers if (mistake := unknown_key((key,), known)).meant]
+    problems += [mistake.problem(tree) for mistake in mistakes]
+    return repaired(tree, mistakes)
 
 
 @dataclass(frozen=True)
@@ -119,58 +138,107 @@ class _Draft:
     problems: list[Problem]
 
 
-def _check(tree: Node, folder: FilePath, kits: Kits | None, strict_names: bool) -> _Draft:
-    """Everything that is wrong in one merged study; a mistake is told once, at its deepest place."""
-    data = plain(tree)
-    if not isinstance(data, dict):
-        return _Draft({}, (), (), [bad_value((), "a mapping was expected (key: value)", data).problem(tree)])
-    found = _Found(tree)
-    found.add(check_shape(data))
-    factors, unsure = [], []
-    raw_factors = data.get("factors")
-    for name, raw in raw_factors.items() if isinstance(raw_factors, dict) else ():
-        factor, mistakes = read_factor(name, raw)
-        found.add(mistakes)
-        factors += [factor] if factor else []
-        unsure += [] if factor else [name]
-    feeders = data.get("feeders")
-    vocabulary = Vocabulary(
-        {factor.name: factor for factor in factors},
-        frozenset(feeders if isinstance(feeders, dict) else ()),
-        frozenset(unsure),
-    )
-    found.add(check_names(data, vocabulary, kits))
-    cases: tuple[Case, ...] = ()
-    if not unsure:
-        cases, mistakes = _cases(data, factors, folder, strict_names)
-        found.add(mistakes)
-        for case in cases:
-            if case.excluded is None:
-                config, mistakes = resolve_case(data, factors, case)
-                found.add(mistakes)
-                if config is not None:
-                    found.add(check_criteria(config.thresholds, data, ("thresholds",)))
-                    found.add(check_criteria(config.expects, data, ("factors",)))
-                    found.add(_option_mistakes(config.services, kits))
-    return _Draft(data, changes(data, factors, kits), cases, found.problems)
-
-
 class _Found:
     """Mistakes so far: one that stands at, above or below the place of another is the same one seen again."""
 
     def __init__(self, tree: Node) -> None:
         self.tree = tree
-        self.paths: list[tuple[str | int, ...]] = []
+        self.paths: list[Path] = []
         self.problems: list[Problem] = []
 
-    def add(self, mistakes: Any) -> None:
-        """Take the new ones of a pass; those of the same pass may stand in one place."""
-        fresh = [mistake for mistake in mistakes if mistake.place or not self._known(mistake.path)]
-        self.paths += [mistake.path for mistake in fresh if not mistake.place]
+    def add(self, mistakes: Iterable[Mistake]) -> None:
+        """Take the new ones of a pass (which may stand in one place), and go on with the study as it was meant."""
+        fresh = [mistake for mistake in mistakes if not self._known(mistake.path)]
+        self.paths += [mistake.path for mistake in fresh]
         self.problems += [mistake.problem(self.tree) for mistake in fresh]
+        self.tree = repaired(self.tree, fresh)
 
-    def _known(self, path: tuple[str | int, ...]) -> bool:
+    def _known(self, path: Path) -> bool:
         return any(path[: len(known)] == known or known[: len(path)] == path for known in self.paths)
+
+
+@dataclass
+class _Checks:
+    """Finds all that is wrong in one merged study."""
+
+    folder: FilePath
+    kits: Kits | None
+
+    def run(self, tree: Node, whole: bool, chosen: bool) -> _Draft:
+        """The draft of a study; `whole`: neither profile nor override has taken anything out of it.
+
+        `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another machine.
+        """
+        data = plain(tree)
+        if not isinstance(data, dict):
+            return _Draft(
+                {}, (), (), [bad_value((), "a mapping was expected (key: value)", data).problem(tree)]
+            )
+        found = _Found(tree)
+        found.add(check_shape(data))
+        read = [
+            (name, *read_factor(name, raw)) for name, raw in _mapping(plain(found.tree), "factors").items()
+        ]
+        for _, _, mistakes in read:
+            found.add(mistakes)
+        factors = [factor for _, factor, _ in read if factor]
+        data = plain(found.tree)
+        vocabulary = Vocabulary(
+            {factor.name: factor for factor in factors},
+            frozenset(_mapping(data, "feeders")),
+            frozenset(name for name, _, mistakes in read if mistakes),
+        )
+        found.add(check_names(data, vocabulary, self.kits if chosen else None))
+        data = plain(found.tree)
+        cases: tuple[Case, ...] = ()
+        if all(factor for _, factor, _ in read):
+            factors = [
+                factor
+                for name, raw in _mapping(data, "factors").items()
+                if (factor := read_factor(name, raw)[0])
+            ]
+            cases, mistakes = _cases(data, factors, self.folder, whole)
+            self._each_case(data, factors, cases, found)
+            found.add(mistakes)
+        return _Draft(data, changes(data, factors, self.kits), cases, found.problems)
+
+    def _each_case(
+        self, data: dict[str, Any], factors: Sequence[Factor], cases: Sequence[Case], found: _Found
+    ) -> None:
+        """What shows only when a case's levels are put in."""
+        labs: set[str] = set()
+        for case in cases:
+            if case.excluded is not None:
+                continue
+            config, mistakes = resolve_case(data, factors, case)
+            found.add(mistakes)
+            if config is None:
+                continue
+            found.add(check_criteria(config.thresholds, data, ("thresholds",)))
+            found.add(check_criteria(config.expects, data, ("factors",)))
+            if (lab := repr(config.services)) not in labs:
+                labs.add(lab)
+                found.add(_option_mistakes(config.services, self.kits or {}))
+
+
+def _option_mistakes(services: Sequence[ServiceSpec], kits: Kits) -> Iterable[Mistake]:
+    """Options that a service's kit does not accept, where the kit is known."""
+    for service in services:
+        model = kits.get(service.kit)
+        if model is None:
+            continue
+        try:
+            model.model_validate(service.options)
+        except ValidationError as why:
+            known = {
+                field.alias or name: field.description or "" for name, field in model.model_fields.items()
+            }
+            yield from mistakes_of(in_our_words(service.kit, known, why), ("lab", service.name))
+
+
+def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:
+    raw = data.get(section)
+    return raw if isinstance(raw, dict) else {}
 
 
 def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, strict: bool) -> tuple[tuple[Case, ...], list[Mistake]]:  # fmt: skip
@@ -210,23 +278,6 @@ def _is_rule(rule: Any) -> bool:
     return (
         isinstance(rule, dict) and isinstance(rule.get("when"), dict) and rule["when"] and "because" in rule
     )
-
-
-def _option_mistakes(services: Sequence[Any], kits: Kits | None) -> list[Mistake]:
-    """Options that a service's kit does not accept, where the kit is known."""
-    mistakes: list[Mistake] = []
-    for service in services:
-        options = (kits or {}).get(service.kit)
-        if options is None:
-            continue
-        try:
-            options.model_validate(service.options)
-        except ValidationError as why:
-            known = {
-                field.alias or name: field.description or "" for name, field in options.model_fields.items()
-            }
-            mistakes += mistakes_of(in_our_words(service.kit, known, why), ("lab", service.name))
-    return mistakes
 
 
 def _in_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -14,16 +14,21 @@ from svload.model.errors import Problem
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
+UNKNOWN_NAME, BAD_REFERENCE = "study-unknown-name", "study-bad-reference"
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake at `path`. `details` fill the catalogue's sentence; `place` overrides the path's own."""
+    """One mistake at `path`. `details` fill the catalogue's sentence; `place` overrides the path's own.
+
+    `meant` is the nearest valid word: with it in place the search for further mistakes goes on.
+    """
 
     path: Path
     code: str
     details: dict[str, object] = field(default_factory=dict)
     place: str = ""
+    meant: str | None = None
 
     def problem(self, tree: Node) -> Problem:
         """As the user reads it, with its line."""
@@ -36,40 +41,50 @@ def where(path: Path) -> str:
     return text.removeprefix(".") or "the study"
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The valid word that was probably meant."""
+    near = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.5)
+    return near[0] if near else None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`Did you mean “server”?`, or the list of what is known."""
     words = sorted(set(known))
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    if near:
-        return f"Did you mean “{near[0]}”?"
+    if near := closest(word, words):
+        return f"Did you mean “{near}”?"
     return f"Known: {', '.join(words)}." if words else "There is none."
+
+
+def unknown_key(path: Path, known: Iterable[str]) -> Mistake:
+    """A key that does not belong there."""
+    words, key = list(known), str(path[-1])
+    details: dict[str, object] = {"key": key, "where": where(path[:-1]), "hint": nearest(key, words)}
+    return Mistake(path, UNKNOWN_KEY, details, meant=closest(key, words))
 
 
 def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> Mistake:
     """A name that stands for nothing; `kind` is what it should have been (service, factor …)."""
-    details: dict[str, object] = {
-        "where": where(path),
-        "name": name,
-        "kind": kind,
-        "hint": nearest(str(name), known),
-    }
-    return Mistake(path, "study-unknown-name", details)
+    words = list(known)
+    hint = nearest(str(name), words)
+    details: dict[str, object] = {"where": where(path), "name": name, "kind": kind, "hint": hint}
+    return Mistake(path, UNKNOWN_NAME, details, meant=closest(str(name), words))
 
 
-def bad_value(path: Path, reason: str, found: object, hint: str = "") -> Mistake:
+def bad_value(path: Path, reason: str, found: object, hint: str = "", meant: str | None = None) -> Mistake:
     """A value that cannot stand there."""
     details: dict[str, object] = {"where": where(path), "reason": reason, "found": show(found), "hint": hint}
-    return Mistake(path, BAD_VALUE, details)
+    return Mistake(path, BAD_VALUE, details, meant=meant)
 
 
-def bad_reference(path: Path, reference: str, hint: str) -> Mistake:
+def bad_reference(path: Path, reference: str, hint: str, meant: str | None = None) -> Mistake:
     """A `${…}` that cannot be resolved there."""
-    return Mistake(path, "study-bad-reference", {"reference": reference, "where": where(path), "hint": hint})
+    details: dict[str, object] = {"reference": reference, "where": where(path), "hint": hint}
+    return Mistake(path, BAD_REFERENCE, details, meant=meant)
 
 
 def bad_criterion(path: Path, text: str, reason: str) -> Mistake:
     """A text that the metric grammar does not accept."""
-    return Mistake(path, "study-bad-criterion", {"text": text, "reason": reason})
+    return Mistake(path, "study-bad-criterion", {"text": text, "reason": reason.rstrip("?.")})
 
 
 def show(value: object) -> str:
@@ -78,9 +93,9 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def wrong(reason: str, hint: str = "") -> PydanticCustomError:
+def wrong(reason: str, hint: str = "", meant: str | None = None) -> PydanticCustomError:
     """For validators: the value is wrong because of `reason`; `hint` says what to write."""
-    return PydanticCustomError(BAD_VALUE, "{reason}", {"reason": reason, "hint": hint})
+    return PydanticCustomError(BAD_VALUE, "{reason}", {"reason": reason, "hint": hint, "meant": meant})
 
 
 _NOT_WRITTEN = ("[key]", "constant")
@@ -99,60 +114,51 @@ _EXPECTED = {
 
 
 def _explained(
-    error: ErrorDetails, known: Mapping[str, str], errors: Sequence[ErrorDetails]
-) -> InitErrorDetails | None:
-    """One pydantic error in our three codes; None for a missing key whose misspelling is already told."""
-    kind, context, loc = error["type"], dict(error.get("ctx", {})), error["loc"]
+    error: ErrorDetails, known: Mapping[str, str], strangers: Sequence[str]
+) -> PydanticCustomError | None:
+    """One pydantic error in our codes; None for a missing key that one of the `strangers` (unknown keys) misspells."""
+    kind, context, key = (
+        error["type"],
+        dict(error.get("ctx", {})),
+        str(error["loc"][-1] if error["loc"] else ""),
+    )
     if kind.startswith("study-"):
-        said = PydanticCustomError(kind, "{reason}", context)
-    elif kind == "extra_forbidden":
-        said = PydanticCustomError(
-            UNKNOWN_KEY, "{key}", {"key": str(loc[-1]), "hint": nearest(str(loc[-1]), known), "reason": ""}
-        )
-    elif kind == "missing":
-        strangers = [
-            str(other["loc"][-1])
-            for other in errors
-            if other["type"] == "extra_forbidden" and len(other["loc"]) == 1
-        ]
-        if any(
-            difflib.get_close_matches(stranger, known, n=1, cutoff=0.5) == [loc[-1]] for stranger in strangers
-        ):
+        return PydanticCustomError(kind, "{reason}", context)
+    if kind == "extra_forbidden":
+        return PydanticCustomError(UNKNOWN_KEY, "{reason}", {"known": list(known), "reason": ""})
+    if kind == "missing":
+        if any(closest(stranger, known) == key for stranger in strangers):
             return None
-        said = PydanticCustomError(
-            MISSING_KEY,
-            "{key}",
-            {"key": str(loc[-1]), "hint": _as_hint(known.get(str(loc[-1]), "")), "reason": ""},
-        )
-    elif kind == "literal_error":
+        line = known.get(key, "")
+        hint = f"{line[:1].upper()}{line[1:].rstrip('.')}." if line else ""
+        return PydanticCustomError(MISSING_KEY, "{key}", {"key": key, "hint": hint})
+    if kind == "literal_error":
         words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-        said = wrong(f"one of {', '.join(words)} was expected", _near_word(error["input"], words))
-    elif kind in ("greater_than_equal", "greater_than"):
-        limit = context.get("ge", context.get("gt"))
-        said = wrong(
-            f"a number {'of at least' if kind == 'greater_than_equal' else 'above'} {limit} was expected"
-        )
-    elif kind == "value_error":
-        said = wrong(str(context.get("error", error["msg"])))
-    else:
-        said = wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
-    return InitErrorDetails(type=said, loc=loc, input=error["input"])  # fmt: skip
-
-
-def _as_hint(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:].rstrip('.')}." if line else ""
-
-
-def _near_word(found: object, words: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(found), words, n=1, cutoff=0.5)
-    return f"Did you mean “{near[0]}”?" if near else ""
+        meant = closest(str(error["input"]), words)
+        hint = f"Did you mean “{meant}”?" if meant else ""
+        return wrong(f"one of {', '.join(words)} was expected", hint, meant)
+    if kind == "greater_than_equal":
+        return wrong(f"a number of at least {context['ge']} was expected")
+    if kind == "value_error":
+        return wrong(str(context.get("error", error["msg"])))
+    return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
 
 
 def in_our_words(title: str, known: Mapping[str, str], why: ValidationError) -> ValidationError:
-    """`why` with every error in the codes of the catalogue; `known` maps the keys of the checked mapping to their lines of documentation."""
+    """`why` in the catalogue's codes; `known` maps the keys of the checked mapping to their lines of documentation."""
     errors = why.errors(include_url=False)
-    said = [explained for error in errors if (explained := _explained(error, known, errors)) is not None]
-    return ValidationError.from_exception_data(title, said)
+    strangers = [
+        str(error["loc"][0])
+        for error in errors
+        if error["type"] == "extra_forbidden" and len(error["loc"]) == 1
+    ]
+    told = [(error, _explained(error, known, strangers)) for error in errors]
+    lines = [
+        InitErrorDetails(type=said, loc=error["loc"], input=error["input"])
+        for error, said in told
+        if said is not None
+    ]
+    return ValidationError.from_exception_data(title, lines)
 
 
 def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
@@ -162,7 +168,7 @@ def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
         context = dict(error.get("ctx", {}))
         loc = (*path, *(step for step in error["loc"] if step not in _NOT_WRITTEN))
         if error["type"] == UNKNOWN_KEY:
-            found.append(Mistake(loc, UNKNOWN_KEY, context | {"where": where(loc[:-1])}))
+            found.append(unknown_key(loc, context["known"]))
         elif error["type"] == MISSING_KEY:
             found.append(Mistake(loc, MISSING_KEY, context | {"where": where(loc[:-1])}))
         else:
@@ -172,6 +178,7 @@ def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
                     str(context.get("reason", error["msg"])),
                     error["input"],
                     str(context.get("hint", "")),
+                    context.get("meant"),
                 )
             )
     return found

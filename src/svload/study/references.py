@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svload.model.study import Factor, Level
-from svload.study.mistakes import Mistake, bad_reference, nearest
+from svload.study.mistakes import Mistake, bad_reference, closest
 from svload.study.tree import Path
 
 REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
@@ -75,25 +75,34 @@ def references_in(text: str) -> Iterator[str]:
             yield match[2].strip()
 
 
-def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> str | None:
-    """Why `reference` can never be resolved (a hint with the nearest word), or None if some level can."""
-    if reference in allowed.words(vocabulary):
-        return None
+def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[str, str | None] | None:
+    """Why `reference` can never be resolved, and which one was probably meant; None if some level can."""
+    words = allowed.words(vocabulary)
     head, _, rest = reference.partition(".")
-    if head in vocabulary.unsure:
+    if reference in words or head in vocabulary.unsure:
         return None
     if head in vocabulary.factors:
         known = vocabulary.fields_of(head)
         if not rest or rest.partition(".")[0] in known | {"value"}:
             return None
-        return nearest(rest, known) if known else f"The levels of {head} have no fields."
+        if not known:
+            return f"The levels of {head} have no fields.", head
+        return _suggestion(reference, {f"{head}.{field}" for field in known})
     if head in vocabulary.feeders:
         if not allowed.request_time:
-            return "A feeder's row is known to a request only."
-        return nearest(rest, COLUMNS)
+            return "A feeder's row is known to a request only.", None
+        return _suggestion(reference, {f"{head}.{column}" for column in COLUMNS})
     if reference in REQUEST_TIME:
-        return "It is known to a request only."
-    return nearest(reference, set(vocabulary.factors) | allowed.words(vocabulary))
+        return "It is known to a request only.", None
+    fields = {f"{factor}.{field}" for factor in vocabulary.factors for field in vocabulary.fields_of(factor)}
+    return _suggestion(reference, fields | words | set(vocabulary.factors))
+
+
+def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
+    meant = closest(reference, known)
+    if meant is None:
+        return f"Known: {', '.join(f'${{{word}}}' for word in sorted(known))}.", None
+    return f"Did you mean “${{{meant}}}”?", meant
 
 
 def level_value(level: Level) -> Any:

@@ -13,7 +13,7 @@ from svload.model.study import Case, CaseConfig, Factor, Level, Lock, ObjectSet,
 from svload.model.traffic import Feeder, Group, Request
 from svload.study import schema
 from svload.study.factors import matches
-from svload.study.mistakes import Mistake, mistakes_of, unknown_name
+from svload.study.mistakes import Mistake, mistakes_of, unknown_name, where
 from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
 from svload.study.traffic import Names, group_mistakes, read_group, read_request
 from svload.study.tree import Node, Path
@@ -107,18 +107,34 @@ class _Reader:
         ]
 
     def part(self, name: str, path: Path, raw: Any, model: Any) -> tuple[_Entry, Any] | None:
-        """One entry, resolved and checked; None if it is broken."""
+        """One entry, resolved and checked; None if it is broken beyond leaving out what is wrong in it."""
         if isinstance(raw, str) and model is schema.ThresholdPart:
             raw = {"that": raw}
         resolver = Resolver(self.levels, self.vocabulary)
         value = resolver.put_in(raw, path)
-        if resolver.mistakes:
-            self.mistakes += resolver.mistakes
-            return None
+        mistakes = resolver.mistakes
+        if not mistakes:
+            try:
+                return _Entry(name, path, value), _adapter(model).validate_python(value)
+            except ValidationError as why:
+                mistakes = [self._at_its_level(mistake, raw, path) for mistake in mistakes_of(why, path)]
+                broken = mistakes_of(why, path)
+        else:
+            broken = mistakes
+        self.mistakes += mistakes
+        return self._sound_rest(name, path, value, model, broken)
+
+    def _sound_rest(self, name: str, path: Path, value: Any, model: Any, broken: Sequence[Mistake]) -> tuple[_Entry, Any] | None:  # fmt: skip
+        """The entry without what is wrong in it, so that the search for mistakes goes on behind it."""
+        wrong = {mistake.path[len(path)] for mistake in broken if len(mistake.path) > len(path)}
+        rest = (
+            {key: child for key, child in value.items() if key not in wrong}
+            if isinstance(value, dict)
+            else None
+        )
         try:
-            return _Entry(name, path, value), _adapter(model).validate_python(value)
-        except ValidationError as why:
-            self.mistakes += [self._at_its_level(mistake, raw, path) for mistake in mistakes_of(why, path)]
+            return _Entry(name, path, rest), _adapter(model).validate_python(rest)
+        except ValidationError:
             return None
 
     def _at_its_level(self, mistake: Mistake, raw: Any, path: Path) -> Mistake:
@@ -134,7 +150,7 @@ class _Reader:
             return None
         factor, _, field = whole[2].strip().partition(".")
         level = self.levels.get(factor)
-        return ("factors", factor, level.name, *field.split(".")) if level and field else None
+        return ("factors", factor, level.name, *(field.split(".") if field else ())) if level else None
 
     def text(self, raw: str, path: Path) -> str:
         """A text outside requests, resolved."""
@@ -150,27 +166,28 @@ class _Reader:
         groups = []
         for name, path, raw in entries:
             pair = self.part(name, path, raw, schema.AnyOneGroup)
-            if pair is None:
+            request = self.request(raw.get("request") if isinstance(raw, dict) else None, (*path, "request"))
+            if pair is None or request is None:
                 continue
             part: schema.GroupPart = pair[1]
             found = group_mistakes(part, path)
-            request = self.request(part, path)
             self.mistakes += found
-            if request is not None and not found:
+            if not found:
                 groups.append(read_group(name, part, request, present))
         return tuple(groups)
 
-    def request(self, group: schema.GroupPart, path: Path) -> Request | None:
-        """The group's request, inline or by name."""
-        if isinstance(group.request, schema.RequestPart):
-            return self._request("request", group.request, (*path, "request"), None)
-        requests = _mapping(self.source, "requests")
-        if group.request not in requests:
-            self.mistakes.append(unknown_name((*path, "request"), group.request, "request", requests))
+    def request(self, raw: Any, path: Path) -> Request | None:
+        """A group's request, inline or by name."""
+        name, requests = "request", _mapping(self.source, "requests")
+        if isinstance(raw, str) and raw in requests:
+            name, raw, path = raw, requests[raw], ("requests", raw)
+        pair = self.part(name, path, raw, schema.InlineRequest)
+        if pair is None:
             return None
-        raw, place = requests[group.request], ("requests", group.request)
-        pair = self.part(group.request, place, raw, schema.RequestPart)
-        return self._request(group.request, pair[1], place, raw) if pair else None
+        if isinstance(pair[1], str):
+            self.mistakes.append(unknown_name(path, pair[1], "request", requests))
+            return None
+        return self._request(name, pair[1], path, raw)
 
     def _request(self, name: str, part: schema.RequestPart, path: Path, raw: Any) -> Request | None:
         found = read_request(name, part, self.names, path)
@@ -180,15 +197,15 @@ class _Reader:
         return None
 
     def _at_its_host(self, mistake: Mistake, raw: Any) -> Mistake:
-        """An unknown host that came from a level's field is told at that field."""
-        url = raw.get(mistake.path[-1]) if isinstance(raw, dict) else None
-        if mistake.code != "study-unknown-name" or not isinstance(url, str):
-            return mistake
-        origins = [self._origin(f"${{{reference}}}") for reference in references_in(url)]
-        name = mistake.details["name"]
-        for origin in origins:
-            if origin and len(origin) == 4 and self.levels[str(origin[1])].fields.get(str(origin[3])) == name:
-                return unknown_name(origin, name, "service (nor an address)", self.names.services)
+        """An unknown host or scheme that came from a level is told at that level."""
+        url = raw.get(mistake.path[-1]) if isinstance(raw, dict) else raw
+        found = mistake.details.get("name", mistake.details.get("found"))
+        for reference in references_in(url) if isinstance(url, str) else ():
+            resolver = Resolver(self.levels, self.vocabulary)
+            origin = self._origin(f"${{{reference}}}")
+            if origin and resolver.put_in(f"${{{reference}}}", ()) == found:
+                details = mistake.details | {"where": where(origin)}
+                return Mistake(origin, mistake.code, details, meant=mistake.meant)
         return mistake
 
     def _expects(self) -> list[tuple[str, Path]]:

@@ -90,6 +90,24 @@ class OneOrMany:
         return {"anyOf": [many["items"], many]}
 
 
+class OrAlone:
+    """A mapping, or its one value written alone: `wrap` makes the mapping, `alone` is that value's JSON Schema."""
+
+    def __init__(self, wrap: Callable[[Any], Any], alone: dict[str, Any]) -> None:
+        self.wrap, self.alone = wrap, alone
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def whole(value: Any) -> Any:
+            return value if isinstance(value, (Mapping, BaseModel)) else self.wrap(value)
+
+        return core_schema.no_info_before_validator_function(whole, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [self.alone, handler(schema)]}
+
+
 class Pick:
     """A union whose member is chosen by `choose(value)`: only that member's mistakes are told."""
 
@@ -122,8 +140,11 @@ def _measured(convert: Callable[[Any], float | int], least: float, example: str)
     return check
 
 
+_QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
+
+
 def _quantity(convert: Callable[[Any], float | int], least: float, example: str) -> tuple[Any, Any]:
-    shape = WithJsonSchema({"type": ["string", "number"], "examples": [example]})
+    shape = WithJsonSchema({**_QUANTITY, "examples": [example]})
     return PlainValidator(_measured(convert, least, example)), shape
 
 
@@ -240,10 +261,6 @@ class ConstantSize(Part):
     constant: SizeBytes
 
 
-def _size(value: Any) -> Any:
-    return value if isinstance(value, Mapping) else {"constant": value}
-
-
 def _size_kind(value: Any) -> type[BaseModel]:
     kinds: dict[str, type[BaseModel]] = {
         "lognormal": LognormalSize,
@@ -263,9 +280,11 @@ class Objects(Part):
     accounts: Count = Field(1, description="how many accounts they are spread over")
     containers: Count = Field(1, description="how many containers, over all accounts")
     count: Count = Field(description="how many objects")
-    size: Annotated[LognormalSize | UniformSize | ConstantSize, Pick(_size_kind), BeforeValidator(_size)] = (
-        Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
-    )
+    size: Annotated[
+        LognormalSize | UniformSize | ConstantSize,
+        Pick(_size_kind),
+        OrAlone(lambda value: {"constant": value}, _QUANTITY),
+    ] = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
 
 
 class FeederPart(Part):
@@ -318,6 +337,7 @@ StatusRange = Annotated[
         lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     ),
     StringConstraints(pattern=r"^([1-5]\d\d)(-[1-5]\d\d)?$"),
+    WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
 ]
 
 
@@ -366,6 +386,9 @@ class RequestForm:
         return core_schema.with_info_wrap_validator_function(check, handler(source))
 
 
+InlineRequest = Annotated[str | RequestPart, RequestForm()]
+
+
 class ThinkTimePart(Part):
     """A pause between a VU's requests."""
 
@@ -388,10 +411,7 @@ class ThinkTimePart(Part):
         return self
 
 
-def _think_time(value: Any) -> Any:
-    return value if isinstance(value, (Mapping, BaseModel)) else {"constant": value}
-
-
+ThinkTime = Annotated[ThinkTimePart, OrAlone(lambda value: {"constant": value}, _QUANTITY)]
 Executor = Literal["constant-vus", "constant-arrival-rate"]
 
 
@@ -401,9 +421,7 @@ class GroupPart(Part):
     when: When = {}
     client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
     connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
-    request: Annotated[str | RequestPart, RequestForm()] = Field(
-        description="a name under requests, or GET http://service/path"
-    )
+    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
     generators: Count = Field(1, description="how many processes share the load")
     ramp_up: TimeNs = Field(0, description="until all are there; excluded from measurement")
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
@@ -416,7 +434,7 @@ class ClosedGroup(GroupPart):
 
     executor: Annotated[Literal["constant-vus"], OrReference()]
     vus: Count = Field(description="how many virtual users")
-    think_time: Annotated[ThinkTimePart, BeforeValidator(_think_time)] = ThinkTimePart(constant=0)
+    think_time: ThinkTime = ThinkTimePart(constant=0)
     start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
 
 
@@ -435,7 +453,7 @@ class AnyGroup(GroupPart):
 
     executor: Annotated[str, OrReference()] = Field(description="constant-vus or constant-arrival-rate")
     vus: Count | None = None
-    think_time: Annotated[ThinkTimePart, BeforeValidator(_think_time)] | None = None
+    think_time: ThinkTime | None = None
     start: str | None = None
     rate: RateRps | None = None
     max_vus: Count | None = None
@@ -517,10 +535,6 @@ class ThresholdPart(Part):
     )
 
 
-def _threshold(value: Any) -> Any:
-    return {"that": value} if isinstance(value, str) else value
-
-
 class StudyFile(Part):
     """A study: what varies, what load, what is watched."""
 
@@ -543,5 +557,10 @@ class StudyFile(Part):
     ]
     measure: MeasurePart = Field(description="how long and how often: {duration: 60s, replicates: 6}")
     compare: list[ComparisonPart] = []
-    thresholds: list[Annotated[ThresholdPart, BeforeValidator(_threshold)]] = []
+    thresholds: list[
+        Annotated[
+            ThresholdPart,
+            OrAlone(lambda value: {"that": value} if isinstance(value, str) else value, {"type": "string"}),
+        ]
+    ] = []
     profiles: dict[Name, dict[str, Any]] = Field({}, description="merged over the study by --profile NAME")

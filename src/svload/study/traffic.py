@@ -75,6 +75,16 @@ def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) 
     url_path = (*path, part.method)
     mistakes: list[Mistake] = []
     split = _URL.fullmatch(url.strip())
+    other_scheme = re.match(r"([A-Za-z][\w+.-]*)://", url.strip())
+    if other_scheme and not split:
+        return [
+            bad_value(
+                url_path,
+                "the scheme http or https was expected",
+                other_scheme[1],
+                "Write http://service/path.",
+            )
+        ]
     if not split or re.search(r"\s", url.strip()):
         return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
     scheme, host, rest = split.groups()

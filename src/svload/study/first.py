@@ -1,0 +1,66 @@
+"""The ten-line study that `svload init` writes for a URL or a command. Pure text."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import urlsplit
+
+from svload.model.errors import fail
+
+_TEXT = """\
+name: {name}
+question: How fast does it answer 16 users?
+lab:
+  server: {server}
+traffic:
+  users: {{executor: constant-vus, vus: 16, think_time: 0.1s, request: {request}}}
+measure: {{duration: 10s, replicates: 6}}
+thresholds: ["response.p95 < 200 ms", "success_rate >= 99.9 %"]
+# Next: factors: {{vus: [1, 4, 16, 64]}} and vus: "${{vus}}" above make a sweep of four cases.
+"""
+
+
+def init_study(target: str) -> str:
+    """The text of a study of `target`: an http(s) URL of something that runs, or a command with `{port}`.
+
+    Raises SvloadError: url-bad for another scheme or no host, usage for an empty target.
+    """
+    target = target.strip()
+    if not target:
+        raise fail("usage", reason="A URL or a command was expected", hint="Write http://127.0.0.1:8080, or \"./server --port {port}\".")  # fmt: skip
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target)
+    if scheme:
+        return _for_url(target, scheme[1].lower())
+    command = re.sub(r"(?<!\$)\{port\}", "${port}", target)
+    program = command.split()[0].rpartition("/")[2]
+    server = f"{{run: {_quoted(command)}}}"
+    return _TEXT.format(name=_name(program), server=server, request="GET http://server/")
+
+
+def _for_url(url: str, scheme: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as why:
+        raise fail("url-bad", url=url, reason=str(why)) from why
+    if scheme not in ("http", "https"):
+        raise fail("url-bad", url=url, reason="its scheme is neither http nor https")
+    if not host or parts.username is not None:
+        raise fail(
+            "url-bad", url=url, reason="it names no host" if not host else "a user does not belong there"
+        )
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    server = f"{{at: {_quoted(f'{scheme}://{parts.netloc}')}}}"
+    request = f"GET {scheme}://server{path.replace('${', '$${')}"
+    return _TEXT.format(name=_name(host), server=server, request=_quoted(request))
+
+
+def _name(text: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    return words if words[:1].isalpha() and words != "localhost" else "my-server"
+
+
+def _quoted(text: str) -> str:
+    """As a YAML double-quoted scalar (a JSON text is one)."""
+    return json.dumps(text, ensure_ascii=False)
