@@ -8,14 +8,12 @@ from svload.study.check import owners_of
 from svload.study.editor import json_schema
 from svload.study.first import init_study
 from svload.study.load import find_study, load_study, study_digest
-from svload.study.objects import draw_objects
 from svload.study.order import draw, first_batch
 from svload.study.resolve import resolve
 from svload.study.trust import needs_trust
 
 __all__ = [
     "draw",
-    "draw_objects",
     "find_study",
     "first_batch",
     "init_study",

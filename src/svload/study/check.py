@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from svload.model.metrics import Source, parse_criterion, parse_metric
 from svload.model.study import Factor
-from svload.study import schema
+from svload.study import schema, values
 from svload.study.factors import Kits, check_when, level_name
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
@@ -24,7 +24,7 @@ WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "meas
 def check_shape(data: Any) -> list[Mistake]:
     """What the file's schema does not accept."""
     try:
-        schema.StudyFile.model_validate(data, context=schema.AS_WRITTEN)
+        schema.StudyFile.model_validate(data, context=values.AS_WRITTEN)
     except ValidationError as why:
         return mistakes_of(why, ())
     return []
@@ -52,7 +52,7 @@ def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | No
     mistakes += _criteria(data, factors)
     for name, service in _dicts(_mapping(data, "lab")):
         kit = kit_of(service)
-        if kits is not None and kit is not None and not schema.holds_reference(kit) and kit not in kits:
+        if kits is not None and kit is not None and not values.holds_reference(kit) and kit not in kits:
             mistakes.append(unknown_name(("lab", name, "kit"), kit, "kit", kits))
     return mistakes
 
@@ -103,7 +103,7 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
     services, groups = _mapping(data, "lab"), _mapping(data, "traffic")
 
     def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:
-        if isinstance(name, str) and not schema.holds_reference(name) and name not in known:
+        if isinstance(name, str) and not values.holds_reference(name) and name not in known:
             yield unknown_name(path, name, kind, known)
 
     for name, item in _dicts(_mapping(data, "data")):
@@ -177,7 +177,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterabl
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
     for path, text in texts:
-        if not isinstance(text, str) or schema.holds_reference(text):
+        if not isinstance(text, str) or values.holds_reference(text):
             continue
         try:
             parse_criterion(text, owners)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
-from svload.study import schema
+from svload.study import schema, values
 from svload.study.check import check_criteria, check_names, check_shape
 from svload.study.factors import (
     MAX_CASES,
@@ -117,7 +117,7 @@ def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
 class _Profile(schema.StudyFile):
     """What a profile may change: everything but profiles."""
 
-    profiles: dict[schema.Name, dict[str, Any]] = {}
+    profiles: dict[values.Name, dict[str, Any]] = {}
 
 
 def _mend_sections(tree: Node, model: type[schema.StudyFile], problems: list[Problem]) -> Node:
@@ -292,7 +292,7 @@ def _in_order(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
-    study = schema.StudyFile.model_validate(draft.data, context=schema.AS_WRITTEN)
+    study = schema.StudyFile.model_validate(draft.data, context=values.AS_WRITTEN)
     return Lock(
         name=study.name,
         question=study.question,

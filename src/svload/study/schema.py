@@ -1,26 +1,18 @@
-"""The study file as pydantic models: what may be written where. The same models check a case once its `${…}` are resolved.
-
-With the validation context `{"references": True}` (the file as written) a `${…}` may stand for any value.
-"""
+"""The study file as pydantic models: what may be written where. The same models check a case once its `${…}` are resolved."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ModelWrapValidatorHandler,
-    PlainValidator,
     StringConstraints,
-    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -28,168 +20,28 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from svload.model.units import duration_ns, parse_quantity, size_bytes
-from svload.study.mistakes import in_our_words, wrong
-
-AS_WRITTEN = {"references": True}
-
-
-class Part(BaseModel):
-    """A mapping of the study file: no unknown keys, every mistake told in the catalogue's codes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _tell(cls, value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
-        try:
-            return handler(value)
-        except ValidationError as why:
-            known = {field.alias or name: field.description or "" for name, field in cls.model_fields.items()}
-            raise in_our_words(cls.__name__, known, why) from None
-
-
-# values
-
-
-def holds_reference(value: object) -> bool:
-    """Whether a text holds a `${…}` (or its escape)."""
-    return isinstance(value, str) and "${" in value
-
-
-class OrReference:
-    """Beside the annotated type, in the file as written, a text that holds a `${…}`."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-            if holds_reference(value) and isinstance(info.context, dict) and info.context.get("references"):
-                return value
-            return inner(value)
-
-        return core_schema.with_info_wrap_validator_function(check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"type": "string", "pattern": r"\$\{.+\}"}]}
-
-
-class OneOrMany:
-    """A list, or its only item written alone."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def as_list(value: Any) -> Any:
-            return value if isinstance(value, (list, tuple)) else [value]
-
-        return core_schema.no_info_before_validator_function(as_list, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        many = handler(schema)
-        return {"anyOf": [many["items"], many]}
-
-
-class OrAlone:
-    """A mapping, or its one value written alone: `wrap` makes the mapping, `alone` is that value's JSON Schema."""
-
-    def __init__(self, wrap: Callable[[Any], Any], alone: dict[str, Any]) -> None:
-        self.wrap, self.alone = wrap, alone
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def whole(value: Any) -> Any:
-            return value if isinstance(value, (Mapping, BaseModel)) else self.wrap(value)
-
-        return core_schema.no_info_before_validator_function(whole, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [self.alone, handler(schema)]}
-
-
-class Pick:
-    """A union whose member is chosen by `choose(value)`: only that member's mistakes are told."""
-
-    def __init__(self, choose: Callable[[Any], type[BaseModel]]) -> None:
-        self.choose = choose
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-            if isinstance(value, BaseModel):
-                return value
-            return self.choose(value).model_validate(value, context=info.context)
-
-        return core_schema.with_info_wrap_validator_function(check, handler(source))
-
-
-def _measured(convert: Callable[[Any], float | int], least: float, example: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            raise wrong("a quantity was expected", f"Write {example}.")
-        try:
-            number = convert(value)
-        except (ValueError, OverflowError) as why:
-            raise wrong(str(why), f"Write {example}.") from None
-        if not least <= number < 2**62:
-            raise wrong(
-                "it must not be negative" if least == 0 else "it must be above 0", f"Write {example}."
-            )
-        return number
-
-    return check
-
-
-_QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
-
-
-def _quantity(convert: Callable[[Any], float | int], least: float, example: str) -> tuple[Any, Any]:
-    shape = WithJsonSchema({**_QUANTITY, "examples": [example]})
-    return PlainValidator(_measured(convert, least, example)), shape
-
-
-_TIME = _quantity(duration_ns, 0, "200 ms")
-_SPAN = _quantity(duration_ns, 1, "20s")
-_SIZE = _quantity(size_bytes, 1, "40 KiB")
-_RATE = _quantity(lambda value: parse_quantity(value, "rate_rps"), 1e-9, "500/s")
-TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
-SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
-SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
-RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
-Count = Annotated[int, Field(strict=True, ge=1, lt=2**53), OrReference()]
-WholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53), OrReference()]
-Flag = Annotated[bool, Field(strict=True), OrReference()]
-
-
-def _scalar_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, (int, float)) else value
-
-
-ScalarText = Annotated[str, BeforeValidator(_scalar_text)]
-RESERVED = ("request", "vu", "iteration", "port")
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value):
-        raise wrong("a name was expected: a letter, then letters, digits, - and _")
-    if value in RESERVED:
-        raise wrong(f"“{value}” is a word of svload's own", "Take another name.")
-    return value
-
-
-Name = Annotated[str, AfterValidator(_name)]
-FileName = Annotated[
-    str,
-    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"),
-    Field(description="also the name of folders"),
-]
-When = Annotated[
-    dict[str, Annotated[list[ScalarText], OneOrMany()]],
-    Field(description="factor: level, or factor: [levels]; all must match"),
-]
-Texts = Annotated[list[str], OneOrMany()]
+from svload.study.mistakes import wrong
+from svload.study.values import (
+    QUANTITY,
+    Count,
+    FileName,
+    Flag,
+    Name,
+    OneOrMany,
+    OrAlone,
+    OrReference,
+    Part,
+    Pick,
+    RateRps,
+    ScalarText,
+    SizeBytes,
+    SpanNs,
+    Texts,
+    TimeNs,
+    When,
+    WholeNumber,
+    holds_reference,
+)
 
 # the lab
 
@@ -283,7 +135,7 @@ class Objects(Part):
     size: Annotated[
         LognormalSize | UniformSize | ConstantSize,
         Pick(_size_kind),
-        OrAlone(lambda value: {"constant": value}, _QUANTITY),
+        OrAlone(lambda value: {"constant": value}, QUANTITY),
     ] = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
 
 
@@ -411,7 +263,7 @@ class ThinkTimePart(Part):
         return self
 
 
-ThinkTime = Annotated[ThinkTimePart, OrAlone(lambda value: {"constant": value}, _QUANTITY)]
+ThinkTime = Annotated[ThinkTimePart, OrAlone(lambda value: {"constant": value}, QUANTITY)]
 Executor = Literal["constant-vus", "constant-arrival-rate"]
 
 
