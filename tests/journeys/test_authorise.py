@@ -1,0 +1,159 @@
+"""A target that nobody authorised gets no packet: named on the command line, in a study, or reached by a redirect.
+
+Everything happens on an island: a network namespace whose only neighbour is another one, where the outside host lives and
+counts every TCP segment that reaches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from .world import SVLOAD, World
+
+OUTSIDE = "10.203.9.2"
+REDIRECTING = f"""
+import http.server
+class Away(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = b"see http://{OUTSIDE}:8099/"
+        self.send_response(302)
+        self.send_header("Location", "http://{OUTSIDE}:8099/elsewhere")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *args): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Away)
+print("ready", flush=True)
+server.serve_forever()
+"""
+
+
+@dataclass(frozen=True)
+class Island:
+    """Two namespaces: `here` runs svload, `there` is the outside host."""
+
+    here: str
+    there: str
+
+    def run(self, world: World, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["ip", "netns", "exec", self.here, *SVLOAD, *args],
+            env=world.env, cwd=world.root, text=True, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    def segments_received(self) -> int:
+        """TCP segments that reached the outside host."""
+        text = subprocess.run(
+            ["ip", "netns", "exec", self.there, "cat", "/proc/net/snmp"], capture_output=True, text=True, check=True, timeout=10
+        ).stdout
+        names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
+        return int(values[names.index("InSegs")])
+
+
+@pytest.fixture
+def island(needs: Callable[..., None]) -> Iterator[Island]:
+    needs("root", "ip")
+    made = Island(f"sv{os.getpid()}a", f"sv{os.getpid()}b")
+    with contextlib.ExitStack() as stack:
+        for name in (made.here, made.there):
+            _ip("netns", "add", name)
+            stack.callback(_ip, "netns", "del", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+        _ip("-n", made.here, "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", made.there)
+        for name, address in ((made.here, "10.203.9.1/30"), (made.there, f"{OUTSIDE}/30")):
+            _ip("-n", name, "addr", "add", address, "dev", "v0")
+            _ip("-n", name, "link", "set", "v0", "up")
+        yield made
+
+
+def _ip(*args: str) -> None:
+    subprocess.run(["ip", *args], check=True, timeout=20, capture_output=True)
+
+
+@contextlib.contextmanager
+def redirecting(island: Island) -> Iterator[None]:
+    """A server on the island's loopback whose every answer names the outside host."""
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", island.here, sys.executable, "-c", REDIRECTING], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None and server.stdout.readline() == "ready\n"
+        yield
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+@pytest.mark.truth
+def test_the_island_can_see_a_packet(island: Island):
+    """The counter counts: without this the zeros below would prove nothing."""
+    before = island.segments_received()
+    knock = f"import socket\ntry: socket.create_connection(('{OUTSIDE}', 8099), 2)\nexcept OSError: pass"
+    subprocess.run(["ip", "netns", "exec", island.here, sys.executable, "-c", knock], check=True, timeout=20)
+    until = time.monotonic() + 5
+    while island.segments_received() == before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert island.segments_received() > before
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("command", ["load", "probe"])
+def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(world: World, island: Island, command: str):
+    ended = island.run(world, command, f"http://{OUTSIDE}:8099/")
+    assert ended.returncode == 2
+    assert f"--authorise {OUTSIDE}" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert island.segments_received() == 0
+
+
+@pytest.mark.truth
+def test_an_unknown_name_is_not_looked_up(world: World):
+    ended = world.svload("load", "http://shop.example.test/")
+    assert ended.returncode == 2
+    assert "--authorise shop.example.test" in ended.stderr
+
+
+@pytest.mark.truth
+def test_a_study_cannot_authorise_its_own_target(world: World, island: Island):
+    path = _study(world, f"http://{OUTSIDE}:8099", 0)
+    ended = island.run(world, "run", str(path), "--out", str(world.runs))
+    assert ended.returncode == 2, ended.stderr[-1500:]
+    assert f"--authorise {OUTSIDE}" in ended.stderr
+    assert island.segments_received() == 0
+
+
+@pytest.mark.truth
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("follow", [0, 3])
+def test_a_redirect_to_an_outside_target_sends_no_packet_there(world: World, island: Island, follow: int):
+    path = _study(world, "http://127.0.0.1:8080", follow)
+    with redirecting(island):
+        ended = island.run(world, "run", str(path), "--out", str(world.runs))
+    assert island.segments_received() == 0
+    if follow:
+        assert ended.returncode == 2, ended.stderr[-1500:]
+        assert f"--authorise {OUTSIDE}" in ended.stderr
+
+
+def _study(world: World, at: str, follow: int) -> Path:
+    study = {
+        "name": "away",
+        "lab": {"shop": {"at": at}},
+        "requests": {"get": {"get": "http://shop/", "follow_redirects": follow, "timeout": "2s"}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "think_time": "0.1s", "request": "get"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    }
+    path = world.root / "study.yaml"
+    path.write_text(json.dumps(study))
+    return path

@@ -1,0 +1,142 @@
+"""A user's machine for a journey: its own state, cache and runs, the real command, and sight of everything it started."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SVLOAD = (sys.executable, "-m", "svload")
+BOUND_S = 240.0
+
+
+@dataclass
+class Command:
+    """A running svload: its process and the lines it has written to stderr so far."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    def follow(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip("\n"))
+
+    def wait_for(self, wanted: Callable[[list[str]], bool], bound_s: float = BOUND_S) -> bool:
+        """True once `wanted(lines)` holds; False if the command ended before. Fails at the bound."""
+        until = time.monotonic() + bound_s
+        while time.monotonic() < until:
+            if wanted(self.lines):
+                return True
+            if self.process.poll() is not None:
+                return wanted(self.lines)
+            time.sleep(0.005)
+        raise AssertionError("the awaited line never came: " + "\n".join(self.lines[-10:]))
+
+    def end(self, bound_s: float = BOUND_S) -> int:
+        """Its exit code."""
+        return self.process.wait(bound_s)
+
+
+@dataclass(frozen=True)
+class World:
+    """Folders and environment of one journey. Every process that svload starts here carries SVLOAD_STATE of this world."""
+
+    root: Path
+
+    @property
+    def env(self) -> dict[str, str]:
+        keep = {key: value for key, value in os.environ.items() if not key.startswith("SVLOAD_")}
+        cache = os.environ.get("SVLOAD_TEST_CACHE", str(self.root / "cache"))
+        return keep | {"SVLOAD_STATE": str(self.root / "state"), "SVLOAD_CACHE": cache, "NO_COLOR": "1", "COLUMNS": "120"}
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    def svload(self, *args: str, bound_s: float = BOUND_S, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [*SVLOAD, *args], env=self.env, cwd=cwd or self.root, text=True, capture_output=True, timeout=bound_s, check=False
+        )
+
+    @contextmanager
+    def start(self, *args: str) -> Iterator[Command]:
+        """Start a command and follow it; it is ended with the block, whatever happens."""
+        process = subprocess.Popen(
+            [*SVLOAD, *args], env=self.env, cwd=self.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        command = Command(process)
+        follower = threading.Thread(target=command.follow, daemon=True)
+        follower.start()
+        drain = threading.Thread(target=lambda: process.stdout.read() if process.stdout else None, daemon=True)
+        drain.start()
+        try:
+            yield command
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait(20)
+            follower.join(5)
+
+    def processes(self, containing: str = "") -> list[int]:
+        """Machine pids of this world's processes whose command line contains the text."""
+        mark = f"SVLOAD_STATE={self.root / 'state'}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    if containing in line and line:
+                        found.append(int(entry.name))
+            except OSError:
+                continue
+        return sorted(found)
+
+    def silent(self, bound_s: float = 5.0) -> list[int]:
+        """What is left of this world after at most `bound_s`: empty if everything is gone."""
+        until = time.monotonic() + bound_s
+        while self.processes() and time.monotonic() < until:
+            time.sleep(0.02)
+        return self.processes()
+
+    def labs(self) -> list[Path]:
+        folder = self.root / "state" / "labs"
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def sealed(run: Path) -> dict[str, str]:
+    """Digest of every file of every sealed trial of a run."""
+    digests = {}
+    for seal in sorted(run.glob("trials/*/seal.json")):
+        for path in sorted(seal.parent.iterdir()):
+            digests[str(path.relative_to(run))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return digests
+
+
+def only_run(world: World) -> Path:
+    """The one run of a world."""
+    runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    assert len(runs) == 1, runs
+    return runs[0]
+
+
+def findings(run: Path) -> dict[str, Any]:
+    """derived/findings.json."""
+    return dict(json.loads((run / "derived" / "findings.json").read_text()))
