@@ -1,0 +1,309 @@
+//! A non-blocking connection, with or without TLS. It moves bytes and names errors; what they mean is decided elsewhere.
+
+use std::io::{self, ErrorKind as IoKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use slab::Slab;
+
+use crate::error::ErrorKind;
+use crate::plan::Endpoint;
+use crate::sys;
+use crate::target::{self, Allowed};
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Connecting,
+    Handshaking,
+    Ready,
+    /// Its last answer is complete; it waits for the server's FIN, so that the server keeps the TIME_WAIT.
+    Lingering,
+}
+
+/// Whose connection it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub group: usize,
+    pub slot: u32,
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// So many bytes; `drained`: the socket is known to hold no more now.
+    Data { bytes: usize, drained: bool },
+    Blocked,
+    /// The end of the stream; not `clean`: TLS was cut off without its own goodbye.
+    End { clean: bool },
+}
+
+/// A connection.
+pub struct Conn {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    pub stage: Stage,
+    pub owner: Owner,
+    pub endpoint: usize,
+    /// Number within the share.
+    pub id: u32,
+    pub token: u64,
+    /// Requests written on it so far.
+    pub requests: u32,
+    /// 0 none, 1 full handshake, 2 resumed.
+    pub tls_kind: u8,
+    /// The server has closed its side.
+    pub hung_up: bool,
+    stamped: bool,
+}
+
+impl Conn {
+    /// Starts to connect. With TLS, `config` is the user's.
+    pub fn open(
+        allowed: &Allowed,
+        endpoint: &Endpoint,
+        config: Option<Arc<ClientConfig>>,
+        owner: Owner,
+    ) -> Result<Self, ErrorKind> {
+        let (socket, ready) = target::connect(allowed, endpoint.address)?;
+        let tls = match (&endpoint.tls, config) {
+            (Some(tls), Some(config)) => {
+                let session = ClientConnection::new(config, tls.name.clone());
+                Some(Box::new(session.map_err(|error| ErrorKind::of_tls(&error))?))
+            }
+            _ => None,
+        };
+        let stage = match (ready, tls.is_some()) {
+            (false, _) => Stage::Connecting,
+            (true, true) => Stage::Handshaking,
+            (true, false) => Stage::Ready,
+        };
+        Ok(Conn {
+            stream: TcpStream::from(socket),
+            tls,
+            stage,
+            owner,
+            endpoint: 0,
+            id: 0,
+            token: 0,
+            requests: 0,
+            tls_kind: 0,
+            hung_up: false,
+            stamped: false,
+        })
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// TCP is connected, or why not. To be called when epoll reports the socket; `failed`: with an error.
+    pub fn finish_connect(&mut self, failed: bool) -> Result<(), ErrorKind> {
+        if failed {
+            match self.stream.take_error() {
+                Ok(Some(error)) | Err(error) => return Err(ErrorKind::of_connect(&error)),
+                Ok(None) => {}
+            }
+        }
+        self.stage = if self.tls.is_some() { Stage::Handshaking } else { Stage::Ready };
+        Ok(())
+    }
+
+    /// Goes on with the TLS handshake; true once it is complete. The last flight may still wait in the session:
+    /// it leaves together with the first request.
+    pub fn handshake(&mut self) -> Result<bool, ErrorKind> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        while tls.is_handshaking() {
+            if tls.wants_write() {
+                match tls.write_tls(&mut &self.stream) {
+                    Ok(_) => continue,
+                    Err(error) if error.kind() == IoKind::WouldBlock => {}
+                    Err(_) => return Err(ErrorKind::TlsHandshake),
+                }
+            }
+            match tls.read_tls(&mut &self.stream) {
+                Ok(0) => return Err(ErrorKind::TlsHandshake),
+                Ok(_) => {}
+                Err(error) if error.kind() == IoKind::WouldBlock => return Ok(false),
+                Err(_) => return Err(ErrorKind::TlsHandshake),
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // Tell the server why, if it will hear it.
+                let _ = tls.write_tls(&mut &self.stream);
+                return Err(ErrorKind::of_tls(&error));
+            }
+        }
+        self.tls_kind = if tls.handshake_kind() == Some(HandshakeKind::Resumed) { 2 } else { 1 };
+        self.stage = Stage::Ready;
+        Ok(true)
+    }
+
+    /// Writes `bytes` from `*at` on; true once all have left.
+    pub fn write(&mut self, bytes: &[u8], at: &mut usize) -> Result<bool, ErrorKind> {
+        match &mut self.tls {
+            None => write_all(bytes, at, |rest| (&self.stream).write(rest)),
+            Some(tls) => {
+                let accepted = write_all(bytes, at, |rest| tls.writer().write(rest))?;
+                while tls.wants_write() {
+                    match tls.write_tls(&mut &self.stream) {
+                        Ok(_) => {}
+                        Err(error) if error.kind() == IoKind::WouldBlock => return Ok(false),
+                        Err(error) => return Err(ErrorKind::of_write(&error)),
+                    }
+                }
+                Ok(accepted)
+            }
+        }
+    }
+
+    /// Reads plaintext into `buf`. `lag`: read with the kernel's receive stamp, and set to the delay since it (ns).
+    pub fn read(&mut self, buf: &mut [u8], lag: Option<&mut i64>) -> Result<Got, ErrorKind> {
+        if self.tls.is_some() {
+            return self.read_tls(buf);
+        }
+        let result = match lag {
+            Some(lag) => self.read_stamped(buf, lag),
+            None => (&self.stream).read(buf),
+        };
+        match result {
+            Ok(0) => Ok(Got::End { clean: true }),
+            // A short read has emptied the socket, unless the end of the stream is still to be read.
+            Ok(bytes) => Ok(Got::Data {
+                bytes,
+                drained: bytes < buf.len() && !self.hung_up,
+            }),
+            Err(error) if error.kind() == IoKind::WouldBlock => Ok(Got::Blocked),
+            Err(error) if error.kind() == IoKind::Interrupted => Ok(Got::Data { bytes: 0, drained: false }),
+            Err(error) => Err(ErrorKind::of_read(&error)),
+        }
+    }
+
+    fn read_stamped(&mut self, buf: &mut [u8], lag: &mut i64) -> io::Result<usize> {
+        let (bytes, stamp) = sys::receive_stamped(self.stream.as_fd(), buf)?;
+        if let Some(stamp) = stamp {
+            *lag = (sys::realtime_ns() - stamp).max(0);
+        }
+        Ok(bytes)
+    }
+
+    fn read_tls(&mut self, buf: &mut [u8]) -> Result<Got, ErrorKind> {
+        let Some(tls) = &mut self.tls else { return Ok(Got::Blocked) };
+        loop {
+            match tls.reader().read(buf) {
+                Ok(0) => return Ok(Got::End { clean: true }),
+                Ok(bytes) => return Ok(Got::Data { bytes, drained: false }),
+                Err(error) if error.kind() == IoKind::UnexpectedEof => return Ok(Got::End { clean: false }),
+                Err(_) => {}
+            }
+            match tls.read_tls(&mut &self.stream) {
+                Ok(_) => {}
+                Err(error) if error.kind() == IoKind::WouldBlock => return Ok(Got::Blocked),
+                Err(error) if error.kind() == IoKind::Interrupted => {}
+                Err(error) => return Err(ErrorKind::of_read(&error)),
+            }
+            tls.process_new_packets().map_err(|error| ErrorKind::of_tls(&error))?;
+            if tls.wants_write() {
+                // A key update or alert; what can't leave now leaves with the next request.
+                let _ = tls.write_tls(&mut &self.stream);
+            }
+        }
+    }
+
+    /// Whether decrypted bytes wait unread, without asking the kernel.
+    pub fn has_leftover(&mut self) -> bool {
+        self.tls.as_mut().is_some_and(|tls| matches!(tls.reader().read(&mut [0]), Ok(1..)))
+    }
+
+    /// Asks the kernel for receive stamps, once.
+    pub fn stamp_receives(&mut self) {
+        if !self.stamped {
+            self.stamped = true;
+            let _ = sys::stamp_receives(self.stream.as_fd());
+        }
+    }
+
+    /// Says goodbye in TLS; TCP's FIN follows when the connection is dropped.
+    pub fn say_goodbye(&mut self) {
+        if let (Some(tls), Stage::Ready) = (&mut self.tls, self.stage) {
+            tls.send_close_notify();
+            let _ = tls.write_tls(&mut &self.stream);
+        }
+    }
+}
+
+fn write_all(
+    bytes: &[u8],
+    at: &mut usize,
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> Result<bool, ErrorKind> {
+    while *at < bytes.len() {
+        match write(&bytes[*at..]) {
+            Ok(0) => return Ok(false),
+            Ok(written) => *at += written,
+            Err(error) if error.kind() == IoKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == IoKind::Interrupted => {}
+            Err(error) => return Err(ErrorKind::of_write(&error)),
+        }
+    }
+    Ok(true)
+}
+
+/// Key of a connection in its thread.
+pub type ConnKey = usize;
+
+/// The connections of a thread. A token names one connection for ever, so that an event that comes late meets nobody else.
+pub struct Conns {
+    slab: Slab<Conn>,
+    opened: u64,
+    thread: usize,
+    threads: usize,
+}
+
+impl Conns {
+    pub fn new(thread: usize, threads: usize) -> Self {
+        Conns {
+            slab: Slab::new(),
+            opened: 0,
+            thread,
+            threads,
+        }
+    }
+
+    /// Keeps a connection; gives it its number and token.
+    pub fn insert(&mut self, mut conn: Conn) -> ConnKey {
+        self.opened += 1;
+        conn.id = (self.opened.wrapping_mul(self.threads as u64) + self.thread as u64) as u32;
+        let entry = self.slab.vacant_entry();
+        let key = entry.key();
+        conn.token = (self.opened << 32) | key as u64;
+        entry.insert(conn);
+        key
+    }
+
+    /// The connection that an event's token names, if it still exists.
+    pub fn find(&self, token: u64) -> Option<ConnKey> {
+        let key = (token & 0xffff_ffff) as usize;
+        self.slab.get(key).filter(|conn| conn.token == token).map(|_| key)
+    }
+
+    pub fn get(&self, key: ConnKey) -> Option<&Conn> {
+        self.slab.get(key)
+    }
+
+    pub fn get_mut(&mut self, key: ConnKey) -> Option<&mut Conn> {
+        self.slab.get_mut(key)
+    }
+
+    /// Closes a connection.
+    pub fn close(&mut self, key: ConnKey) {
+        if let Some(mut conn) = self.slab.try_remove(key) {
+            conn.say_goodbye();
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Every way in which a request can fail, and every way in which a share can.
+
+use std::fmt;
+use std::io;
+
+macro_rules! error_kinds {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// Why a request failed. The code (`as u16`) and the name are stable; 0 is "no error".
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum ErrorKind { None = 0, $($variant),+ }
+
+        impl ErrorKind {
+            /// All kinds in code order.
+            pub const ALL: &'static [ErrorKind] = &[ErrorKind::None, $(ErrorKind::$variant),+];
+
+            /// The stable snake_case name ("" for none).
+            pub fn name(self) -> &'static str {
+                match self { ErrorKind::None => "", $(ErrorKind::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+error_kinds! {
+    ConnectRefused = "connect_refused",
+    ConnectTimeout = "connect_timeout",
+    ConnectReset = "connect_reset",
+    ConnectUnreachable = "connect_unreachable",
+    Emfile = "emfile",
+    Eaddrnotavail = "eaddrnotavail",
+    Enobufs = "enobufs",
+    TlsHandshake = "tls_handshake",
+    TlsCertificate = "tls_certificate",
+    TlsTimeout = "tls_timeout",
+    WriteReset = "write_reset",
+    ReadReset = "read_reset",
+    StaleConnection = "stale_connection",
+    TimeoutFirstByte = "timeout_first_byte",
+    TimeoutBody = "timeout_body",
+    Malformed = "malformed",
+    HeaderTooLarge = "header_too_large",
+    ShortBody = "short_body",
+    UnexpectedData = "unexpected_data",
+    Status = "status",
+    Check = "check",
+    UnauthorisedTarget = "unauthorised_target",
+    TooManyRedirects = "too_many_redirects",
+    Lookup = "lookup",
+    Other = "other",
+}
+
+impl ErrorKind {
+    pub const COUNT: usize = Self::ALL.len();
+
+    pub fn code(self) -> u16 {
+        self as u16
+    }
+
+    /// The kind of an error met while a socket is made or connected.
+    pub fn of_connect(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) => Self::ConnectRefused,
+            Some(libc::ETIMEDOUT) => Self::ConnectTimeout,
+            Some(libc::ECONNRESET | libc::ECONNABORTED) => Self::ConnectReset,
+            Some(
+                libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN | libc::EHOSTDOWN | libc::EACCES | libc::EPERM,
+            ) => Self::ConnectUnreachable,
+            Some(libc::EMFILE | libc::ENFILE) => Self::Emfile,
+            Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Self::Eaddrnotavail,
+            Some(libc::ENOBUFS | libc::ENOMEM | libc::ENOSPC) => Self::Enobufs,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind of an error met while a request is written.
+    pub fn of_write(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET | libc::ETIMEDOUT) => Self::WriteReset,
+            Some(libc::ENOBUFS | libc::ENOMEM) => Self::Enobufs,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind of an error met while an answer is read.
+    pub fn of_read(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPIPE | libc::ECONNRESET | libc::ETIMEDOUT) => Self::ReadReset,
+            Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => Self::ReadReset,
+            Some(libc::ENOBUFS | libc::ENOMEM) => Self::Enobufs,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind of an error of the TLS layer.
+    pub fn of_tls(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Self::TlsCertificate,
+            _ => Self::TlsHandshake,
+        }
+    }
+}
+
+/// Why a share was not run, or not to its end.
+#[derive(Debug)]
+pub enum RunError<S> {
+    /// The share can't be run: the field and what is wrong with it.
+    Share { field: String, problem: String },
+    /// The machine refused.
+    Os { doing: &'static str, source: io::Error },
+    /// The progress sink wants the load stopped.
+    Sink(S),
+    /// A defect of the engine: a thread panicked.
+    Defect(String),
+}
+
+impl<S> RunError<S> {
+    pub fn share(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        RunError::Share {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl<S> fmt::Display for RunError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Share { field, problem } => write!(f, "{field}: {problem}"),
+            RunError::Os { doing, source } => write!(f, "{doing}: {source}"),
+            RunError::Sink(_) => write!(f, "stopped by the progress sink"),
+            RunError::Defect(text) => write!(f, "defect in the engine: {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_names_are_stable() {
+        let names: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names[0], "");
+        assert_eq!(names[1], "connect_refused");
+        assert_eq!(names[13], "stale_connection");
+        assert_eq!(names[22], "unauthorised_target");
+        assert_eq!(names[25], "other");
+        assert_eq!(names.len(), 26);
+        for (code, kind) in ErrorKind::ALL.iter().enumerate() {
+            assert_eq!(usize::from(kind.code()), code);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! svload's load engine: it makes load and stamps time. engine/README.md is its contract.
+//!
+//! From the top: [`run_share`] reads a [`share`], makes it a [`plan`], and runs it on threads ([`worker`]). A thread asks
+//! each group's [`executor`] what may begin, moves one [`vu`] slot a request through a [`conn`]ection and a [`wire`] codec,
+//! and leaves a [`record`].
+
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod conn;
+pub mod error;
+pub mod executor;
+pub mod feeder;
+pub mod pace;
+pub mod plan;
+pub mod progress;
+pub mod record;
+pub mod redirect;
+pub mod request;
+pub mod rng;
+mod run;
+pub mod share;
+mod sys;
+pub mod table;
+pub mod target;
+pub mod tls;
+pub mod vu;
+pub mod wire;
+pub mod worker;
+
+pub use error::{ErrorKind, RunError};
+pub use run::run_share;
+pub use table::{Column, Table};

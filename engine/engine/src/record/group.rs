@@ -1,0 +1,330 @@
+//! What one group did on one thread: every counter, folded from samples off the path of the next request.
+
+use crate::error::ErrorKind;
+use crate::executor::Ledger;
+
+use super::gauge::{clip, Gauge, Silences};
+use super::histogram::{Histograms, Metric};
+use super::sample::{Sample, NEVER};
+
+/// Fixed facts of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordPlan {
+    pub interval_ns: i64,
+    pub window: (i64, i64),
+    /// Rows of the group's first feeder.
+    pub rows: usize,
+    pub checks: usize,
+    pub keep_samples: bool,
+}
+
+/// One row of the intervals table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    pub due: u64,
+    pub begun: u64,
+    pub ok: u64,
+    pub failed: u64,
+    pub dropped: u64,
+    pub completed_ok: u64,
+    pub completed_failed: u64,
+    pub bytes_received: u64,
+    pub response_sum_ns: u64,
+}
+
+/// Sums over the whole run; adding two gives the sums of both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub due: u64,
+    pub begun: u64,
+    pub waiting: u64,
+    pub dropped: u64,
+    pub ok: u64,
+    pub failed: u64,
+    pub in_flight: u64,
+    pub written: u64,
+    pub completed_in_window: u64,
+    pub ok_in_window: u64,
+    pub connections_opened: u64,
+    pub tls_full: u64,
+    pub tls_resumed: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub body_bytes: u64,
+    pub hops: u64,
+    pub early_repeats: u64,
+    pub request_ns: i64,
+    pub think_ns: i64,
+    pub lag_ns: i64,
+    pub wait_ns: i64,
+    pub active_ns: i64,
+    pub residence_ns: i64,
+}
+
+macro_rules! add_fields {
+    ($kind:ident: $($field:ident),+) => {
+        impl $kind {
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)+
+            }
+        }
+    };
+}
+add_fields!(Interval: due, begun, ok, failed, dropped, completed_ok, completed_failed, bytes_received, response_sum_ns);
+add_fields!(Totals: due, begun, waiting, dropped, ok, failed, in_flight, written, completed_in_window, ok_in_window,
+    connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops, early_repeats,
+    request_ns, think_ns, lag_ns, wait_ns, active_ns, residence_ns);
+
+/// The record of one group on one thread.
+pub struct GroupRecord {
+    plan: RecordPlan,
+    pub totals: Totals,
+    pub errors: [u64; ErrorKind::COUNT],
+    /// By status code, of final answers.
+    pub status: Vec<u64>,
+    /// By status code, of answers that were followed as redirects.
+    pub hop_status: Vec<u64>,
+    pub checks_failed: Vec<u64>,
+    pub rows_asked: Vec<u64>,
+    pub intervals: Vec<Interval>,
+    pub histograms: Histograms,
+    pub samples: Vec<Sample>,
+    pub gauge: Gauge,
+    pub silences: Silences,
+    pending: Vec<Sample>,
+}
+
+impl GroupRecord {
+    pub fn new(plan: RecordPlan) -> Self {
+        GroupRecord {
+            plan,
+            totals: Totals::default(),
+            errors: [0; ErrorKind::COUNT],
+            status: vec![0; 1000],
+            hop_status: vec![0; 1000],
+            checks_failed: vec![0; plan.checks],
+            rows_asked: vec![0; plan.rows],
+            intervals: Vec::new(),
+            histograms: Histograms::default(),
+            samples: Vec::new(),
+            gauge: Gauge::new(plan.window),
+            silences: Silences::new(plan.window),
+            pending: Vec::with_capacity(1024),
+        }
+    }
+
+    fn interval_of(&self, offset_ns: i64) -> u32 {
+        (offset_ns.max(0) / self.plan.interval_ns) as u32
+    }
+
+    fn interval(&mut self, offset_ns: i64) -> &mut Interval {
+        let at = self.interval_of(offset_ns) as usize;
+        if at >= self.intervals.len() {
+            self.intervals.resize(at + 1, Interval::default());
+        }
+        &mut self.intervals[at]
+    }
+
+    /// A request has begun for `row` of the first feeder (-1: none).
+    pub fn begun(&mut self, due_ns: i64, row: i64, early_repeat: bool) {
+        self.totals.begun += 1;
+        self.totals.early_repeats += u64::from(early_repeat);
+        self.interval(due_ns).begun += 1;
+        if row >= 0 {
+            self.rows_asked[row as usize] += 1;
+        }
+    }
+
+    /// The first byte of a request, or of one of its redirect hops, is about to be written.
+    pub fn written(&mut self, first: bool) {
+        if first {
+            self.totals.written += 1;
+        } else {
+            self.totals.hops += 1;
+        }
+    }
+
+    /// A request is complete; it is counted by the next [`fold`](Self::fold).
+    #[inline]
+    pub fn finished(&mut self, sample: Sample) {
+        self.pending.push(sample);
+    }
+
+    /// Counts what has finished since the last call; `seen` sees each sample.
+    pub fn fold(&mut self, mut seen: impl FnMut(&Sample)) {
+        let mut pending = std::mem::take(&mut self.pending);
+        for sample in pending.drain(..) {
+            self.count(&sample);
+            seen(&sample);
+            if self.plan.keep_samples {
+                self.samples.push(sample);
+            }
+        }
+        self.pending = pending;
+    }
+
+    fn count(&mut self, sample: &Sample) {
+        let (ok, failed) = (u64::from(sample.ok()), u64::from(!sample.ok()));
+        self.totals.ok += ok;
+        self.totals.failed += failed;
+        self.totals.body_bytes += sample.body_bytes;
+        self.errors[usize::from(sample.error.code())] += 1;
+        if sample.status > 0 {
+            self.status[usize::from(sample.status)] += 1;
+        }
+        if (self.plan.window.0..self.plan.window.1).contains(&sample.done_ns) {
+            self.totals.completed_in_window += 1;
+            self.totals.ok_in_window += ok;
+        }
+        let by_due = self.interval(sample.due_ns);
+        by_due.ok += ok;
+        by_due.failed += failed;
+        by_due.response_sum_ns += sample.response_ns().max(0) as u64;
+        let by_done = self.interval(sample.done_ns);
+        by_done.completed_ok += ok;
+        by_done.completed_failed += failed;
+        by_done.bytes_received += sample.received_bytes;
+        self.account(sample, sample.done_ns);
+        self.count_latencies(sample);
+        self.gauge.down(sample.done_ns);
+        self.silences.completion(sample.done_ns);
+    }
+
+    /// VU time and residence of a request that was seen until `until_ns`.
+    fn account(&mut self, sample: &Sample, until_ns: i64) {
+        let window = self.plan.window;
+        self.totals.wait_ns += clip(window, sample.due_ns, sample.ready_ns);
+        self.totals.lag_ns += clip(window, sample.ready_ns, sample.begun_ns);
+        self.totals.request_ns += clip(window, sample.begun_ns, until_ns);
+        self.totals.residence_ns += clip(window, sample.due_ns, until_ns);
+        let interval = self.interval_of(sample.due_ns);
+        self.histograms.add(interval, Metric::GeneratorLag, sample.lag_ns());
+        self.histograms.add(interval, Metric::SlotWait, sample.ready_ns - sample.due_ns);
+    }
+
+    fn count_latencies(&mut self, sample: &Sample) {
+        let interval = self.interval_of(sample.due_ns);
+        let response_ns = sample.response_ns();
+        let read_lag_ns = sample.read_lag_ns;
+        if read_lag_ns != NEVER {
+            self.histograms.add(interval, Metric::ReadLag, read_lag_ns);
+        }
+        if !sample.ok() {
+            self.histograms.add(interval, Metric::FailedResponse, response_ns);
+            return;
+        }
+        let without_lag_ns = response_ns - sample.lag_ns() - read_lag_ns.max(0);
+        self.histograms.add(interval, Metric::Response, response_ns);
+        self.histograms.add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
+        self.histograms.add(interval, Metric::ResponseWithoutLag, without_lag_ns);
+        self.histograms.add(interval, Metric::ServerTime, sample.first_byte_ns - sample.written_ns);
+    }
+
+    /// A request that is still in flight when the load ends.
+    pub fn abandoned(&mut self, sample: &Sample, end_ns: i64) {
+        self.totals.in_flight += 1;
+        self.account(sample, end_ns);
+    }
+
+    /// Turns intervals that ended before `offset_ns` into rows.
+    pub fn freeze_before(&mut self, offset_ns: i64) {
+        let interval = self.interval_of(offset_ns);
+        self.histograms.freeze_below(interval);
+    }
+}
+
+impl Ledger for GroupRecord {
+    fn due(&mut self, due_ns: i64) {
+        self.totals.due += 1;
+        self.interval(due_ns).due += 1;
+        self.gauge.up(due_ns);
+    }
+
+    fn dropped(&mut self, due_ns: i64) {
+        self.totals.dropped += 1;
+        self.interval(due_ns).dropped += 1;
+        self.gauge.down(due_ns);
+    }
+
+    fn waiting(&mut self, due_ns: i64, free_ns: i64, end_ns: i64) {
+        self.totals.waiting += 1;
+        let window = self.plan.window;
+        let ready_ns = free_ns.clamp(due_ns, end_ns.max(due_ns));
+        self.totals.wait_ns += clip(window, due_ns, ready_ns);
+        self.totals.lag_ns += clip(window, ready_ns, end_ns);
+        self.totals.residence_ns += clip(window, due_ns, end_ns);
+    }
+
+    fn think(&mut self, from_ns: i64, to_ns: i64) {
+        self.totals.think_ns += clip(self.plan.window, from_ns, to_ns);
+    }
+
+    fn active(&mut self, from_ns: i64, to_ns: i64) {
+        self.totals.active_ns += clip(self.plan.window, from_ns, to_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> GroupRecord {
+        GroupRecord::new(RecordPlan {
+            interval_ns: 1_000,
+            window: (1_000, 9_000),
+            rows: 3,
+            checks: 0,
+            keep_samples: true,
+        })
+    }
+
+    fn sample(due_ns: i64, done_ns: i64) -> Sample {
+        Sample {
+            due_ns,
+            ready_ns: due_ns + 10,
+            begun_ns: due_ns + 30,
+            written_ns: due_ns + 30,
+            first_byte_ns: done_ns,
+            done_ns,
+            status: 200,
+            row: 2,
+            received_bytes: 7,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn a_request_is_counted_by_due_and_by_completion() {
+        let mut record = record();
+        record.due(900);
+        record.begun(900, 2, false);
+        record.finished(sample(900, 2_500));
+        record.fold(|_| ());
+        assert_eq!((record.intervals[0].due, record.intervals[0].begun, record.intervals[0].ok), (1, 1, 1));
+        assert_eq!(record.intervals[0].response_sum_ns, 1_600);
+        assert_eq!((record.intervals[2].completed_ok, record.intervals[2].bytes_received), (1, 7));
+        assert_eq!(record.rows_asked, [0, 0, 1]);
+        assert_eq!((record.totals.residence_ns, record.totals.request_ns), (1_500, 1_500));
+        assert_eq!(record.samples.len(), 1);
+    }
+
+    #[test]
+    fn abandoned_and_waiting_requests_keep_both_identities() {
+        let mut record = record();
+        for due in [2_000, 3_000, 4_000, 5_000] {
+            record.due(due);
+        }
+        record.dropped(3_000);
+        record.begun(2_000, -1, false);
+        record.begun(4_000, -1, false);
+        record.finished(Sample { error: ErrorKind::ConnectRefused, ..sample(2_000, 2_100) });
+        record.fold(|_| ());
+        record.abandoned(&sample(4_000, NEVER), 8_000);
+        record.waiting(5_000, 8_000, 8_000);
+        let totals = &record.totals;
+        assert_eq!(totals.due, totals.begun + totals.waiting + totals.dropped);
+        assert_eq!(totals.begun, totals.ok + totals.failed + totals.in_flight);
+        record.gauge.integrate(8_000);
+        assert_eq!(i128::from(totals.residence_ns), record.gauge.area_ns());
+    }
+}

@@ -1,0 +1,11 @@
+//! What is kept of a load: samples, intervals, histograms, sums.
+
+pub mod buckets;
+pub mod gauge;
+pub mod group;
+pub mod histogram;
+pub mod sample;
+pub mod summary;
+
+pub use group::{GroupRecord, RecordPlan};
+pub use sample::{Sample, NEVER};

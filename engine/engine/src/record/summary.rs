@@ -1,0 +1,205 @@
+//! The threads' records, merged exactly into the tables and the summary that a share returns.
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+use serde_json::{json, Map, Value};
+
+use super::gauge::Silences;
+use super::group::{Interval, Totals};
+use super::histogram::{merge_cells, Cell};
+use super::sample::samples_table;
+use super::{GroupRecord, Sample};
+use crate::error::ErrorKind;
+use crate::plan::{GroupPlan, Plan};
+use crate::progress::errors_json;
+use crate::share::Take;
+use crate::table::{Column, Table};
+use crate::worker::Outcome;
+
+/// One group over all threads.
+struct Merged {
+    totals: Totals,
+    errors: [u64; ErrorKind::COUNT],
+    status: Vec<u64>,
+    hop_status: Vec<u64>,
+    checks_failed: Vec<u64>,
+    rows_asked: Vec<u64>,
+    intervals: Vec<Interval>,
+    cells: Vec<Cell>,
+    samples: Vec<Sample>,
+    in_flight_area_ns: i128,
+    longest_silence_ns: i64,
+}
+
+fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
+    sums.resize(sums.len().max(more.len()), 0);
+    sums.iter_mut().zip(more).for_each(|(sum, n)| *sum += n);
+}
+
+impl Merged {
+    fn of(plan: &GroupPlan, records: Vec<GroupRecord>, end_ns: i64) -> Self {
+        let mut merged = Merged {
+            totals: Totals::default(),
+            errors: [0; ErrorKind::COUNT],
+            status: Vec::new(),
+            hop_status: Vec::new(),
+            checks_failed: Vec::new(),
+            rows_asked: Vec::new(),
+            intervals: Vec::new(),
+            cells: Vec::new(),
+            samples: Vec::new(),
+            in_flight_area_ns: 0,
+            longest_silence_ns: 0,
+        };
+        let mut silences = Vec::new();
+        for record in records {
+            merged.totals.add(&record.totals);
+            merged.errors.iter_mut().zip(record.errors).for_each(|(sum, n)| *sum += n);
+            add_all(&mut merged.status, &record.status);
+            add_all(&mut merged.hop_status, &record.hop_status);
+            add_all(&mut merged.checks_failed, &record.checks_failed);
+            add_all(&mut merged.rows_asked, &record.rows_asked);
+            let intervals = merged.intervals.len().max(record.intervals.len());
+            merged.intervals.resize(intervals, Interval::default());
+            merged.intervals.iter_mut().zip(&record.intervals).for_each(|(sum, interval)| sum.add(interval));
+            merged.cells.extend(record.histograms.into_cells());
+            merged.samples.extend(record.samples);
+            merged.in_flight_area_ns += record.gauge.area_ns();
+            silences.push(record.silences);
+        }
+        merged.cells = merge_cells(merged.cells);
+        merged.samples.sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq));
+        merged.longest_silence_ns = Silences::longest_of(silences, end_ns);
+        if plan.open {
+            merged.totals.early_repeats = open_early_repeats(plan, &merged.rows_asked, merged.totals.begun);
+        }
+        merged
+    }
+
+    fn json(&self, plan: &GroupPlan, window: (i64, i64)) -> Value {
+        let t = &self.totals;
+        let checks = plan.spec.request.checks.iter().zip(&self.checks_failed);
+        let checks_failed: Map<_, _> = checks.map(|(check, n)| (check.name().to_owned(), json!(n))).collect();
+        let window_ns = (window.1 - window.0).max(1);
+        json!({
+            "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "dropped": t.dropped,
+            "ok": t.ok, "failed": t.failed, "in_flight": t.in_flight, "written": t.written,
+            "completed_in_window": t.completed_in_window, "ok_in_window": t.ok_in_window,
+            "errors": errors_json(&self.errors), "status": status_json(&self.status), "checks_failed": checks_failed,
+            "redirect_hops": t.hops, "hop_status": status_json(&self.hop_status),
+            "connections_opened": t.connections_opened, "tls_full": t.tls_full, "tls_resumed": t.tls_resumed,
+            "bytes_sent": t.bytes_sent, "bytes_received": t.bytes_received, "body_bytes": t.body_bytes,
+            "early_repeats": t.early_repeats,
+            "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
+            "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
+            "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
+        })
+    }
+}
+
+/// Rows of an open group asked oftener than whole rounds of the table allow.
+fn open_early_repeats(plan: &GroupPlan, asked: &[u64], begun: u64) -> u64 {
+    if asked.len() < 2 || plan.take() == Some(Take::Walk) {
+        return 0;
+    }
+    let rounds = begun.div_ceil(asked.len() as u64);
+    asked.iter().map(|n| n.saturating_sub(rounds)).sum()
+}
+
+fn status_json(counts: &[u64]) -> Map<String, Value> {
+    let seen = counts.iter().enumerate().filter(|(_, n)| **n > 0);
+    seen.map(|(status, n)| (status.to_string(), json!(n))).collect()
+}
+
+/// Merges what the threads left. `stopped`: by `stop_fd` (or the sink) before the end.
+pub fn merge(plan: &Plan, mut outcomes: Vec<Outcome>, stopped: bool) -> IndexMap<String, Table> {
+    let threads: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            json!({"cpu_ns": outcome.cpu_ns, "wall_ns": outcome.wall_ns, "run_queue_ns": outcome.run_queue_ns,
+                "loop_pass_max_ns": outcome.loop_pass_max_ns})
+        })
+        .collect();
+    let unauthorised: BTreeSet<String> = outcomes.iter().flat_map(|outcome| outcome.unauthorised.clone()).collect();
+    let merged: Vec<Merged> = plan
+        .groups
+        .iter()
+        .map(|group| {
+            // The groups of an outcome are taken from the front, so that no record is copied.
+            let records: Vec<(i64, GroupRecord)> =
+                outcomes.iter_mut().map(|outcome| (outcome.ends_ns.remove(0), outcome.records.remove(0))).collect();
+            let end_ns = records.iter().map(|(end_ns, _)| *end_ns).max().unwrap_or(0);
+            Merged::of(group, records.into_iter().map(|(_, record)| record).collect(), end_ns)
+        })
+        .collect();
+    let groups: Vec<Value> = plan.groups.iter().zip(&merged).map(|(group, merged)| merged.json(group, plan.window)).collect();
+    let summary = json!({
+        "groups": groups, "threads": threads, "unauthorised": unauthorised,
+        "stopped": if stopped { "stop_fd" } else { "end" },
+    });
+    let samples: Vec<(u16, Sample)> =
+        (0u16..).zip(&merged).flat_map(|(group, merged)| merged.samples.iter().map(move |sample| (group, *sample))).collect();
+    let text: Table = [("json".to_owned(), Column::Utf8(vec![summary.to_string()]))].into_iter().collect();
+    [
+        ("samples", samples_table(&samples)),
+        ("intervals", intervals_table(&merged)),
+        ("histograms", histograms_table(&merged)),
+        ("rows", rows_table(&merged)),
+        ("summary", text),
+    ]
+    .into_iter()
+    .map(|(name, table)| (name.to_owned(), table))
+    .collect()
+}
+
+macro_rules! table {
+    ($rows:expr; $($name:literal $kind:ident $value:expr),+ $(,)?) => {
+        [$(($name.to_owned(), Column::$kind($rows.iter().map($value).collect()))),+].into_iter().collect()
+    };
+}
+
+fn intervals_table(merged: &[Merged]) -> Table {
+    let rows: Vec<(u16, u32, Interval)> = (0u16..)
+        .zip(merged)
+        .flat_map(|(group, merged)| (0u32..).zip(&merged.intervals).map(move |(at, interval)| (group, at, *interval)))
+        .collect();
+    table!(rows;
+        "group" U16 |row| row.0,
+        "interval" U32 |row| row.1,
+        "due" U64 |row| row.2.due,
+        "begun" U64 |row| row.2.begun,
+        "ok" U64 |row| row.2.ok,
+        "failed" U64 |row| row.2.failed,
+        "dropped" U64 |row| row.2.dropped,
+        "completed_ok" U64 |row| row.2.completed_ok,
+        "completed_failed" U64 |row| row.2.completed_failed,
+        "bytes_received" U64 |row| row.2.bytes_received,
+        "response_sum_ns" U64 |row| row.2.response_sum_ns,
+    )
+}
+
+fn histograms_table(merged: &[Merged]) -> Table {
+    let rows: Vec<(u16, Cell)> =
+        (0u16..).zip(merged).flat_map(|(group, merged)| merged.cells.iter().map(move |cell| (group, *cell))).collect();
+    table!(rows;
+        "group" U16 |row| row.0,
+        "interval" U32 |row| row.1.interval,
+        "metric" U8 |row| row.1.metric,
+        "bucket" U32 |row| row.1.bucket,
+        "count" U64 |row| row.1.count,
+    )
+}
+
+fn rows_table(merged: &[Merged]) -> Table {
+    let rows: Vec<(u16, u32, u64)> = (0u16..)
+        .zip(merged)
+        .flat_map(|(group, merged)| (0u32..).zip(&merged.rows_asked).map(move |(row, n)| (group, row, *n)))
+        .filter(|(_, _, asked)| *asked > 0)
+        .collect();
+    table!(rows;
+        "group" U16 |row| row.0,
+        "row" U32 |row| row.1,
+        "asked" U64 |row| row.2,
+    )
+}

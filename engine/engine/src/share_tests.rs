@@ -1,0 +1,85 @@
+use super::*;
+
+/// A group with the given executor JSON, for tests of executors.
+pub(crate) fn group(executor: &str) -> GroupSpec {
+    let text = format!(
+        r#"{{"name": "load", "client": "engine", "connection": "keep-alive", "record": "rows", "stop_offset_ns": 1000000000,
+            "executor": {executor},
+            "request": {{"name": "get", "method": "GET", "endpoint": "http://a", "path": [{{"text": "/"}}], "timeout_ns": 1000000000}}}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn inputs() -> IndexMap<String, Table> {
+    let table: Table = [
+        ("path".to_owned(), Column::Utf8(vec!["/a".into(), "/b c".into()])),
+        ("good".to_owned(), Column::Utf8(vec!["/a".into(), "/b".into()])),
+        ("size_bytes".to_owned(), Column::U64(vec![1, 2])),
+    ]
+    .into_iter()
+    .collect();
+    [("objects".to_owned(), table)].into_iter().collect()
+}
+
+const README: &str = include_str!("../../README.md");
+
+fn contract_example() -> serde_json::Value {
+    let (_, rest) = README.split_once("```json\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(text).unwrap();
+    value["groups"][0]["request"]["path"][0]["column"] = "good".into();
+    value
+}
+
+fn problem(change: impl FnOnce(&mut serde_json::Value)) -> String {
+    let mut value = contract_example();
+    change(&mut value);
+    parse(&value.to_string(), &inputs()).map_or_else(|fault| format!("{}: {}", fault.field, fault.problem), |_| "none".into())
+}
+
+#[test]
+fn the_contracts_example_is_a_share() {
+    assert_eq!(problem(|_| ()), "none");
+    let share = parse(&contract_example().to_string(), &inputs()).unwrap();
+    assert_eq!(share.groups[0].executor_vus_total(), 4_000);
+}
+
+impl GroupSpec {
+    fn executor_vus_total(&self) -> u64 {
+        match &self.executor {
+            ExecutorSpec::ConstantVus(options) => options.vus_total(),
+            ExecutorSpec::ConstantArrivalRate(_) => 0,
+        }
+    }
+}
+
+#[test]
+fn a_fault_names_its_field() {
+    let group = |value: &mut serde_json::Value, key: &str, with: serde_json::Value| value["groups"][0][key] = with;
+    for (text, change) in [
+        ("share.format", Box::new(|v: &mut serde_json::Value| v["format"] = 9.into()) as Box<dyn FnOnce(&mut serde_json::Value)>),
+        ("share.threads", Box::new(|v| v["threads"] = 0.into())),
+        ("share.threads", Box::new(|v| v["threads"] = "x".into())),
+        ("share.window_ns", Box::new(|v| v["window_ns"] = serde_json::json!([5, 5]))),
+        ("share.interval_ns", Box::new(|v| v["interval_ns"] = 0.into())),
+        ("share.groups[0].stop_offset_ns", Box::new(|v| v["interval_ns"] = 1.into())),
+        ("share.groups[0].stop_offset_ns", Box::new(move |v| group(v, "stop_offset_ns", 0.into()))),
+        ("share.groups[0].surprise", Box::new(move |v| group(v, "surprise", 0.into()))),
+        ("share.groups[0].client", Box::new(move |v| group(v, "client", "wget".into()))),
+        ("share.groups[0].executor.vus", Box::new(|v| v["groups"][0]["executor"]["vus"] = 0.into())),
+        ("share.groups[0].executor.vus_total", Box::new(|v| v["groups"][0]["executor"]["vus_total"] = 7.into())),
+        ("share.groups[0].request.endpoint", Box::new(|v| v["groups"][0]["request"]["endpoint"] = "http://x".into())),
+        ("share.groups[0].request.method", Box::new(|v| v["groups"][0]["request"]["method"] = "GE T".into())),
+        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "path".into())),
+        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "none".into())),
+        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0] = serde_json::json!({"text": "/a\r\nX: y"}))),
+        ("share.groups[0].request.headers[0]", Box::new(|v| v["groups"][0]["request"]["headers"][0][0] = "X:".into())),
+        ("share.groups[0].request.checks[1].size_bytes", Box::new(|v| {
+            v["groups"][0]["request"]["checks"][1]["size_bytes"]["column"] = "good".into();
+        })),
+        ("share.groups[0].feeders.object.table", Box::new(|v| v["groups"][0]["feeders"]["object"]["table"] = "no".into())),
+    ] {
+        let problem = problem(change);
+        assert!(problem.starts_with(&format!("{text}: ")) || problem.starts_with(&format!("{text}.")), "{problem} (wanted {text})");
+    }
+}

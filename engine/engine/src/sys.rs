@@ -1,0 +1,272 @@
+//! The engine's only `unsafe`: thin wrappers over Linux calls that the standard library and socket2 lack.
+//! Every wrapper checks the return value and keeps its own invariants; nothing here decides anything.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> i64 {
+    let mut spec = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `spec` is a valid, writable timespec; the clocks used here exist on every Linux we build for.
+    unsafe { libc::clock_gettime(clock, &mut spec) };
+    spec.tv_sec * 1_000_000_000 + spec.tv_nsec
+}
+
+/// CLOCK_MONOTONIC, ns.
+pub fn monotonic_ns() -> i64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_REALTIME, ns since the epoch (the clock of the kernel's receive stamps).
+pub fn realtime_ns() -> i64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+/// CPU time of the calling thread, ns.
+pub fn thread_cpu_ns() -> i64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Lets timers of the calling thread fire without being grouped (PR_SET_TIMERSLACK, 1 ns).
+pub fn sharpen_timers() -> io::Result<()> {
+    // SAFETY: prctl with PR_SET_TIMERSLACK takes one unsigned long and touches no memory of ours.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
+}
+
+/// Pins the calling thread to one CPU.
+pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: a zeroed cpu_set_t is a valid empty set; `cpu` is below CPU_SETSIZE.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(
+            0,
+            size_of::<libc::cpu_set_t>(),
+            &set,
+        ))
+        .map(drop)
+    }
+}
+
+/// An eventfd: a flag that wakes an epoll or poll.
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: a fresh descriptor is owned by nobody else.
+        unsafe {
+            check(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
+                .map(|fd| Bell(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    pub fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: writes 8 bytes from a live array. A full counter (EAGAIN) means it rings already.
+        unsafe { libc::write(self.fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Silences the bell, so that the next poll waits again.
+    pub fn hush(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: reads at most 8 bytes into a live array; EAGAIN means it was silent.
+        unsafe { libc::read(self.fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Waits until one of two descriptors is readable (or at end of file) or the time is over; -1 = no descriptor.
+pub fn wait_either(first: RawFd, second: RawFd, timeout_ms: i32) -> io::Result<(bool, bool)> {
+    let mut fds = [first, second].map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: `fds` is a live array of two; negative descriptors are ignored by poll.
+    match check(unsafe { libc::poll(fds.as_mut_ptr(), 2, timeout_ms) }) {
+        Ok(_) => Ok((fds[0].revents != 0, fds[1].revents != 0)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((false, false)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What epoll reported for one token.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub token: u64,
+    /// EPOLLHUP, EPOLLERR or EPOLLRDHUP: the stream ends after what can still be read.
+    pub hangup: bool,
+}
+
+/// A reusable buffer of events.
+pub struct Events {
+    raw: Vec<libc::epoll_event>,
+    len: usize,
+}
+
+impl Events {
+    pub fn with_capacity(capacity: usize) -> Self {
+        Events {
+            raw: vec![libc::epoll_event { events: 0, u64: 0 }; capacity],
+            len: 0,
+        }
+    }
+
+    /// How many events the last wait gave.
+    pub fn count(&self) -> usize {
+        self.len
+    }
+
+    pub fn get(&self, at: usize) -> Event {
+        let raw = self.raw[..self.len][at];
+        let ends = (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as u32;
+        Event {
+            token: raw.u64,
+            hangup: raw.events & ends != 0,
+        }
+    }
+}
+
+/// An edge-triggered epoll.
+pub struct Epoll(OwnedFd);
+
+static PWAIT2_MISSING: AtomicBool = AtomicBool::new(false);
+
+impl Epoll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: a fresh descriptor is owned by nobody else.
+        unsafe {
+            check(libc::epoll_create1(libc::EPOLL_CLOEXEC))
+                .map(|fd| Epoll(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Registers once, for both directions; closing the descriptor unregisters it.
+    pub fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
+        let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event {
+            events: interest as u32,
+            u64: token,
+        };
+        // SAFETY: `event` lives through the call; the kernel copies it.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })
+            .map(drop)
+    }
+
+    /// Waits for events; `None` waits for ever, 0 or less polls. A signal ends the wait with no event.
+    pub fn wait(&self, events: &mut Events, timeout_ns: Option<i64>) -> io::Result<()> {
+        events.len = 0;
+        let result = self.wait_raw(&mut events.raw, timeout_ns.map(|ns| ns.max(0)));
+        match check(result) {
+            Ok(count) => {
+                events.len = count as usize;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                PWAIT2_MISSING.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn wait_raw(&self, raw: &mut [libc::epoll_event], timeout_ns: Option<i64>) -> libc::c_int {
+        let fd = self.0.as_raw_fd();
+        if PWAIT2_MISSING.load(Ordering::Relaxed) {
+            // Before Linux 5.11: whole milliseconds, rounded down; the last part of one is polled.
+            let timeout_ms = timeout_ns.map_or(-1, |ns| (ns / 1_000_000).min(i32::MAX as i64) as i32);
+            // SAFETY: the kernel writes at most `raw.len()` events into `raw`.
+            return unsafe { libc::epoll_wait(fd, raw.as_mut_ptr(), raw.len() as i32, timeout_ms) };
+        }
+        let spec = timeout_ns.map(|ns| libc::timespec {
+            tv_sec: ns / 1_000_000_000,
+            tv_nsec: ns % 1_000_000_000,
+        });
+        let spec_ptr = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the kernel writes at most `raw.len()` events into `raw` and reads `spec`, which lives on;
+        // a null signal mask leaves the mask alone.
+        unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                fd,
+                raw.as_mut_ptr(),
+                raw.len() as libc::c_int,
+                spec_ptr,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            ) as libc::c_int
+        }
+    }
+}
+
+/// Asks for the kernel's software receive stamps on a socket (read with [`receive_stamped`]).
+pub fn stamp_receives(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    // SAFETY: passes a live unsigned int and its size.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            std::ptr::from_ref(&flags).cast(),
+            size_of::<libc::c_uint>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// Reads like `read`, and returns the kernel's receive stamp (CLOCK_REALTIME ns) of the last byte where there is one.
+pub fn receive_stamped(socket: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+    let mut control = [0u64; 32];
+    let mut part = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: buf.len(),
+    };
+    // SAFETY: a zeroed msghdr is valid; its pointers refer to `part` and `control`, which outlive the calls,
+    // and the CMSG walk stays inside the length that the kernel wrote.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        let got = libc::recvmsg(socket.as_raw_fd(), &mut message, 0);
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut stamp = None;
+        let mut header = libc::CMSG_FIRSTHDR(&message);
+        while !header.is_null() {
+            let (level, kind) = ((*header).cmsg_level, (*header).cmsg_type);
+            if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
+                let spec: libc::timespec =
+                    std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                if spec.tv_sec != 0 {
+                    stamp = Some(spec.tv_sec * 1_000_000_000 + spec.tv_nsec);
+                }
+            }
+            header = libc::CMSG_NXTHDR(&message, header);
+        }
+        Ok((got as usize, stamp))
+    }
+}

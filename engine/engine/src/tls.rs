@@ -1,0 +1,113 @@
+//! TLS as a share asks for it: ring, 1.2 and 1.3, verification against the given CA, resumption per user.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::Resumption;
+use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, CryptoProvider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use crate::share::{Fault, TlsSpec, TlsVersion};
+
+/// The TLS side of one endpoint.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    pub name: ServerName<'static>,
+    resumption: bool,
+}
+
+impl Tls {
+    /// `field`: where the share says so, for the fault.
+    pub fn new(spec: &TlsSpec, field: &str) -> Result<Self, Fault> {
+        let name = ServerName::try_from(spec.server_name.trim_matches(['[', ']']).to_owned())
+            .map_err(|_| Fault::new(format!("{field}.server_name"), "is neither a host name nor an address"))?;
+        let provider = Arc::new(ring::default_provider());
+        let versions: &[_] = match spec.min {
+            TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
+            TlsVersion::V13 => &[&rustls::version::TLS13],
+        };
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| Fault::new(format!("{field}.min"), error.to_string()))?;
+        let mut config = if spec.verify {
+            builder.with_root_certificates(roots(spec, field)?).with_no_client_auth()
+        } else {
+            let verifier = Arc::new(AnyCertificate(provider));
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(Tls {
+            config: Arc::new(config),
+            name,
+            resumption: spec.resumption,
+        })
+    }
+
+    /// The configuration of one user: sessions are kept per user, as separate clients would. `resumes`: the client keeps any.
+    pub fn for_user(&self, resumes: bool) -> Arc<ClientConfig> {
+        if !(self.resumption && resumes) {
+            return self.config.clone();
+        }
+        let mut own = ClientConfig::clone(&self.config);
+        own.resumption = Resumption::in_memory_sessions(8);
+        Arc::new(own)
+    }
+}
+
+fn roots(spec: &TlsSpec, field: &str) -> Result<RootCertStore, Fault> {
+    let fault = |problem: &str| Fault::new(format!("{field}.ca_pem"), problem);
+    let pem = spec.ca_pem.as_deref().ok_or_else(|| fault("is missing, and verify is true"))?;
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|_| fault("is not PEM"))?;
+        // A bundle may hold certificates that can't be roots; those are passed over.
+        let _ = store.add(certificate);
+    }
+    if store.is_empty() {
+        return Err(fault("holds no usable CA certificate"));
+    }
+    Ok(store)
+}
+
+/// `verify: false`: any certificate will do, but signatures are still checked.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,95 @@
+//! One virtual user's (or open slot's) request in progress: its state and nothing that acts on it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use crate::conn::ConnKey;
+use crate::executor::Start;
+use crate::record::Sample;
+use crate::request::Asker;
+use crate::wire::http1::Decoder;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    #[default]
+    Idle,
+    /// TCP or TLS is being set up.
+    Opening,
+    /// The request is partly written.
+    Sending,
+    /// The answer is awaited or read.
+    Receiving,
+}
+
+/// The part of a request that a redirect starts anew.
+#[derive(Clone, Debug, Default)]
+pub struct Hop {
+    /// When its look-up, connect or first write began.
+    pub begun_ns: i64,
+    pub endpoint: usize,
+    /// Bytes of the request written so far.
+    pub written: usize,
+}
+
+/// A slot: what stays from request to request, and the request in progress.
+#[derive(Default)]
+pub struct Slot {
+    pub phase: Phase,
+    /// The connection that the request uses.
+    pub conn: Option<ConnKey>,
+    /// The kept connection to the group's own endpoint.
+    pub home: Option<ConnKey>,
+    pub sample: Sample,
+    pub asker: Asker,
+    pub hop: Hop,
+    pub decoder: Decoder,
+    /// The request's bytes, unless the group's are fixed.
+    pub out: Vec<u8>,
+    pub out_is_fixed: bool,
+    /// Reads ask for the kernel's stamp.
+    pub stamped: bool,
+    pub ever_written: bool,
+    pub deadline_ns: i64,
+    /// The deadline heap holds an entry for this slot at this time.
+    pub armed_ns: Option<i64>,
+    /// TLS configurations by endpoint, with this user's sessions.
+    pub tls: Vec<Option<Arc<ClientConfig>>>,
+    /// Rows asked in the current round of a random feeder.
+    pub seen: HashSet<u64>,
+}
+
+impl Slot {
+    /// Takes on a new request; buffers and connections stay.
+    pub fn begin(&mut self, start: &Start, row: i64) {
+        self.sample = Sample {
+            vu: start.vu,
+            seq: start.seq,
+            row,
+            due_ns: start.due_ns,
+            ready_ns: start.ready_ns,
+            ..Sample::default()
+        };
+        self.asker = Asker {
+            vu: start.vu,
+            seq: start.seq,
+        };
+        self.stamped = false;
+        self.ever_written = false;
+    }
+
+    /// Makes ready for a hop's answer (the first hop is the request itself).
+    pub fn begin_hop(&mut self, endpoint: usize, to_head_request: bool) {
+        self.hop.endpoint = endpoint;
+        self.hop.written = 0;
+        self.decoder.reset(to_head_request);
+        self.sample.written_ns = crate::record::NEVER;
+        self.sample.first_byte_ns = crate::record::NEVER;
+    }
+
+    pub fn active(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+}

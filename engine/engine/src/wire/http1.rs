@@ -1,0 +1,365 @@
+//! One HTTP/1.1 answer, decoded as it arrives. Bodies are counted and thrown away; only a head that arrives in pieces is kept.
+
+use super::chunked::Chunked;
+use super::head::{self, Framing, Head};
+use super::{WireError, HEADER_LIMIT_BYTES};
+
+#[derive(Clone, Debug)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+}
+
+/// What the bytes so far amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The answer is not complete; all bytes were used.
+    More,
+    /// The answer is complete; so many of the bytes belonged to it.
+    Done { used: usize },
+}
+
+/// Decoder of one answer; reusable, its buffers stay.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    state: State,
+    partial: Vec<u8>,
+    to_head_request: bool,
+    touched: bool,
+    keep_alive: bool,
+    status: u16,
+    header_bytes: usize,
+    body_bytes: u64,
+    location: Vec<u8>,
+}
+
+/// A partial head up to this size is parsed again at every piece, above it only where a line end may complete it.
+const REPARSE_BELOW: usize = 4096;
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Decoder {
+            state: State::Head,
+            partial: Vec::new(),
+            to_head_request: false,
+            touched: false,
+            keep_alive: false,
+            status: 0,
+            header_bytes: 0,
+            body_bytes: 0,
+            location: Vec::new(),
+        }
+    }
+}
+
+impl Decoder {
+    /// Makes ready for the answer to a new request.
+    pub fn reset(&mut self, to_head_request: bool) {
+        self.state = State::Head;
+        self.partial.clear();
+        self.to_head_request = to_head_request;
+        self.touched = false;
+        self.keep_alive = false;
+        self.status = 0;
+        self.header_bytes = 0;
+        self.body_bytes = 0;
+        self.location.clear();
+    }
+
+    /// Whether any byte of the answer came.
+    pub fn touched(&self) -> bool {
+        self.touched
+    }
+
+    /// Status of the final answer; 0 before its head is complete.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Bytes of all heads, interim answers included.
+    pub fn header_bytes(&self) -> usize {
+        self.header_bytes
+    }
+
+    /// Body bytes so far, without chunk framing.
+    pub fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Whether the connection may carry another request after this answer.
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// The Location header, empty if there is none.
+    pub fn location(&self) -> &[u8] {
+        &self.location
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, input: &[u8]) -> Result<Step, WireError> {
+        self.touched |= !input.is_empty();
+        let mut at = 0;
+        loop {
+            if matches!(self.state, State::Done) {
+                return Ok(Step::Done { used: at });
+            }
+            if at == input.len() {
+                return Ok(Step::More);
+            }
+            at += self.take(&input[at..])?;
+        }
+    }
+
+    /// The stream has ended. `Ok` if that completes the answer.
+    pub fn end_of_stream(&mut self) -> Result<(), WireError> {
+        match self.state {
+            State::Done => Ok(()),
+            State::UntilClose => {
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Head if !self.partial.is_empty() => {
+                head::parse(&self.partial, self.to_head_request, &mut self.location)?;
+                Err(WireError::Short)
+            }
+            _ => Err(WireError::Short),
+        }
+    }
+
+    fn take(&mut self, input: &[u8]) -> Result<usize, WireError> {
+        match &mut self.state {
+            State::Head => self.take_head(input),
+            State::Length(left) => {
+                let take = (*left).min(input.len() as u64);
+                *left -= take;
+                if *left == 0 {
+                    self.state = State::Done;
+                }
+                self.body_bytes += take;
+                Ok(take as usize)
+            }
+            State::Chunked(chunked) => {
+                let (used, done) = chunked.push(input, &mut self.body_bytes)?;
+                if done {
+                    self.state = State::Done;
+                }
+                Ok(used)
+            }
+            State::UntilClose => {
+                self.body_bytes += input.len() as u64;
+                Ok(input.len())
+            }
+            State::Done => Ok(0),
+        }
+    }
+
+    fn take_head(&mut self, input: &[u8]) -> Result<usize, WireError> {
+        let room = HEADER_LIMIT_BYTES - self.header_bytes - self.partial.len();
+        let window = &input[..input.len().min(room)];
+        if self.partial.is_empty() {
+            if let Some(head) = head::parse(window, self.to_head_request, &mut self.location)? {
+                self.begin_body(head);
+                return Ok(head.bytes);
+            }
+            return self.keep(window, input.len());
+        }
+        let before = self.partial.len();
+        self.partial.extend_from_slice(window);
+        if self.partial.len() > REPARSE_BELOW && !window.contains(&b'\n') {
+            return self.check_room(input.len());
+        }
+        match head::parse(&self.partial, self.to_head_request, &mut self.location)? {
+            Some(head) => {
+                self.partial.clear();
+                self.begin_body(head);
+                Ok(head.bytes - before)
+            }
+            None => self.check_room(input.len()),
+        }
+    }
+
+    fn keep(&mut self, window: &[u8], all: usize) -> Result<usize, WireError> {
+        self.partial.extend_from_slice(window);
+        self.check_room(all)
+    }
+
+    fn check_room(&self, all: usize) -> Result<usize, WireError> {
+        if self.header_bytes + self.partial.len() >= HEADER_LIMIT_BYTES {
+            return Err(WireError::HeaderTooLarge);
+        }
+        Ok(all)
+    }
+
+    fn begin_body(&mut self, head: Head) {
+        self.header_bytes += head.bytes;
+        if head.interim {
+            return;
+        }
+        self.status = head.status;
+        self.keep_alive = head.keep_alive;
+        self.state = match head.framing {
+            Framing::Empty => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(Chunked::default()),
+            Framing::UntilClose => State::UntilClose,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Outcome {
+        result: Result<usize, WireError>,
+        status: u16,
+        headers: usize,
+        body: u64,
+        keep_alive: bool,
+    }
+
+    /// Feeds the pieces, then ends the stream; the result is how many bytes the answer took.
+    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+        let mut decoder = Decoder::default();
+        decoder.reset(false);
+        let mut total = 0;
+        let mut result = None;
+        for piece in pieces {
+            match decoder.push(piece) {
+                Ok(Step::More) => total += piece.len(),
+                Ok(Step::Done { used }) => {
+                    result = Some(Ok(total + used));
+                    break;
+                }
+                Err(error) => {
+                    result = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        let result = result.unwrap_or_else(|| decoder.end_of_stream().map(|()| total));
+        Outcome {
+            result,
+            status: decoder.status(),
+            headers: decoder.header_bytes(),
+            body: decoder.body_bytes(),
+            keep_alive: decoder.keep_alive(),
+        }
+    }
+
+    fn whole(bytes: &[u8]) -> Outcome {
+        decode([bytes])
+    }
+
+    #[test]
+    fn interim_answers_are_skipped() {
+        let outcome = whole(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokNEXT");
+        assert_eq!(outcome.status, 200);
+        assert_eq!(outcome.body, 2);
+        assert_eq!(outcome.headers, 25 + 28 + 38);
+        assert_eq!(outcome.result, Ok(25 + 28 + 38 + 2));
+    }
+
+    #[test]
+    fn the_end_of_the_stream_completes_only_bodies_that_wait_for_it() {
+        assert_eq!(whole(b"HTTP/1.1 200 OK\r\n\r\nabc").result, Ok(22));
+        assert_eq!(whole(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").result, Err(WireError::Short));
+        assert_eq!(whole(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n").result, Err(WireError::Short));
+        assert_eq!(whole(b"HTTP/1.1 200 OK\r\nConte").result, Err(WireError::Short));
+        assert_eq!(whole(b"HTTP/1.1 100 Continue\r\n\r\n").result, Err(WireError::Short));
+    }
+
+    #[test]
+    fn heads_have_a_limit() {
+        let long = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(HEADER_LIMIT_BYTES));
+        assert_eq!(whole(long.as_bytes()).result, Err(WireError::HeaderTooLarge));
+        assert_eq!(decode(long.as_bytes().chunks(1000)).result, Err(WireError::HeaderTooLarge));
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(HEADER_LIMIT_BYTES / 25 + 1);
+        assert_eq!(whole(interim.as_bytes()).result, Err(WireError::HeaderTooLarge));
+        let fits = format!("HTTP/1.1 200 OK\r\nX: {}\r\nContent-Length: 0\r\n\r\n", "y".repeat(60_000));
+        assert_eq!(decode(fits.as_bytes().chunks(1)).status, 200);
+    }
+
+    #[test]
+    fn a_body_larger_than_memory_is_only_counted() {
+        let mut decoder = Decoder::default();
+        decoder.push(b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n").unwrap();
+        let piece = vec![0; 65_536];
+        for _ in 0..1_000 {
+            assert_eq!(decoder.push(&piece), Ok(Step::More));
+        }
+        assert_eq!(decoder.body_bytes(), 65_536_000);
+        assert!(decoder.partial.capacity() < 65_536);
+    }
+
+    fn answer() -> impl Strategy<Value = Vec<u8>> {
+        let body = proptest::collection::vec(any::<u8>(), 0..300);
+        let chunks = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..60), 0..6);
+        let length = (200u16..600, body).prop_map(|(status, body)| {
+            let mut bytes = format!("HTTP/1.1 {status} Why\r\nX-A: b\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+            bytes.extend(body);
+            bytes
+        });
+        let chunked = (any::<bool>(), chunks).prop_map(|(interim, chunks)| {
+            let mut bytes = if interim { b"HTTP/1.1 100 Continue\r\n\r\n".to_vec() } else { Vec::new() };
+            bytes.extend(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+            for chunk in chunks {
+                bytes.extend(format!("{:x};e=1\r\n", chunk.len()).into_bytes());
+                bytes.extend(chunk);
+                bytes.extend(b"\r\n");
+            }
+            bytes.extend(b"0\r\nT: r\r\n\r\n");
+            bytes
+        });
+        prop_oneof![length, chunked]
+    }
+
+    fn split<'a>(bytes: &'a [u8], cuts: &[proptest::sample::Index]) -> Vec<&'a [u8]> {
+        let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        at.extend([0, bytes.len()]);
+        at.sort_unstable();
+        at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn splits_parse_alike(
+            bytes in answer(),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
+            tail in proptest::collection::vec(any::<u8>(), 0..9),
+        ) {
+            let expected = whole(&bytes);
+            prop_assert_eq!(&expected.result, &Ok(bytes.len()));
+            let longer = [bytes.as_slice(), &tail].concat();
+            prop_assert_eq!(&decode(split(&longer, &cuts)), &expected);
+            prop_assert_eq!(decode(longer.chunks(1)), expected);
+        }
+
+        #[test]
+        fn random_bytes_never_panic_and_splits_agree_on_the_verdict(
+            good in answer(),
+            noise in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
+        ) {
+            let mut bytes = good;
+            for (at, byte) in noise {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            prop_assert_eq!(whole(&bytes).result, decode(split(&bytes, &cuts)).result);
+        }
+
+        #[test]
+        fn pure_noise_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = whole(&bytes);
+            let chunked = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".as_slice(), &bytes].concat();
+            let _ = whole(&chunked);
+        }
+    }
+}

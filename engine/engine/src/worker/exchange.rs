@@ -1,0 +1,458 @@
+//! One request from its first step to its record: the glue between VU, connection and codec.
+
+use super::{Worker, LINGER_MAX, LINGER_NS, STAMP_ONE_IN};
+use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
+use crate::error::ErrorKind;
+use crate::executor::{Release, Start};
+use crate::plan::GroupPlan;
+use crate::record::NEVER;
+use crate::redirect::is_redirect;
+use crate::request::Asker;
+use crate::share::{Client, Take};
+use crate::sys::Event;
+use crate::vu::{Phase, Slot};
+use crate::wire::http1::Step;
+
+impl Worker<'_> {
+    /// Begins a request: on the kept connection, else on a new one.
+    pub(super) fn begin(&mut self, g: usize, start: Start) {
+        let group = &mut self.groups[g];
+        let at = start.slot as usize;
+        if group.slots.len() <= at {
+            group.slots.resize_with(at + 1, Slot::default);
+        }
+        let (plan, slot) = (group.plan, &mut group.slots[at]);
+        let asker = Asker {
+            vu: start.vu,
+            seq: start.seq,
+        };
+        let row = plan.row(asker);
+        let repeat = is_early_repeat(plan, slot, asker, row);
+        slot.begin(&start, row);
+        group.record.begun(start.due_ns, row, repeat);
+        slot.out_is_fixed = plan.template.fixed().is_some();
+        if !slot.out_is_fixed {
+            plan.template.render(&plan.feeders, asker, &mut slot.out);
+        }
+        slot.begin_hop(plan.endpoint, plan.to_head_request);
+        slot.conn = slot.home;
+        match slot.conn {
+            Some(key) => self.send(g, start.slot, key),
+            None => self.open(g, start.slot),
+        }
+    }
+
+    /// Opens a connection for the slot's current hop.
+    pub(super) fn open(&mut self, g: usize, s: u32) {
+        let now_ns = self.tick();
+        self.begin_clock(g, s, now_ns);
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        slot.phase = Phase::Opening;
+        let endpoint = &self.endpoints[slot.hop.endpoint];
+        let config = endpoint.tls.as_ref().map(|tls| {
+            if slot.tls.len() <= slot.hop.endpoint {
+                slot.tls.resize(slot.hop.endpoint + 1, None);
+            }
+            // A curl process starts without sessions.
+            let resumes = !(group.plan.new_connections && group.plan.spec.client == Client::Curl);
+            slot.tls[slot.hop.endpoint].get_or_insert_with(|| tls.for_user(resumes)).clone()
+        });
+        let owner = Owner { group: g, slot: s };
+        slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
+        match Conn::open(&self.plan.allowed, endpoint, config, owner) {
+            Ok(conn) => self.opened(g, s, conn),
+            Err(kind) => {
+                if kind == ErrorKind::UnauthorisedTarget {
+                    let target = endpoint.origin.full();
+                    self.note_unauthorised(target);
+                }
+                self.tick();
+                self.fail(g, s, kind);
+            }
+        }
+    }
+
+    fn opened(&mut self, g: usize, s: u32, mut conn: Conn) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        conn.endpoint = slot.hop.endpoint;
+        let key = self.conns.insert(conn);
+        slot.conn = Some(key);
+        let Some(conn) = self.conns.get(key) else { return };
+        slot.sample.connection = conn.id;
+        let stage = conn.stage;
+        if let Err(error) = self.epoll.add(conn.fd(), conn.token) {
+            self.tick();
+            self.fail(g, s, ErrorKind::of_connect(&error));
+        } else if stage != Stage::Connecting {
+            self.connected(g, s, key);
+        }
+    }
+
+    pub(super) fn note_unauthorised(&mut self, target: String) {
+        if self.unauthorised.len() < 1_000 {
+            self.unauthorised.insert(target);
+        }
+    }
+
+    /// Sets "begun" and the deadline at a request's first step, and the hop's own start.
+    fn begin_clock(&mut self, g: usize, s: u32, now_ns: i64) {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        slot.hop.begun_ns = now_ns;
+        if slot.sample.begun_ns == NEVER {
+            slot.sample.begun_ns = now_ns;
+            slot.deadline_ns = now_ns.saturating_add(group.plan.spec.request.timeout_ns);
+            self.arm(g, s);
+        }
+    }
+
+    fn connected(&mut self, g: usize, s: u32, key: ConnKey) {
+        let now_ns = self.tick();
+        let group = &mut self.groups[g];
+        group.record.totals.connections_opened += 1;
+        let slot = &mut group.slots[s as usize];
+        slot.sample.connect_ns += now_ns - slot.hop.begun_ns;
+        self.shake_hands(g, s, key);
+    }
+
+    fn shake_hands(&mut self, g: usize, s: u32, key: ConnKey) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        match conn.handshake() {
+            Ok(true) => {
+                let kind = conn.tls_kind;
+                let now_ns = self.tick();
+                let group = &mut self.groups[g];
+                let slot = &mut group.slots[s as usize];
+                if kind > 0 {
+                    slot.sample.appconnect_ns += now_ns - slot.hop.begun_ns;
+                    group.record.totals.tls_full += u64::from(kind == 1);
+                    group.record.totals.tls_resumed += u64::from(kind == 2);
+                }
+                self.send(g, s, key);
+            }
+            Ok(false) => {}
+            Err(kind) => {
+                self.tick();
+                self.fail(g, s, kind);
+            }
+        }
+    }
+
+    /// Writes the request on a connection that stands.
+    pub(super) fn send(&mut self, g: usize, s: u32, key: ConnKey) {
+        self.requests += 1;
+        let stamped = self.requests % STAMP_ONE_IN == 1;
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        let stamped = stamped && !conn.has_tls();
+        if stamped {
+            conn.stamp_receives();
+        }
+        let (id, reused, tls) = (conn.id, conn.requests > 0, conn.tls_kind);
+        conn.requests += 1;
+        let now_ns = self.tick();
+        if reused {
+            self.begin_clock(g, s, now_ns);
+        }
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        slot.stamped = stamped;
+        slot.phase = Phase::Sending;
+        let length = if slot.out_is_fixed { group.plan.template.fixed().map_or(0, <[u8]>::len) } else { slot.out.len() };
+        let sample = &mut slot.sample;
+        sample.connection = id;
+        sample.reused = reused;
+        sample.tls = tls;
+        sample.written_ns = now_ns;
+        sample.pretransfer_ns += now_ns - slot.hop.begun_ns;
+        sample.request_bytes += length as u32;
+        group.record.written(!slot.ever_written);
+        slot.ever_written = true;
+        self.flush(g, s, key);
+    }
+
+    fn flush(&mut self, g: usize, s: u32, key: ConnKey) {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        let before = slot.hop.written;
+        let bytes = match group.plan.template.fixed() {
+            Some(fixed) if slot.out_is_fixed => fixed,
+            _ => &slot.out,
+        };
+        let result = conn.write(bytes, &mut slot.hop.written);
+        group.record.totals.bytes_sent += (slot.hop.written - before) as u64;
+        match result {
+            Ok(true) => slot.phase = Phase::Receiving,
+            Ok(false) => {}
+            Err(kind) => {
+                self.tick();
+                self.fail(g, s, kind);
+            }
+        }
+    }
+
+    /// A socket or the bell has news.
+    pub(super) fn on_event(&mut self, event: Event) {
+        // The bell has no connection: it only ends the wait.
+        let Some(key) = self.conns.find(event.token) else { return };
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.hung_up |= event.hangup;
+        let (Owner { group: g, slot: s }, stage) = (conn.owner, conn.stage);
+        if stage == Stage::Lingering {
+            return self.watch_idle(key, None);
+        }
+        let slot = &self.groups[g].slots[s as usize];
+        if slot.conn != Some(key) || !slot.active() {
+            return self.watch_idle(key, Some((g, s)));
+        }
+        match slot.phase {
+            Phase::Idle => {}
+            Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup) {
+                Ok(()) => self.connected(g, s, key),
+                Err(kind) => {
+                    self.tick();
+                    self.fail(g, s, kind);
+                }
+            },
+            Phase::Opening => self.shake_hands(g, s, key),
+            Phase::Sending => {
+                self.flush(g, s, key);
+                if self.groups[g].slots[s as usize].conn == Some(key) {
+                    self.receive(g, s, key);
+                }
+            }
+            Phase::Receiving => self.receive(g, s, key),
+        }
+    }
+
+    /// News on a connection without a request: tickets are taken, anything else ends it.
+    fn watch_idle(&mut self, key: ConnKey, slot: Option<(usize, u32)>) {
+        let mut buf = std::mem::take(&mut self.buf);
+        let blocked = self.conns.get_mut(key).map(|conn| conn.read(&mut buf, None)) == Some(Ok(Got::Blocked));
+        self.buf = buf;
+        if blocked {
+            return;
+        }
+        self.conns.close(key);
+        if let Some((g, s)) = slot {
+            let group = &mut self.groups[g];
+            let slot = &mut group.slots[s as usize];
+            if slot.home == Some(key) {
+                slot.home = None;
+                if let Some(executor) = group.executor.as_mut().filter(|_| !slot.active()) {
+                    executor.cooled(s);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, g: usize, s: u32, key: ConnKey) {
+        let mut buf = std::mem::take(&mut self.buf);
+        let verdict = self.read_answer(g, s, key, &mut buf);
+        self.buf = buf;
+        match verdict {
+            None => {}
+            Some(Ok(())) => self.answered(g, s),
+            Some(Err(kind)) => self.fail(g, s, kind),
+        }
+    }
+
+    /// Reads what is there. `None`: the answer is not complete.
+    fn read_answer(&mut self, g: usize, s: u32, key: ConnKey, buf: &mut [u8]) -> Option<Result<(), ErrorKind>> {
+        loop {
+            let group = &mut self.groups[g];
+            let slot = &mut group.slots[s as usize];
+            let conn = self.conns.get_mut(key)?;
+            let got = conn.read(buf, slot.stamped.then_some(&mut slot.sample.read_lag_ns));
+            self.now_ns = self.clock.now_ns();
+            let (bytes, drained) = match got {
+                Ok(Got::Data { bytes, drained }) => (bytes, drained),
+                Ok(Got::Blocked) => return None,
+                Ok(Got::End { clean }) => return Some(ended(slot, clean)),
+                Err(kind) => return Some(Err(kind)),
+            };
+            if slot.sample.first_byte_ns == NEVER && bytes > 0 {
+                slot.sample.first_byte_ns = self.now_ns;
+            }
+            slot.sample.received_bytes += bytes as u64;
+            group.record.totals.bytes_received += bytes as u64;
+            match slot.decoder.push(&buf[..bytes]) {
+                Err(error) => return Some(Err(error.into())),
+                Ok(Step::More) if drained => return None,
+                Ok(Step::More) => {}
+                Ok(Step::Done { used }) if used < bytes => return Some(Err(ErrorKind::UnexpectedData)),
+                Ok(Step::Done { .. }) => return Some(nothing_follows(conn, drained, buf)),
+            }
+        }
+    }
+
+    /// A complete answer: followed, or the request's end.
+    fn answered(&mut self, g: usize, s: u32) {
+        let group = &self.groups[g];
+        let slot = &group.slots[s as usize];
+        let follow = group.plan.spec.follow_redirects > 0
+            && is_redirect(slot.decoder.status())
+            && !slot.decoder.location().is_empty();
+        if follow {
+            self.redirect(g, s);
+        } else {
+            self.finish(g, s, ErrorKind::None);
+        }
+    }
+
+    /// Whether the connection of an answered hop may carry another request.
+    pub(super) fn reusable(&self, g: usize, s: u32, key: ConnKey) -> bool {
+        let slot = &self.groups[g].slots[s as usize];
+        let open = self.conns.get(key).is_some_and(|conn| !conn.hung_up);
+        open && slot.decoder.keep_alive() && slot.phase == Phase::Receiving
+    }
+
+    /// A request ends for a reason that is no answer.
+    pub(super) fn fail(&mut self, g: usize, s: u32, kind: ErrorKind) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        let untouched = !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
+        let stale = untouched && matches!(kind, ErrorKind::ReadReset | ErrorKind::WriteReset);
+        if let Some(key) = slot.conn.take() {
+            if slot.home == Some(key) {
+                slot.home = None;
+            }
+            self.conns.close(key);
+        }
+        self.finish(g, s, if stale { ErrorKind::StaleConnection } else { kind });
+    }
+
+    /// Judges a request, records it, and frees its slot.
+    pub(super) fn finish(&mut self, g: usize, s: u32, kind: ErrorKind) {
+        if let Some(key) = self.groups[g].slots[s as usize].conn {
+            self.settle(g, s, key);
+        }
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        slot.phase = Phase::Idle;
+        let (status, body_bytes) = (slot.decoder.status(), slot.decoder.body_bytes());
+        let sample = &mut slot.sample;
+        sample.done_ns = self.now_ns;
+        sample.status = status;
+        sample.header_bytes += slot.decoder.header_bytes() as u32;
+        sample.body_bytes = body_bytes;
+        sample.error = kind;
+        if kind == ErrorKind::None {
+            sample.error = judge(group.plan, slot.asker, status, body_bytes, &mut group.record.checks_failed);
+        }
+        group.record.finished(*sample);
+        let release = Release {
+            slot: s,
+            at_ns: self.now_ns,
+            unsent: !slot.ever_written,
+            warm: slot.home.is_some(),
+        };
+        if let Some(executor) = &mut group.executor {
+            executor.release(release, &mut group.record);
+        }
+        group.dirty = true;
+        self.next_wake_ns = self.now_ns;
+    }
+
+    /// What becomes of the connection of a complete answer: kept, or closed with a normal close.
+    fn settle(&mut self, g: usize, s: u32, key: ConnKey) {
+        let reusable = self.reusable(g, s, key);
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        slot.conn = None;
+        if reusable && !group.plan.new_connections && slot.hop.endpoint == group.plan.endpoint {
+            slot.home = Some(key);
+            return;
+        }
+        if slot.home == Some(key) {
+            slot.home = None;
+        }
+        let server_closes = !slot.decoder.keep_alive();
+        self.retire(key, server_closes);
+    }
+
+    /// Closes a connection in order. Where the server closes too, its FIN is awaited for a while, so that the
+    /// TIME_WAIT, and with it the local port, is not ours.
+    pub(super) fn retire(&mut self, key: ConnKey, server_closes: bool) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        if !server_closes || conn.hung_up || conn.stage != Stage::Ready {
+            return self.conns.close(key);
+        }
+        conn.say_goodbye();
+        conn.stage = Stage::Lingering;
+        self.lingering.push_back((self.now_ns + LINGER_NS, conn.token));
+        if self.lingering.len() > LINGER_MAX {
+            if let Some((_, token)) = self.lingering.pop_front() {
+                self.close_lingering(token);
+            }
+        }
+    }
+}
+
+/// The stream ended: what that makes of the answer.
+fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
+    if !slot.decoder.touched() {
+        return Err(ErrorKind::ReadReset);
+    }
+    slot.decoder.end_of_stream()?;
+    // TLS without its goodbye may have been cut off.
+    if clean {
+        Ok(())
+    } else {
+        Err(ErrorKind::ShortBody)
+    }
+}
+
+/// After a complete answer: the connection must hold nothing more.
+fn nothing_follows(conn: &mut Conn, drained: bool, buf: &mut [u8]) -> Result<(), ErrorKind> {
+    if conn.has_tls() {
+        return if conn.has_leftover() { Err(ErrorKind::UnexpectedData) } else { Ok(()) };
+    }
+    if drained {
+        return Ok(());
+    }
+    match conn.read(buf, None) {
+        Ok(Got::Data { bytes: 1.., .. }) => Err(ErrorKind::UnexpectedData),
+        Ok(Got::Blocked) => Ok(()),
+        // The answer was complete; what the connection does after it is its own affair.
+        _ => {
+            conn.hung_up = true;
+            Ok(())
+        }
+    }
+}
+
+fn judge(plan: &GroupPlan, asker: Asker, status: u16, body_bytes: u64, failed: &mut [u64]) -> ErrorKind {
+    let mut passed = true;
+    for (check, failed) in plan.checks.iter().zip(failed) {
+        if !check.passes(plan, asker, status, body_bytes) {
+            *failed += 1;
+            passed = false;
+        }
+    }
+    if !plan.expects(status) {
+        ErrorKind::Status
+    } else if !passed {
+        ErrorKind::Check
+    } else {
+        ErrorKind::None
+    }
+}
+
+/// Whether a VU asks for a row again before it had all rows of the table (closed loop; open groups are counted at the end).
+fn is_early_repeat(plan: &GroupPlan, slot: &mut Slot, asker: Asker, row: i64) -> bool {
+    let rows = plan.rows() as u64;
+    if plan.open || rows < 2 {
+        return false;
+    }
+    match plan.take() {
+        Some(Take::First) => asker.seq % rows != 0,
+        Some(Take::Random) => {
+            if asker.seq % rows == 0 {
+                slot.seen.clear();
+            }
+            !slot.seen.insert(row as u64)
+        }
+        Some(Take::Walk) | None => false,
+    }
+}

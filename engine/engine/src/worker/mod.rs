@@ -1,0 +1,339 @@
+//! A thread of the load: its own epoll, timers, VUs and connections. Nothing is shared while requests are made.
+
+mod exchange;
+mod redirects;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::io;
+
+use crate::clock::Clock;
+use crate::conn::Conns;
+use crate::error::ErrorKind;
+use crate::executor::{self, Executor};
+use crate::plan::{Endpoint, GroupPlan, Plan};
+use crate::progress::{Control, Recent};
+use crate::record::{GroupRecord, RecordPlan};
+use crate::share::Record;
+use crate::sys::{self, Epoll, Events};
+use crate::vu::Slot;
+
+const EVENTS_MAX: usize = 256;
+const READ_BYTES: usize = 64 * 1024;
+/// Requests begun for one group before other work gets its turn.
+const PUMP_MAX: usize = 1024;
+const POST_PERIOD_NS: i64 = 100_000_000;
+/// One read in so many asks for the kernel's receive stamp (METHOD §1).
+const STAMP_ONE_IN: u64 = 64;
+/// How long, and for how many connections, the server's FIN is awaited after an answer that closes.
+const LINGER_NS: i64 = 500_000_000;
+const LINGER_MAX: usize = 256;
+const BELL_TOKEN: u64 = u64::MAX;
+
+/// One group on this thread.
+struct GroupRun<'a> {
+    plan: &'a GroupPlan,
+    executor: Option<Box<dyn Executor>>,
+    slots: Vec<Slot>,
+    record: GroupRecord,
+    recent: Recent,
+    /// Something may begin although no time has passed.
+    dirty: bool,
+    closed: bool,
+    end_ns: i64,
+}
+
+/// What a thread leaves.
+pub struct Outcome {
+    pub records: Vec<GroupRecord>,
+    pub ends_ns: Vec<i64>,
+    pub unauthorised: BTreeSet<String>,
+    pub cpu_ns: i64,
+    pub wall_ns: i64,
+    pub run_queue_ns: i64,
+    pub loop_pass_max_ns: i64,
+}
+
+/// One thread of the load.
+pub struct Worker<'a> {
+    plan: &'a Plan,
+    control: &'a Control,
+    thread: usize,
+    clock: Clock,
+    /// The last reading of the clock.
+    now_ns: i64,
+    epoll: Epoll,
+    conns: Conns,
+    lingering: VecDeque<(i64, u64)>,
+    groups: Vec<GroupRun<'a>>,
+    deadlines: BinaryHeap<Reverse<(i64, usize, u32)>>,
+    next_wake_ns: i64,
+    next_post_ns: i64,
+    unposted: bool,
+    buf: Vec<u8>,
+    /// The share's endpoints, then addresses that redirects named.
+    endpoints: Vec<Endpoint>,
+    unauthorised: BTreeSet<String>,
+    requests: u64,
+    loop_pass_max_ns: i64,
+}
+
+impl<'a> Worker<'a> {
+    /// Prepares thread number `thread`.
+    pub fn new(plan: &'a Plan, control: &'a Control, thread: usize, clock: Clock) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        epoll.add(control.bells[thread].fd(), BELL_TOKEN)?;
+        let group = |group: &'a GroupPlan| {
+            let executor = executor::build(plan.seed, &group.spec, thread as u64, plan.threads as u64);
+            GroupRun {
+                closed: executor.is_none(),
+                slots: Vec::with_capacity(executor.as_ref().map_or(0, |executor| executor.slots().min(1 << 16))),
+                executor,
+                record: GroupRecord::new(RecordPlan {
+                    interval_ns: plan.interval_ns,
+                    window: plan.window,
+                    rows: group.rows(),
+                    checks: group.checks.len(),
+                    keep_samples: group.spec.record == Record::Rows,
+                }),
+                recent: Recent::default(),
+                dirty: true,
+                end_ns: group.end_ns(),
+                plan: group,
+            }
+        };
+        Ok(Worker {
+            plan,
+            control,
+            thread,
+            clock,
+            now_ns: clock.now_ns(),
+            epoll,
+            conns: Conns::new(thread, plan.threads),
+            lingering: VecDeque::new(),
+            groups: plan.groups.iter().map(group).collect(),
+            deadlines: BinaryHeap::new(),
+            next_wake_ns: 0,
+            next_post_ns: 0,
+            unposted: false,
+            buf: vec![0; READ_BYTES],
+            endpoints: plan.endpoints.clone(),
+            unauthorised: BTreeSet::new(),
+            requests: 0,
+            loop_pass_max_ns: 0,
+        })
+    }
+
+    /// Makes the load, to its end or until it is stopped.
+    pub fn run(mut self) -> io::Result<Outcome> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while self.tick() < 0 && !self.control.stopped() {
+            self.epoll.wait(&mut events, Some(-self.now_ns))?;
+        }
+        let (cpu_ns, wall_ns, queue_ns) = (sys::thread_cpu_ns(), sys::monotonic_ns(), run_queue_ns());
+        let mut pass_ns = self.tick();
+        while self.turn() {
+            let timeout_ns = self.timeout_ns();
+            self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
+            self.epoll.wait(&mut events, timeout_ns)?;
+            pass_ns = self.tick();
+            for at in 0..events.count() {
+                self.on_event(events.get(at));
+                if self.now_ns >= self.next_wake_ns {
+                    self.pump();
+                }
+            }
+        }
+        let now_ns = self.tick();
+        (0..self.groups.len()).for_each(|g| self.close_group(g, now_ns));
+        self.post();
+        Ok(Outcome {
+            ends_ns: self.groups.iter().map(|group| group.end_ns).collect(),
+            records: self.groups.into_iter().map(|group| group.record).collect(),
+            unauthorised: self.unauthorised,
+            cpu_ns: sys::thread_cpu_ns() - cpu_ns,
+            wall_ns: sys::monotonic_ns() - wall_ns,
+            run_queue_ns: run_queue_ns() - queue_ns,
+            loop_pass_max_ns: self.loop_pass_max_ns,
+        })
+    }
+
+    /// Reads the clock.
+    #[inline]
+    fn tick(&mut self) -> i64 {
+        self.now_ns = self.clock.now_ns();
+        self.now_ns
+    }
+
+    /// All that time brings, between two waits. False once the load has ended.
+    fn turn(&mut self) -> bool {
+        self.pump();
+        self.expire();
+        self.tick();
+        let ended = |group: &GroupRun<'_>, now_ns: i64| {
+            let finished = group.executor.as_ref().is_none_or(|executor| executor.finished(now_ns));
+            !group.closed && (finished || now_ns >= group.end_ns)
+        };
+        for g in 0..self.groups.len() {
+            if ended(&self.groups[g], self.now_ns) {
+                self.close_group(g, self.now_ns);
+            }
+        }
+        self.fold();
+        if self.unposted && self.now_ns >= self.next_post_ns {
+            self.post();
+        }
+        self.tick();
+        !self.control.stopped() && self.groups.iter().any(|group| !group.closed)
+    }
+
+    /// Begins what may begin.
+    fn pump(&mut self) {
+        self.next_wake_ns = i64::MAX;
+        for g in 0..self.groups.len() {
+            let mut begun = 0;
+            while !self.groups[g].closed && begun < PUMP_MAX {
+                let group = &mut self.groups[g];
+                let Some(executor) = &mut group.executor else { break };
+                group.dirty = false;
+                let Some(start) = executor.poll(self.now_ns, &mut group.record) else { break };
+                self.begin(g, start);
+                begun += 1;
+            }
+            let group = &mut self.groups[g];
+            let wake_ns = group.executor.as_ref().filter(|_| !group.closed).and_then(|executor| executor.next_wake_ns());
+            let again = group.dirty || begun == PUMP_MAX;
+            self.next_wake_ns = self.next_wake_ns.min(if again { self.now_ns } else { wake_ns.unwrap_or(i64::MAX) });
+        }
+    }
+
+    /// Fails requests whose time is over and closes connections that lingered long enough.
+    fn expire(&mut self) {
+        while let Some(Reverse((at_ns, g, s))) = self.deadlines.peek().copied().filter(|top| top.0 .0 <= self.now_ns) {
+            self.deadlines.pop();
+            let slot = &mut self.groups[g].slots[s as usize];
+            if slot.armed_ns != Some(at_ns) {
+                continue;
+            }
+            slot.armed_ns = None;
+            if !slot.active() {
+                continue;
+            }
+            if slot.deadline_ns <= self.now_ns {
+                let kind = self.timeout_kind(g, s);
+                self.fail(g, s, kind);
+            } else {
+                self.arm(g, s);
+            }
+        }
+        while let Some((_, token)) = self.lingering.front().copied().filter(|(at_ns, _)| *at_ns <= self.now_ns) {
+            self.lingering.pop_front();
+            self.close_lingering(token);
+        }
+    }
+
+    fn close_lingering(&mut self, token: u64) {
+        if let Some(key) = self.conns.find(token) {
+            self.conns.close(key);
+        }
+    }
+
+    /// Sees to it that the slot's deadline is noticed. One heap entry a slot: it is moved on when it comes up too early.
+    fn arm(&mut self, g: usize, s: u32) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        if slot.armed_ns.is_none_or(|armed_ns| armed_ns > slot.deadline_ns) {
+            slot.armed_ns = Some(slot.deadline_ns);
+            self.deadlines.push(Reverse((slot.deadline_ns, g, s)));
+        }
+    }
+
+    /// How long nothing needs doing unless a socket or the bell has news.
+    fn timeout_ns(&self) -> Option<i64> {
+        let group_end = |group: &GroupRun<'_>| {
+            let stop_ns = group.plan.spec.stop_offset_ns;
+            if self.now_ns < stop_ns {
+                stop_ns
+            } else {
+                group.end_ns
+            }
+        };
+        let mut next_ns = self.next_wake_ns;
+        next_ns = self.groups.iter().filter(|group| !group.closed).map(group_end).fold(next_ns, i64::min);
+        next_ns = self.deadlines.peek().map_or(next_ns, |Reverse((at_ns, _, _))| next_ns.min(*at_ns));
+        next_ns = self.lingering.front().map_or(next_ns, |(at_ns, _)| next_ns.min(*at_ns));
+        if self.unposted {
+            next_ns = next_ns.min(self.next_post_ns);
+        }
+        (next_ns != i64::MAX).then_some(next_ns - self.now_ns)
+    }
+
+    /// Counts what is complete: after the next requests were written, before the next wait.
+    fn fold(&mut self) {
+        for group in &mut self.groups {
+            let recent = &mut group.recent;
+            let before = group.record.totals.begun;
+            group.record.fold(|sample| recent.add(sample));
+            self.unposted |= before > 0;
+        }
+    }
+
+    /// Posts progress and bounds the memory of the histograms.
+    fn post(&mut self) {
+        self.next_post_ns = self.now_ns + POST_PERIOD_NS;
+        self.unposted = false;
+        let Ok(mut board) = self.control.boards[self.thread].try_lock() else { return };
+        for (group, post) in self.groups.iter_mut().zip(board.iter_mut()) {
+            let totals = &group.record.totals;
+            (post.due, post.begun, post.ok, post.failed) = (totals.due, totals.begun, totals.ok, totals.failed);
+            post.errors = group.record.errors;
+            post.active_vus = match &group.executor {
+                Some(executor) if !group.closed => executor.active_vus(self.now_ns),
+                _ => 0,
+            };
+            post.recent.absorb(&mut group.recent);
+            let old_ns = self.now_ns - group.plan.spec.request.timeout_ns - self.plan.interval_ns;
+            group.record.freeze_before(old_ns);
+        }
+    }
+
+    /// Ends a group: what is in flight is counted and cut off.
+    fn close_group(&mut self, g: usize, now_ns: i64) {
+        let group = &mut self.groups[g];
+        if std::mem::replace(&mut group.closed, true) {
+            return;
+        }
+        group.record.fold(|sample| group.recent.add(sample));
+        group.end_ns = group.end_ns.min(now_ns);
+        if let Some(executor) = &mut group.executor {
+            executor.close(group.end_ns, &mut group.record);
+        }
+        for slot in &mut group.slots {
+            if slot.active() {
+                group.record.abandoned(&slot.sample, group.end_ns);
+                slot.phase = crate::vu::Phase::Idle;
+            }
+            for key in [slot.conn.take(), slot.home.take()].into_iter().flatten() {
+                self.conns.close(key);
+            }
+        }
+        group.record.gauge.integrate(group.end_ns);
+        self.unposted = true;
+    }
+
+    fn timeout_kind(&self, g: usize, s: u32) -> ErrorKind {
+        use crate::conn::Stage;
+        let slot = &self.groups[g].slots[s as usize];
+        match slot.conn.and_then(|key| self.conns.get(key)).map(|conn| conn.stage) {
+            Some(Stage::Connecting) => ErrorKind::ConnectTimeout,
+            Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
+            _ if slot.decoder.touched() => ErrorKind::TimeoutBody,
+            _ => ErrorKind::TimeoutFirstByte,
+        }
+    }
+}
+
+/// Time the calling thread waited for a CPU so far, ns (0 where the kernel does not tell).
+fn run_queue_ns() -> i64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
