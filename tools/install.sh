@@ -5,7 +5,6 @@ set -eu
 . "$(dirname "$0")/env.sh"
 tools/preflight.sh >/dev/null
 python tools/cargo_lock.py write
-rm -f .venv/lib/python3*/site-packages/_svload_interim.pth
 log=build/install.log
 mkdir -p build
 echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cores)"
