@@ -43,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"another agent serves {folder}", file=sys.stderr)
         return 1
     isolated = not options.plain and _isolate()
-    if not isolated:
-        linux.adopt_orphans()
+    linux.adopt_orphans()
     life_read, life_write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -84,6 +83,7 @@ def _serve(folder: Path, life: int, ready: int | None, *, first_process: bool) -
     try:
         if ready is not None:
             os.set_inheritable(ready, False)
+        linux.adopt_orphans()
         from svload.host import serve
 
         code = serve.run(folder, life, ready, first_process=first_process)

@@ -54,22 +54,20 @@ class Child:
         return self.order.role in SPEAKING
 
     def tail(self) -> str:
-        """The end of its log."""
+        """The end of its log, of what it wrote itself (a log may hold earlier children's words)."""
         try:
             with open(self.order.log, "rb") as log:
-                log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+                log.seek(max(self.started.log_from, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
                 return log.read(_TAIL_BYTES).decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
 
 class Children:
-    """All children by name. `first_process` says that we are the first process of a PID namespace of our own."""
+    """All children by name. `mark` stands in the environment of each. `first_process` says that we are the first process of a PID namespace of our own."""
 
-    def __init__(
-        self, lab: str, groups: str, journal: Journal, notices: Notices, *, first_process: bool
-    ) -> None:
-        self._lab, self._groups, self._journal, self._notices = lab, groups, journal, notices
+    def __init__(self, mark: str, journal: Journal, notices: Notices, *, first_process: bool) -> None:
+        self._mark, self._journal, self._notices = mark, journal, notices
         self._first_process = first_process
         self._loop = asyncio.get_running_loop()
         self._by_name: dict[str, Child] = {}
@@ -86,9 +84,7 @@ class Children:
             if before.exit_code is None:
                 raise refused(f"{order.child} runs already")
             await self._stop_one(before, 0.0, now=True)
-        started = spawn.start(
-            order, self._lab, self._groups, self._journal, die_with_us=not self._first_process
-        )
+        started = spawn.start(order, self._mark, self._journal, die_with_us=not self._first_process)
         child = Child(order, started, stdin=started.stdin, stdout=started.stdout)
         self._by_name[child.name] = self._by_pid[started.pid] = child
         if child.speaks:
@@ -137,9 +133,11 @@ class Children:
         return {name: child.exit_code for name, child in self._by_name.items()}
 
     async def stop(self, names: Iterable[str] | None, grace_s: float, *, now: bool) -> dict[str, int]:
-        """Stop those named (None: all), the ones that make load and watch first. Exit codes. Raises agent-refused for unknown ones."""
-        wanted = list(self._by_name) if names is None else list(names)
-        chosen = [self._child(name) for name in wanted]
+        """Stop those named (None: all that are left), the ones that make load and watch first. Exit codes. Raises agent-refused for unknown ones."""
+        if names is None:
+            chosen = [child for child in self._by_name.values() if not child.cleaned]
+        else:
+            chosen = [self._child(name) for name in names]
         for first in (True, False):
             phase = [child for child in chosen if child.speaks is first]
             await asyncio.gather(*(self._stop_one(child, grace_s, now=now) for child in phase))
@@ -211,7 +209,7 @@ class Children:
     def _session(self, child: Child) -> list[linux.ProcessStat]:
         started = child.started
         return session_of(
-            started.machine_pid, started.start_ticks, self._lab, own_namespace=self._first_process
+            started.machine_pid, started.start_ticks, self._mark, own_namespace=self._first_process
         )
 
     def _signal_group(self, child: Child, number: int) -> None:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from svload.host.folders import AGENT_LOG, LOCK, OWNER, SOCKET
+from svload.host import journal
+from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ PROTOCOL = 1
 _START_BOUND_S = 30.0
 _REPLY_BOUND_S = 30.0
 _END_BOUND_S = 20.0
-_LOCK_BOUND_S = 5.0
+_LOCK_BOUND_S = 1.0
 _MORE_S = 10.0
 _detached: list[subprocess.Popen[bytes]] = []
 
@@ -98,7 +99,10 @@ class Agent:
         self._ask("START_AT", _REPLY_BOUND_S, children=list(children), at_ns=at_ns)
 
     def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
-        """Notices numbered `since` and up (at most 1,000) and the number to ask for next; waits up to `wait_s` for the first."""
+        """Notices numbered `since` and up (at most 1,000) and the number to ask for next; waits up to `wait_s` for the first.
+
+        A negative `since` means from now on: `status(-1)` gives the number to begin with.
+        """
         from svload.model.messages import Notice
 
         said = self._ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
@@ -221,15 +225,14 @@ class Agent:
 
 
 def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True) -> Agent:
-    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it was not there).
+    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it was not there);
+    what a dead agent left there is undone first.
 
     `owner` says to others whose lab it is. `isolate` False makes no PID namespace (where root lacks, there is none anyway).
-    Raises SvloadError agent-refused (the folder has a living agent) or agent-lost (it did not come up, with its last words).
+    Raises SvloadError agent-refused (a living agent has the folder) or agent-lost (it did not come up, with its last words).
     """
-    made = not folder.exists()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = folder.resolve()
-    lock = _lock_folder(folder)
+    folder = folder.absolute()
+    made, lock = _claim(folder)
     try:
         _write_owner(folder, lease, owner, made)
         ready_read, ready_write = os.pipe()
@@ -250,7 +253,7 @@ def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True)
 
 def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
     """Connect to a living lab's agent as a guest: closing leaves the lab alive, `end` ends it. Raises SvloadError agent-lost."""
-    return Agent(folder.resolve(), None, owner)
+    return Agent(folder.absolute(), None, owner)
 
 
 def _popen(folder: Path, lock: int, ready: int, isolate: bool) -> subprocess.Popen[bytes]:
@@ -290,22 +293,47 @@ def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
     os.replace(fresh, folder / OWNER)
 
 
-def _lock_folder(folder: Path) -> int:
-    """The lab's lock, which passes on to the agent. Raises SvloadError agent-refused if a living agent has it."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + _LOCK_BOUND_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _claim(folder: Path) -> tuple[bool, int]:
+    """Make the folder or take it over, what a dead agent left there undone; whether we made it, and its lock.
+
+    Raises SvloadError agent-refused if a living agent has it or something of a dead one cannot be undone.
+    """
+    made, deadline = False, time.monotonic() + _LOCK_BOUND_S
+    while time.monotonic() < deadline:
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True)
+            made = True
+        with contextlib.suppress(FileNotFoundError):
+            lock = try_lock(folder)
+            if lock is not None:
+                _take_over(folder, lock)
+                return made, lock
+        time.sleep(0.02)
+    hint = "Use it, or end it with “svload lab down”."
+    raise fail("agent-refused", reason=f"{folder} has a living agent already", hint=hint)
+
+
+def _take_over(folder: Path, lock: int) -> None:
+    failures = journal.undo(folder).failures
+    if failures:
+        os.close(lock)
+        raise fail(
+            "agent-refused", reason=f"an earlier lab in {folder} cannot be undone: {failures[0]}", hint=""
+        )
+    (folder / JOURNAL).unlink(missing_ok=True)
+
+
+def try_lock(folder: Path) -> int | None:
+    """The lab's lock, which passes on to the agent; None if somebody has it. Raises FileNotFoundError with the folder."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
             return descriptor
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                hint = "Use it, or end it with “svload lab down”."
-                raise fail(
-                    "agent-refused", reason=f"{folder} has a living agent already", hint=hint
-                ) from None
-            time.sleep(0.02)
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _wait_for_lock(folder: Path) -> None:

@@ -8,6 +8,7 @@ process by start time and boot, a setting by the value that we set, a folder of 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -33,8 +34,9 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         _fsync_folder(folder)
-        self._next = len(read_entries(folder))
-        _close_torn_line(self._file, folder / JOURNAL)
+        text = (folder / JOURNAL).read_bytes()
+        self._next = 1 + max((entry["entry"] for entry in read_entries(folder)), default=-1)
+        self._torn = text != b"" and not text.endswith(b"\n")
 
     def announce(self, kind: str, **what: object) -> int:
         """Write a deed before doing it; its number, for `found` and `done`."""
@@ -49,15 +51,20 @@ class Journal:
         os.fsync(self._file)
 
     def done(self, number: int) -> None:
-        """The deed is undone. Losing this line is harmless, so it is not waited for."""
-        self._write({"done": number})
+        """The deed is undone. Losing this line is harmless, so it is neither waited for nor an error (a full disk)."""
+        with contextlib.suppress(OSError):
+            self._write({"done": number})
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
 
     def _write(self, line: Entry) -> None:
-        os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        data = b"\n" * self._torn + json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        self._torn = True
+        if os.write(self._file, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._torn = False
 
 
 @dataclass
@@ -101,16 +108,16 @@ def undo(folder: Path) -> Undone:
         return outcome
     journal = Journal(folder)
     try:
-        for entry in sorted(open_entries, key=lambda entry: entry["kind"] != "process"):
-            _undo_one(entry, folder.name, journal, outcome)
+        for entry in sorted(open_entries, key=lambda entry: entry["kind"] not in ("process", "lab")):
+            _undo_one(entry, journal, outcome)
     finally:
         journal.close()
     return outcome
 
 
-def _undo_one(entry: Entry, lab: str, journal: Journal, outcome: Undone) -> None:
+def _undo_one(entry: Entry, journal: Journal, outcome: Undone) -> None:
     try:
-        line = _UNDOERS[entry["kind"]](entry, lab)
+        line = _UNDOERS[entry["kind"]](entry)
     except (OSError, KeyError, ValueError) as why:
         outcome.failures.append(f"{entry['kind']} {entry.get('name', entry['entry'])}: {why}")
         return
@@ -119,25 +126,38 @@ def _undo_one(entry: Entry, lab: str, journal: Journal, outcome: Undone) -> None
         outcome.lines.append(line)
 
 
-def _undo_process(entry: Entry, lab: str) -> str | None:
+def _undo_process(entry: Entry) -> str | None:
     """Kill the process and what is left of its session, each only if it is provably the one we started."""
     if entry["boot_id"] != linux.boot_id():
         return None
-    targets = session_of(entry["pid"], entry["start_ticks"], lab)
+    ended = _kill_all(lambda: session_of(entry["pid"], entry["start_ticks"], entry["mark"]))
+    return f"ended {entry['name']} (pid {entry['pid']})" if ended else None
+
+
+def _undo_lab(entry: Entry) -> str | None:
+    """Kill what left its session, by the mark in its environment."""
+    if entry["boot_id"] != linux.boot_id():
+        return None
+    ended = _kill_all(lambda: marked(entry["mark"]))
+    return f"ended {ended} strays" if ended else None
+
+
+def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
+    """Kill until none is found; how many there were at first. Raises PermissionError, TimeoutError."""
+    first = targets = find()
     deadline = time.monotonic() + _KILL_BOUND_S
-    killed = bool(targets)
     while targets:
         for target in targets:
             linux.send_signal(target.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise TimeoutError(f"pid {targets[0].pid} does not die")
         time.sleep(_POLL_S)
-        targets = session_of(entry["pid"], entry["start_ticks"], lab)
-    return f"ended {entry['name']} (pid {entry['pid']})" if killed else None
+        targets = find()
+    return len(first)
 
 
 def session_of(
-    pid: int, start_ticks: int, lab: str, *, own_namespace: bool = False
+    pid: int, start_ticks: int, mark: str, *, own_namespace: bool = False
 ) -> list[linux.ProcessStat]:
     """Living processes of the session that machine pid `pid` leads or led, as far as they are provably the lab's.
 
@@ -147,10 +167,10 @@ def session_of(
     leader = linux.process_stat(pid)
     if leader is not None and leader.start_ticks != start_ticks:
         return []
-    mark, here = f"{MARK}={lab}".encode(), linux.pid_namespace("self")
+    here = linux.pid_namespace("self")
 
     def proven(member: int) -> bool:
-        if leader is not None or linux.environment_has(member, mark):
+        if leader is not None or _is_marked(member, mark):
             return True
         return own_namespace and linux.pid_namespace(str(member)) == here
 
@@ -161,7 +181,16 @@ def session_of(
     ]
 
 
-def _undo_sysctl(entry: Entry, lab: str) -> str | None:
+def marked(mark: str) -> list[linux.ProcessStat]:
+    """Living processes whose first environment carries the lab's mark."""
+    return [found for found in linux.processes() if found.state not in "ZX" and _is_marked(found.pid, mark)]
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    return linux.environment_has(pid, f"{MARK}={mark}".encode())
+
+
+def _undo_sysctl(entry: Entry) -> str | None:
     """Put the old value back if ours still stands, in the network namespace where it was set."""
     name = entry["name"]
     if name.startswith("net.") and entry["network"] != linux.network_namespace():
@@ -175,18 +204,19 @@ def _undo_sysctl(entry: Entry, lab: str) -> str | None:
     return f"put {name} back to {normal(entry['old'])}"
 
 
-def _undo_file(entry: Entry, lab: str) -> str | None:
+def _undo_file(entry: Entry) -> str | None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(entry["name"])
         return f"removed {entry['name']}"
     return None
 
 
-def _undo_cgroup(entry: Entry, lab: str) -> str | None:
+def _undo_cgroup(entry: Entry) -> str | None:
     return f"removed the limits of {entry['name']}" if cgroups.remove(entry["paths"]) else None
 
 
-_UNDOERS: dict[str, Callable[[Entry, str], str | None]] = {
+_UNDOERS: dict[str, Callable[[Entry], str | None]] = {
+    "lab": _undo_lab,
     "process": _undo_process,
     "sysctl": _undo_sysctl,
     "file": _undo_file,
@@ -213,9 +243,3 @@ def _fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _close_torn_line(descriptor: int, path: Path) -> None:
-    text = path.read_bytes()
-    if text and not text.endswith(b"\n"):
-        os.write(descriptor, b"\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -12,8 +11,8 @@ from pathlib import Path
 
 from svload.host import journal
 from svload.host.agent import clear
-from svload.host.client import is_served
-from svload.host.folders import LOCK, OWNER, labs_dir
+from svload.host.client import is_served, try_lock
+from svload.host.folders import OWNER, labs_dir
 
 _NASCENT_S = 60.0
 
@@ -65,17 +64,16 @@ def _finish(folder: Path) -> list[str]:
         if not (folder / OWNER).exists() and time.time() - folder.stat().st_mtime < _NASCENT_S:
             return []
     try:
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = try_lock(folder)
     except OSError as why:
         return [f"cannot be looked at ({why.strerror})"] if folder.exists() else []
+    if lock is None:
+        return []
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         outcome = journal.undo(folder)
         if not outcome.failures:
             clear(folder)
         return [*outcome.lines, *(f"could not be undone: {line}" for line in outcome.failures)]
-    except BlockingIOError:
-        return []
     finally:
         os.close(lock)
 

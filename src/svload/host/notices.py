@@ -30,7 +30,11 @@ class Notices:
             event.set()
 
     async def after(self, since: int, wait_s: float) -> tuple[int, list[dict[str, Any]]]:
-        """Notices numbered `since` and up (at most 1,000) and the number to ask for next; waits up to `wait_s` for the first."""
+        """Notices numbered `since` and up (at most 1,000) and the number to ask for next; waits up to `wait_s` for the first.
+
+        A negative `since` means from now on.
+        """
+        since = since if since >= 0 else self._next
         if since >= self._next and wait_s > 0:
             event = asyncio.Event()
             self._waiting.add(event)
@@ -43,4 +47,4 @@ class Notices:
         first = self._next - len(self._kept)
         begin = max(since, first)
         found = [self._kept[number - first] for number in range(begin, min(begin + _AT_ONCE, self._next))]
-        return (found[-1]["number"] + 1 if found else max(since, 0)), found
+        return (found[-1]["number"] + 1 if found else since), found

@@ -90,13 +90,18 @@ class AgentServer:
         self._machine_pid = linux.machine_pid()
         self._journal = Journal(folder)
         self._notices = Notices()
-        groups = f"{folder.name}-{self._machine_pid}"
-        self.children = Children(
-            folder.name, groups, self._journal, self._notices, first_process=first_process
-        )
+        mark = self._announce_lab()
+        self.children = Children(mark, self._journal, self._notices, first_process=first_process)
         self._lost = asyncio.Event()
         self._owned = False
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def _announce_lab(self) -> str:
+        """Journal this lab's mark, unlike that of any other lab since the machine's boot."""
+        own = linux.process_stat(self._machine_pid)
+        mark = f"{self._folder.name}-{self._machine_pid}-{own.start_ticks if own else 0}"
+        self._journal.announce("lab", name=self._folder.name, mark=mark, boot_id=linux.boot_id())
+        return mark
 
     # the lease
 

@@ -33,6 +33,8 @@ _SPEAKING = ("generator", "monitor")
 class Started:
     """A process whose program runs. `stdin` and `stdout` are our ends of a speaking child's pipes (else -1).
 
+    `log_from` is its log's size when it began.
+
     `limits` says what the kernel holds: {"nofile": {"asked", "found"}, "cores": […], "cpus", "memory_bytes"}.
     """
 
@@ -41,44 +43,88 @@ class Started:
     start_ticks: int
     stdin: int
     stdout: int
+    log_from: int
     entries: tuple[int, ...]
     cgroups: dict[str, str]
     limits: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Plumbing:
-    """Descriptors of the child's side."""
+class _Ends:
+    """The descriptors that one start opens: the child's and ours, all closed at the end but those that are handed on."""
 
-    stdin: int
-    stdout: int
-    stderr: int
-    status: int
-    go: int
+    def __init__(self, order: Spawn) -> None:
+        self._open: list[int] = []
+        try:
+            self.log = self._opened(_open_log(order))
+            self.log_from = os.fstat(self.log).st_size
+            null = self._opened(os.open(os.devnull, os.O_RDWR))
+            speaking = order.role in _SPEAKING
+            self.child_in, self.our_in = self._pipe() if speaking else (null, -1)
+            self.our_out, self.child_out = self._pipe() if speaking else (-1, self.log)
+            self.status_read, self.status_write = self._pipe()
+            self.go_read, self.go_write = self._pipe()
+            self._childs = (self.child_in, self.child_out, self.log, null, self.status_write, self.go_read)
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(self, descriptor: int) -> int:
+        self._open.append(descriptor)
+        return descriptor
+
+    def _pipe(self) -> tuple[int, int]:
+        read, write = os.pipe()
+        return self._opened(read), self._opened(write)
+
+    def close_childs(self) -> None:
+        """In the parent, after the fork."""
+        self._close(self._childs)
+
+    def close_ours(self) -> None:
+        """In the child, after the fork: our ends, held here too, would hide that we are gone."""
+        self._close((self.our_in, self.our_out, self.status_read, self.go_write))
+
+    def hand_on(self) -> tuple[int, int]:
+        """Our ends of a speaking child's stdin and stdout, no longer closed by `close`."""
+        for descriptor in (self.our_in, self.our_out):
+            if descriptor in self._open:
+                self._open.remove(descriptor)
+                os.set_blocking(descriptor, False)
+        return self.our_in, self.our_out
+
+    def close(self) -> None:
+        """Close all that is left."""
+        self._close(tuple(self._open))
+
+    def _close(self, descriptors: tuple[int, ...]) -> None:
+        for descriptor in descriptors:
+            if descriptor in self._open:
+                self._open.remove(descriptor)
+                os.close(descriptor)
 
 
-def start(order: Spawn, lab: str, cgroup_lab: str, journal: Journal, *, die_with_us: bool) -> Started:
-    """Start it. `lab` marks its environment, `cgroup_lab` names its folder of cgroups.
+def start(order: Spawn, mark: str, journal: Journal, *, die_with_us: bool) -> Started:
+    """Start it. `mark` stands in its environment and names the lab's folder of cgroups.
 
     With `die_with_us` the kernel kills it when this process ends. Raises SvloadError agent-refused.
     """
-    limited = _make_cgroups(order, cgroup_lab, journal)
-    entries = [limited[1]] if limited else []
-    paths = limited[0] if limited else {}
-    with contextlib.ExitStack() as on_failure:
-        for entry in entries:
-            on_failure.callback(_drop_cgroups, journal, entry, paths)
-        started = _fork_and_exec(order, lab, journal, paths, die_with_us)
-        on_failure.pop_all()
-    return Started(**{**started, "entries": (*entries, *started["entries"])})
+    paths, entry = _make_cgroups(order, mark, journal)
+    try:
+        return _fork_and_exec(order, mark, journal, paths, () if entry is None else (entry,), die_with_us)
+    except BaseException as why:
+        if entry is not None:
+            _drop_cgroups(journal, entry, paths)
+        if isinstance(why, OSError):
+            raise refused(f"{order.child} could not be started: {why}") from why
+        raise
 
 
-def _make_cgroups(order: Spawn, lab: str, journal: Journal) -> tuple[dict[str, str], int] | None:
+def _make_cgroups(order: Spawn, mark: str, journal: Journal) -> tuple[dict[str, str], int | None]:
     limits = order.limits
     if limits.cpus is None and limits.memory_bytes is None:
-        return None
+        return {}, None
     try:
-        paths = cgroups.plan(lab, order.child, limits.cpus, limits.memory_bytes)
+        paths = cgroups.plan(mark, order.child, limits.cpus, limits.memory_bytes)
     except cgroups.CgroupError as why:
         raise refused(
             f"{order.child} cannot be limited: {why}", "Leave cpus and memory out, or run as root."
@@ -99,69 +145,41 @@ def _drop_cgroups(journal: Journal, entry: int, paths: Mapping[str, str]) -> Non
 
 
 def _fork_and_exec(
-    order: Spawn, lab: str, journal: Journal, paths: Mapping[str, str], die_with_us: bool
-) -> dict[str, Any]:
-    opened: list[int] = []
-
-    def pipe() -> tuple[int, int]:
-        ends = os.pipe()
-        opened.extend(ends)
-        return ends
-
-    def close(*descriptors: int) -> None:
-        for descriptor in descriptors:
-            if descriptor in opened:
-                opened.remove(descriptor)
-                os.close(descriptor)
-
+    order: Spawn,
+    mark: str,
+    journal: Journal,
+    groups: dict[str, str],
+    entries: tuple[int, ...],
+    die_with_us: bool,
+) -> Started:
+    ends = _Ends(order)
     try:
-        log = _open_log(order)
-        opened.append(log)
-        null = os.open(os.devnull, os.O_RDWR)
-        opened.append(null)
-        speaking = order.role in _SPEAKING
-        child_in, our_in = pipe() if speaking else (null, -1)
-        our_out, child_out = pipe() if speaking else (-1, log)
-        status_read, status_write = pipe()
-        go_read, go_write = pipe()
         pid = os.fork()
         if pid == 0:
-            close(our_in, our_out, go_write)
-            _become(
-                order,
-                lab,
-                list(paths.values()),
-                _Plumbing(child_in, child_out, log, status_write, go_read),
-                die_with_us,
-            )
-        close(child_in, child_out, log, null, status_write, go_read)
+            ends.close_ours()
+            _become(order, mark, list(groups.values()), ends, die_with_us)
+        ends.close_childs()
         try:
-            found = _read_status(status_read, order)
-            machine_pid = int(found["pid"])
+            said = _read_status(ends.status_read, order)
+            machine_pid: int = said["pid"]
             stat = linux.process_stat(machine_pid)
-            ticks = stat.start_ticks if stat else 0
+            start_ticks = stat.start_ticks if stat else 0
             entry = journal.announce(
-                "process", name=order.child, pid=machine_pid, start_ticks=ticks, boot_id=linux.boot_id()
-            )
-            os.write(go_write, b"g")
-            _expect_exec(status_read, order)
+                "process", name=order.child, pid=machine_pid, start_ticks=start_ticks, boot_id=linux.boot_id(), mark=mark
+            )  # fmt: skip
+            os.write(ends.go_write, b"g")
+            _expect_exec(ends.status_read, order)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             raise
-        for descriptor in (our_in, our_out):
-            if descriptor >= 0:
-                opened.remove(descriptor)
-                os.set_blocking(descriptor, False)
-        limits = {**found["limits"], **cgroups.read_back(paths)}
-        return {
-            "pid": pid, "machine_pid": machine_pid, "start_ticks": ticks, "stdin": our_in, "stdout": our_out,
-            "entries": (entry,), "cgroups": dict(paths), "limits": limits,
-        }  # fmt: skip
-    except OSError as why:
-        raise refused(f"{order.child} could not be started: {why}") from why
+        stdin, stdout = ends.hand_on()
     finally:
-        close(*list(opened))
+        ends.close()
+    limits = {**said["limits"], **cgroups.read_back(groups)}
+    return Started(
+        pid, machine_pid, start_ticks, stdin, stdout, ends.log_from, (*entries, entry), groups, limits
+    )  # fmt: skip
 
 
 def _open_log(order: Spawn) -> int:
@@ -202,7 +220,7 @@ def _read_line(descriptor: int) -> bytes | None:
     return line
 
 
-def _become(order: Spawn, lab: str, groups: list[str], plumbing: _Plumbing, die_with_us: bool) -> NoReturn:
+def _become(order: Spawn, mark: str, groups: list[str], ends: _Ends, die_with_us: bool) -> NoReturn:
     """The child's side, from fork to exec; never returns into the agent's code."""
     try:
         _restore_signals()
@@ -217,15 +235,15 @@ def _become(order: Spawn, lab: str, groups: list[str], plumbing: _Plumbing, die_
             linux.enter_network_namespace(order.network_namespace)
         if order.cwd is not None:
             os.chdir(order.cwd)
-        _tell(plumbing.status, {"pid": linux.machine_pid(), "limits": found})
-        if os.read(plumbing.go, 1) != b"g":
+        _tell(ends.status_write, {"pid": linux.machine_pid(), "limits": found})
+        if os.read(ends.go_read, 1) != b"g":
             os._exit(127)
-        for target, source in enumerate((plumbing.stdin, plumbing.stdout, plumbing.stderr)):
+        for target, source in enumerate((ends.child_in, ends.child_out, ends.log)):
             os.dup2(source, target)
-        environment = {**os.environ, **order.env, MARK: lab}
+        environment = {**os.environ, **order.env, MARK: mark}
         os.execvpe(order.argv[0], list(order.argv), environment)
     except BaseException as why:
-        _tell(plumbing.status, {"error": _sentence(why, order)})
+        _tell(ends.status_write, {"error": _sentence(why, order)})
     os._exit(127)
 
 

@@ -1,0 +1,102 @@
+"""Real agents, real children, and waiting for conditions instead of pausing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from svload.host import Agent, linux, start_agent
+from svload.model.messages import Lease, Spawn
+
+SPEAKER = """
+import json, sys
+for line in sys.stdin:
+    said = json.loads(line)
+    if "prepare" in said: print(json.dumps({"ready": True, "got": said["prepare"]}), flush=True)
+    elif "start_at_ns" in said: print(json.dumps({"progress": said}), flush=True)
+    elif "fail" in said: print(json.dumps({"error": said["fail"]}), flush=True)
+    elif "die" in said: sys.stderr.write("no more"); sys.exit(7)
+    elif "stop" in said: print(json.dumps({"done": {}}), flush=True)
+"""
+
+
+def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
+    """Return once it holds; fail the test after the bound."""
+    deadline = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < deadline, f"did not hold within {bound_s} s: {condition}"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    return wait_until
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture(params=["isolated", "plain"], scope="module")
+def isolate(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "isolated")
+
+
+@pytest.fixture(scope="module")
+def shared_agent(tmp_path_factory: pytest.TempPathFactory, isolate: bool) -> Iterator[Agent]:
+    folder = tmp_path_factory.mktemp("deep" * 20) / "labs" / "lab"
+    started = start_agent(folder, Lease(), "a test", isolate=isolate)
+    yield started
+    started.close()
+    assert not folder.exists()
+
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Iterator[Agent]:
+    """A living agent without children (earlier ones have ended)."""
+    yield shared_agent
+    shared_agent.stop(None, now=True)
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Callable[..., Spawn]:
+    """A Spawn with a log of its own: order("name", role, *argv, **more); without argv, a speaking child."""
+
+    def make(child: str, role: str = "server", *argv: str, **more: object) -> Spawn:
+        argv = argv or (sys.executable, "-c", SPEAKER)
+        fields = {
+            "child": child,
+            "role": role,
+            "argv": argv,
+            "log": str(tmp_path / "log" / f"{child}.log"),
+            **more,
+        }
+        return Spawn.model_validate(fields)
+
+    return make
+
+
+@pytest.fixture
+def python() -> Callable[[str], tuple[str, ...]]:
+    return lambda code: (sys.executable, "-c", code)
+
+
+def alive(result: dict[str, int]) -> bool:
+    """Whether the process of a spawn's result still runs."""
+    return linux.is_alive(result["pid"], result["start_ticks"])
+
+
+@pytest.fixture(name="alive")
+def alive_fixture() -> Callable[[dict[str, int]], bool]:
+    return alive
+
+
+@pytest.fixture
+def is_root() -> bool:
+    return os.geteuid() == 0

@@ -1,0 +1,81 @@
+"""A controller to be killed: starts an agent and children, says what it started, waits. Not a test.
+
+argv: folder, "isolated" | "plain", lease seconds ("" for a connection). As root it first moves into a network namespace of its
+own, so that the setting it changes is nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from svload.host import linux, start_agent
+from svload.model.messages import Lease, Limits, SetSysctl, Spawn, WriteFile
+
+SETTING, ASKED = "net.ipv4.tcp_fin_timeout", "37"
+
+DAEMON = """
+import os, sys, time
+if os.fork(): time.sleep(600)
+os.setsid()
+if os.fork(): os._exit(0)
+with open(sys.argv[1] + ".new", "w") as file: file.write(os.readlink("/proc/self"))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(600)
+"""
+DEAF = "import signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor line in sys.stdin: pass\nimport time; time.sleep(600)"
+
+
+def main(folder: Path, isolate: bool, seconds: str) -> None:
+    root = os.geteuid() == 0
+    if root:
+        linux.unshare(linux.CLONE_NEWNET)
+    lease = Lease(kind="until", until_wall=time.time() + float(seconds)) if seconds else Lease()
+    agent = start_agent(folder, lease, "a controller to be killed", isolate=isolate)
+    log, daemon = str(folder.parent.parent / "children.log"), folder.parent.parent / "daemon.pid"
+
+    def python(child: str, role: str, code: str, *more: str, limits: Limits = Limits()) -> Spawn:  # noqa: B008
+        argv = (sys.executable, "-c", code, *more)
+        return Spawn.model_validate(
+            {"child": child, "role": role, "argv": argv, "log": log, "limits": limits}
+        )
+
+    results = agent.prepare(
+        [
+            python("generator", "generator", DEAF),
+            python("server", "server", DEAF, limits=Limits(cpus=0.9) if root else Limits()),
+            python("daemon", "server", DAEMON, str(daemon)),
+        ]
+    )
+    agent.prepare([WriteFile(path=str(folder.parent.parent / "temporary"), text="x", temporary=True)])
+    if root:
+        agent.prepare([SetSysctl(name=SETTING, value=ASKED)])
+    deadline = time.monotonic() + 10
+    while not daemon.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stray = linux.process_stat(int(daemon.read_text()))
+    assert stray is not None
+    keeper = linux.process_stat(agent.pid)
+    assert keeper is not None
+    children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
+    groups = [path for found in results for path in found.get("cgroups", {}).values()]
+    print(
+        json.dumps(
+            {
+                "agent": agent.pid,
+                "keeper": keeper.parent,
+                "children": children,
+                "cgroups": groups,
+                "isolated": agent.isolated,
+            }
+        ),
+        flush=True,
+    )
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] == "isolated", sys.argv[3])

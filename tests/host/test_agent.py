@@ -1,0 +1,484 @@
+"""A real agent and real children: started, spoken to, stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host import Agent, connect_agent, linux, start_agent
+from svload.model.errors import SvloadError
+from svload.model.messages import Lease, Limits, Notice, Signal, Spawn, Tell, WriteFile
+
+pytestmark = pytest.mark.truth
+Order = Callable[..., Spawn]
+
+IGNORES_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+
+def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
+    return caught.value.problems[0].code
+
+
+@pytest.fixture
+def heard(agent: Agent, until: Callable[..., None]) -> Callable[[str, str], Notice]:
+    """The first notice of that kind from that child since the test began; waits for it."""
+    begin, _ = agent.status(-1)
+
+    def hear(kind: str, child: str) -> Notice:
+        found: list[Notice] = []
+
+        def there() -> bool:
+            _, notices = agent.status(begin, 0.5)
+            found[:] = [notice for notice in notices if (notice.kind, notice.child) == (kind, child)]
+            return bool(found)
+
+        until(there)
+        return found[0]
+
+    return hear
+
+
+# speaking
+
+
+def test_a_generator_is_prepared_started_and_stopped(
+    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
+) -> None:
+    begin, nothing = agent.status(-1)
+    assert nothing == []
+    results = agent.prepare([order("g", "generator"), Tell(child="g", message={"prepare": {"share": 1}})])
+    assert results[1] == {"ready": True, "got": {"share": 1}}
+    agent.start_at(["g"], 12345)
+    assert heard("line", "g").data == {"progress": {"start_at_ns": 12345}}
+    assert agent.exited("g") is None
+    assert agent.stop(["g"]) == {"g": 0}
+    following, notices = agent.status(begin)
+    kinds = [(notice.kind, next(iter(notice.data))) for notice in notices]
+    assert kinds == [("line", "progress"), ("line", "done"), ("exit", "exit")]
+    assert [notice.number for notice in notices] == [begin, begin + 1, begin + 2]
+    assert following == begin + 3
+
+
+def test_a_long_line_passes_whole_both_ways(agent: Agent, order: Order) -> None:
+    agent.prepare([order("g", "generator")])
+    text = "x" * (3 << 20)
+    (result,) = agent.prepare([Tell(child="g", message={"prepare": {"table": text}})])
+    assert result["got"]["table"] == text
+
+
+def test_a_childs_own_error_reaches_the_controller(agent: Agent, order: Order) -> None:
+    agent.prepare([order("g", "generator")])
+    error = {"code": "port-taken", "details": {"port": 80, "service": "cache"}}
+    with pytest.raises(SvloadError, match="Port 80 of cache") as caught:
+        agent.prepare([Tell(child="g", message={"fail": error})])
+    assert code_of(caught) == "port-taken"
+    with pytest.raises(SvloadError, match="odd") as caught:
+        agent.prepare([Tell(child="g", message={"fail": "odd"})])
+    assert code_of(caught) == "generator-failed"
+
+
+def test_a_child_that_ends_instead_of_answering(agent: Agent, order: Order) -> None:
+    agent.prepare([order("g", "generator")])
+    with pytest.raises(SvloadError, match=r"exit 7.*no more") as caught:
+        agent.prepare([Tell(child="g", message={"die": 1})])
+    assert code_of(caught) == "generator-failed"
+
+
+def test_a_child_that_does_not_answer(agent: Agent, order: Order) -> None:
+    agent.prepare([order("g", "generator")])
+    with pytest.raises(SvloadError, match=r"within 0\.2 s"):
+        agent.prepare([Tell(child="g", message={"nothing": 1}, timeout_s=0.2)])
+
+
+def test_noise_on_stdout_is_a_note(agent: Agent, order: Order, heard: Callable[[str, str], Notice]) -> None:
+    agent.prepare([order("m", "monitor", "sh", "-c", "echo hello; read x")])
+    assert heard("note", "m").data == {"text": "hello"}
+
+
+def test_one_thread_waits_while_another_asks(agent: Agent, order: Order) -> None:
+    begin, got = agent.status(-1)[0], list[Any]()
+    waiter = threading.Thread(target=lambda: got.append(agent.status(begin, 20.0)))
+    waiter.start()
+    agent.clock()
+    assert not got
+    agent.prepare([order("t", "tool", "true")])
+    waiter.join(10)
+    assert got
+    assert got[0][1][0].child == "t"
+
+
+# tools
+
+
+def test_a_tools_exit_and_last_words(agent: Agent, order: Order) -> None:
+    (result,) = agent.prepare([order("t", "tool", "sh", "-c", "echo out; echo err >&2; exit 3")])
+    assert (result["exit"], result["tail"]) == (3, "out\nerr")
+    (again,) = agent.prepare([order("t", "tool", "sh", "-c", "kill -9 $$")])
+    assert again["exit"] == -9
+
+
+def test_a_tool_past_its_time_is_killed_with_what_it_started(
+    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    slow = order("t", "tool", "sh", "-c", "sleep 600 & echo going; wait", timeout_s=0.5, cwd=str(tmp_path))
+    with pytest.raises(SvloadError, match=r"within 0\.5 s.*going") as caught:
+        agent.prepare([slow])
+    assert code_of(caught) == "agent-refused"
+    assert agent.exited("t") == -9
+    assert not sleepers(tmp_path)
+
+
+def sleepers(cwd: Path) -> list[int]:
+    """Living processes with that working folder."""
+    return [
+        found.pid
+        for found in linux.processes()
+        if found.state not in "ZX" and working_folder(found.pid) == str(cwd)
+    ]
+
+
+def working_folder(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+# starting
+
+
+def test_pids_are_the_machines(agent: Agent, order: Order, alive: Callable[..., bool]) -> None:
+    (result,) = agent.prepare([order("s", "server", "sleep", "600")])
+    assert alive(result)
+    assert Path(f"/proc/{result['pid']}/cmdline").read_bytes() == b"sleep\x00600\x00"
+    agent.stop(["s"])
+    assert not alive(result)
+
+
+def test_each_child_leads_a_session(agent: Agent, order: Order) -> None:
+    (result,) = agent.prepare([order("s", "server", "sleep", "600")])
+    stat = linux.process_stat(result["pid"])
+    assert stat is not None
+    assert (stat.session, stat.group) == (result["pid"], result["pid"])
+
+
+def test_a_child_that_kills_its_group_hurts_nobody(
+    agent: Agent, order: Order, until: Callable[..., None]
+) -> None:
+    agent.prepare([order("bystander", "server", "sleep", "600")])
+    agent.prepare([order("master", "server", sys.executable, "-c", "import os; os.killpg(0, 9)")])
+    until(lambda: agent.exited("master") == -9)
+    assert agent.exited("bystander") is None
+
+
+def test_no_descriptor_leaks(agent: Agent, order: Order) -> None:
+    agent.prepare([order("g", "generator")])
+    (result,) = agent.prepare([order("t", "tool", "sh", "-c", "ls /proc/self/fd")])
+    assert result["tail"].split() == ["0", "1", "2", "3"]  # 3 is ls looking
+
+
+def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None:
+    (result,) = agent.prepare([order("t", "tool", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")])
+    assert set(result["tail"].split()) == {"SigBlk:", "SigIgn:", "0" * 16}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"argv": ("/no/such/program",)}, r"No such file.*/no/such/program"),
+        ({"cwd": "/no/such/folder"}, r"No such file.*/no/such/folder"),
+        ({"network_namespace": "nowhere"}, "no network namespace “nowhere”"),
+        ({"limits": Limits(cores=(9999,))}, "Invalid argument"),
+    ],
+)
+def test_what_cannot_be_started_says_why(
+    agent: Agent, order: Order, changed: dict[str, Any], said: str
+) -> None:
+    fields = {**order("unborn", "server", "sleep", "600").model_dump(), **changed}
+    with pytest.raises(SvloadError, match=said) as caught:
+        agent.prepare([Spawn.model_validate(fields)])
+    assert code_of(caught) == "agent-refused"
+    with pytest.raises(SvloadError, match="no child “unborn”"):
+        agent.exited("unborn")
+
+
+def test_prepare_stops_at_the_first_failure(agent: Agent, order: Order) -> None:
+    with pytest.raises(SvloadError):
+        agent.prepare(
+            [
+                order("one", "server", "sleep", "600"),
+                order("two", "server", "/no/such"),
+                order("three", "server", "sleep", "1"),
+            ]
+        )
+    assert agent.exited("one") is None
+    with pytest.raises(SvloadError, match="no child “three”"):
+        agent.exited("three")
+
+
+def test_a_name_is_free_again_after_the_end(agent: Agent, order: Order, until: Callable[..., None]) -> None:
+    agent.prepare([order("s", "server", "sleep", "600")])
+    with pytest.raises(SvloadError, match="s runs already"):
+        agent.prepare([order("s", "server", "sleep", "600")])
+    agent.stop(["s"])
+    agent.prepare([order("s", "server", "true")])
+    until(lambda: agent.exited("s") == 0)
+
+
+def test_an_unexpected_end_is_noticed_with_its_last_words(
+    agent: Agent, order: Order, heard: Callable[[str, str], Notice]
+) -> None:
+    agent.prepare([order("s", "server", "sh", "-c", "echo port in use; exit 4")])
+    assert heard("exit", "s").data == {"exit": 4, "role": "server", "tail": "port in use"}
+
+
+# limits
+
+
+def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> None:
+    wish = order("t", "tool", "sh", "-c", "ulimit -Sn", limits=Limits(nofile=500))
+    (result,) = agent.prepare([wish])
+    assert result["limits"]["nofile"] == {"asked": 500, "found": 500}
+    assert result["tail"] == "500"
+    (result,) = agent.prepare([wish.model_copy(update={"limits": Limits(nofile=1 << 30)})])
+    assert result["limits"]["nofile"]["asked"] == 1 << 30
+    assert result["limits"]["nofile"]["found"] == int(result["tail"]) < 1 << 30
+
+
+def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
+    core = agent.cores[-1]
+    (result,) = agent.prepare(
+        [order("t", "tool", "grep", "Cpus_allowed_list", "/proc/self/status", limits=Limits(cores=(core,)))]
+    )
+    assert result["tail"].split() == ["Cpus_allowed_list:", str(core)]
+    assert result["limits"]["cores"] == [core]
+
+
+def test_quota_and_memory_are_the_kernels_and_go_with_the_child(
+    agent: Agent, order: Order, needs: Callable[..., None]
+) -> None:
+    needs("root")
+    limits = Limits(cpus=0.5, memory_bytes=64 << 20)
+    (result,) = agent.prepare([order("s", "server", "sleep", "600", limits=limits)])
+    assert result["limits"]["cpus"] == 0.5
+    assert result["limits"]["memory_bytes"] == 64 << 20
+    for path in result["cgroups"].values():
+        assert str(result["pid"]) in Path(path, "cgroup.procs").read_text().split()
+    agent.stop(["s"])
+    assert not [path for path in result["cgroups"].values() if Path(path).exists()]
+
+
+def test_more_memory_than_allowed_is_a_kill(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
+    needs("root")
+    greedy = (sys.executable, "-c", "x = bytearray(200 << 20)")
+    (result,) = agent.prepare([order("t", "tool", *greedy, limits=Limits(memory_bytes=32 << 20))])
+    assert result["exit"] == -9
+
+
+# stopping
+
+
+def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(
+    agent: Agent, order: Order, alive: Callable[..., bool], until: Callable[..., None], tmp_path: Path
+) -> None:
+    (result,) = agent.prepare([order("deaf", "server", sys.executable, "-c", IGNORES_TERM)])
+    until(lambda: (tmp_path / "log/deaf.log").read_text() == "deaf\n")
+    begun = time.monotonic()
+    assert agent.stop(["deaf"], grace_s=0.3) == {"deaf": -9}
+    assert 0.3 <= time.monotonic() - begun < 5
+    assert not alive(result)
+
+
+def test_now_asks_nobody(agent: Agent, order: Order) -> None:
+    agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
+    assert agent.stop(None, now=True) == {"s": -9, "g": -9}
+
+
+def test_a_stopped_process_can_still_be_ended(agent: Agent, order: Order, until: Callable[..., None]) -> None:
+    (result,) = agent.prepare([order("s", "server", "sleep", "600")])
+
+    def state() -> str:
+        stat = linux.process_stat(result["pid"])
+        return stat.state if stat else ""
+
+    agent.prepare([Signal(child="s", signal="STOP")])
+    until(lambda: state() == "T")
+    agent.prepare([Signal(child="s", signal="CONT")])
+    until(lambda: state() == "S")
+    agent.prepare([Signal(child="s", signal="STOP")])
+    assert agent.stop(["s"]) == {"s": -15}
+
+
+def test_workers_that_outlive_their_master_are_ended(
+    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    script = """
+import os, signal, time
+for own_group in (False, True):
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if own_group:
+            os.setpgid(0, 0)
+        print("worker", flush=True)
+        time.sleep(600)
+time.sleep(600)
+"""
+    agent.prepare([order("s", "server", sys.executable, "-c", script, cwd=str(tmp_path))])
+    until(lambda: (tmp_path / "log/s.log").read_text().count("worker") == 2)
+    assert len(sleepers(tmp_path)) == 3
+    assert agent.stop(["s"], grace_s=0.3) == {"s": -15}
+    assert not sleepers(tmp_path)
+
+
+def test_load_is_silent_before_servers_are_asked_to_stop(
+    agent: Agent, order: Order, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    load = agent.prepare([order("g", "generator"), order("m", "monitor")])
+    pids = [result["pid"] for result in load]
+    server = f"""
+import os, signal, sys, time
+def bye(*_):
+    print("left", [pid for pid in {pids} if os.path.exists(f"/proc/{{pid}}")], flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, bye)
+print("up", flush=True)
+while True: time.sleep(600)
+"""
+    agent.prepare([order("a-first-by-name", "server", sys.executable, "-c", server)])
+    log = tmp_path / "log/a-first-by-name.log"
+    until(lambda: log.read_text() == "up\n")
+    assert agent.stop() == {"g": 0, "m": 0, "a-first-by-name": 0}
+    assert log.read_text() == "up\nleft []\n"
+
+
+def test_twenty_children(agent: Agent, order: Order, alive: Callable[..., bool]) -> None:
+    names = [f"c{number}" for number in range(20)]
+    results = agent.prepare([order(name, "server", "sleep", "600") for name in names])
+    assert all(alive(result) for result in results)
+    assert agent.stop(names) == dict.fromkeys(names, -15)
+    assert not any(alive(result) for result in results)
+
+
+def test_closing_ends_all(state: Path, order: Order, alive: Callable[..., bool], isolate: bool) -> None:
+    with start_agent(state / "labs/x", Lease(), "a test", isolate=isolate) as agent:
+        results = agent.prepare(
+            [order("s", "server", sys.executable, "-c", IGNORES_TERM), order("g", "generator")]
+        )
+        assert all(alive(result) for result in results)
+    assert not any(alive(result) for result in results)
+    assert not linux.process_stat(agent.pid)
+
+
+# files and settings
+
+
+def test_files_have_their_mode_and_temporary_ones_go(state: Path, tmp_path: Path) -> None:
+    kept, temporary = tmp_path / "new/folder/kept", tmp_path / "temporary"
+    with start_agent(state / "labs/x", Lease(), "a test") as agent:
+        agent.prepare(
+            [
+                WriteFile(path=str(kept), text="é", mode=0o600),
+                WriteFile(path=str(temporary), text="1", temporary=True),
+            ]
+        )
+        agent.prepare([WriteFile(path=str(temporary), text="2", temporary=True)])
+        assert temporary.read_text() == "2"
+        assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_text(encoding="utf-8") == "é"
+    assert not temporary.exists()
+
+
+def test_a_temporary_file_never_replaces_one_that_is_not_ours(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(SvloadError, match="is not the lab's"):
+        agent.prepare([WriteFile(path=str(tmp_path / "precious"), text="1", temporary=True)])
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_collect_brings_a_large_file_whole(agent: Agent, tmp_path: Path) -> None:
+    data = bytes(range(256)) * (40 << 10)  # 10 MiB: more than one answer holds
+    (tmp_path / "data").write_bytes(data)
+    assert agent.collect(tmp_path / "data") == data
+    with pytest.raises(SvloadError, match="cannot be read"):
+        agent.collect(tmp_path / "nothing")
+
+
+# leases
+
+
+def test_a_guest_may_leave_and_an_owner_is_one(agent: Agent, order: Order) -> None:
+    agent.prepare([order("s", "server", "sleep", "600")])
+    with connect_agent(agent.dir) as guest:
+        assert guest.exited("s") is None
+    with pytest.raises(SvloadError, match="owner already"):
+        Agent(agent.dir, Lease(), "a thief")
+    assert agent.exited("s") is None
+
+
+def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
+    with pytest.raises(SvloadError, match="has a living agent already"):
+        start_agent(agent.dir, Lease(), "another")
+
+
+def test_a_lease_until_a_time_survives_its_owner_and_ends_then(
+    state: Path, order: Order, alive: Callable[..., bool], until: Callable[..., None]
+) -> None:
+    lease = Lease(kind="until", until_wall=time.time() + 2.0)
+    owner = start_agent(state / "labs/x", lease, "lab up")
+    (result,) = owner.prepare([order("s", "server", "sleep", "600")])
+    owner.close()
+    with connect_agent(state / "labs/x") as guest:
+        assert guest.exited("s") is None
+    assert alive(result)
+    until(lambda: not alive(result))
+    assert time.time() >= lease.until_wall
+    until(lambda: not (state / "labs/x").exists())
+
+
+def test_a_guest_can_end_a_lab(state: Path, order: Order, alive: Callable[..., bool]) -> None:
+    owner = start_agent(state / "labs/x", Lease(kind="until", until_wall=time.time() + 600), "lab up")
+    (result,) = owner.prepare([order("s", "server", "sleep", "600")])
+    owner.close()
+    connect_agent(state / "labs/x").end()
+    assert not alive(result)
+    assert not (state / "labs/x").exists()
+
+
+def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool) -> None:
+    agent = start_agent(state / "labs/x", Lease(), "a test", isolate=isolate)
+    caught: list[str] = []
+
+    def wait() -> None:
+        try:
+            agent.status(0, 60.0)
+        except SvloadError as why:
+            caught.append(why.problems[0].code)
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    agent.clock()
+    os.kill(agent.pid, 9)
+    waiter.join(10)
+    assert caught == ["agent-lost"]
+    with pytest.raises(SvloadError, match="agent is gone"):
+        agent.clock()
+    agent.close()
+
+
+def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.host.client.sys.executable", "/bin/false")
+    with pytest.raises(SvloadError, match="did not come up") as caught:
+        start_agent(state / "labs/x", Lease(), "a test")
+    assert code_of(caught) == "agent-lost"
+
+
+def test_strangers_cannot_connect(agent: Agent) -> None:
+    assert (agent.dir / "agent.sock").stat().st_mode & 0o777 == 0o600
+    assert agent.dir.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,152 @@
+"""Whoever is killed: nothing that was started is left, everything that was changed is back."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host import linux, list_labs
+
+pytestmark = pytest.mark.truth
+CONTROLLER = Path(__file__).with_name("controller.py")
+SETTING = "/proc/sys/net/ipv4/tcp_fin_timeout"
+FINISH = "import sys; from pathlib import Path; from svload.host import finish_leftovers; print(*finish_leftovers(Path(sys.argv[1])), sep='\\n')"
+BOUND_S = 8.0
+
+
+@dataclass
+class Stage:
+    """A lab of a controller that may be killed, seen from outside."""
+
+    state: Path
+    controller: subprocess.Popen[bytes]
+    said: dict[str, Any]
+    network: int
+    setting_before: str
+    children: list[list[int]] = field(default_factory=list)
+
+    def alive(self) -> list[int]:
+        return [pid for pid, ticks in self.said["children"] if linux.is_alive(pid, ticks)]
+
+    def inside(self, *argv: str) -> str:
+        """Run in the controller's network namespace, which this keeps alive."""
+        if os.geteuid() == 0:
+            argv = ("nsenter", f"--net=/proc/self/fd/{self.network}", *argv)
+        return subprocess.run(
+            argv, pass_fds=(self.network,), check=True, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    def setting(self) -> str:
+        return self.inside("cat", SETTING).strip()
+
+    def leftover_cgroups(self) -> list[str]:
+        return [path for path in self.said["cgroups"] if os.path.exists(path)]
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            os.kill(self.controller.pid if name == "controller" else self.said[name], signal.SIGKILL)
+
+    def finish_leftovers(self) -> str:
+        return self.inside(sys.executable, "-c", FINISH, str(self.state))
+
+    def everything_is_gone(self) -> bool:
+        return not (
+            self.alive()
+            or self.leftover_cgroups()
+            or (self.state / "temporary").exists()
+            or (os.geteuid() == 0 and self.setting() != self.setting_before)
+        )
+
+
+@pytest.fixture
+def stage(tmp_path: Path, isolate: bool) -> Iterator[Callable[..., Stage]]:
+    stages: list[Stage] = []
+
+    def begin(seconds: str = "") -> Stage:
+        before = Path(SETTING).read_text().strip()
+        folder = tmp_path / "labs" / "lab"
+        argv = [sys.executable, str(CONTROLLER), str(folder), "isolated" if isolate else "plain", seconds]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the controller did not come up"
+        network = os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY)
+        stage = Stage(tmp_path, process, json.loads(line), network, before)
+        stages.append(stage)
+        assert len(stage.alive()) == 4
+        if os.geteuid() == 0:
+            assert stage.setting() == "37" != before
+            assert stage.leftover_cgroups()
+        return stage
+
+    yield begin
+    for stage in stages:
+        for pid, ticks in [*stage.said["children"]]:
+            if linux.is_alive(pid, ticks):
+                os.kill(pid, signal.SIGKILL)
+        stage.controller.kill()
+        stage.controller.wait(10)
+        stage.finish_leftovers()
+        os.close(stage.network)
+
+
+@pytest.mark.parametrize("victims", [("controller",), ("agent",), ("keeper",)])
+def test_one_killed(
+    stage: Callable[..., Stage], victims: tuple[str, ...], until: Callable[..., None]
+) -> None:
+    lab = stage()
+    lab.kill(*victims)
+    until(lab.everything_is_gone, BOUND_S)
+    assert lab.setting() == lab.setting_before
+
+
+def test_the_load_is_silent_at_once_when_the_controller_is_killed(
+    stage: Callable[..., Stage], until: Callable[..., None]
+) -> None:
+    """Its generator ignores SIGTERM and does not read; the server's grace must not be the generator's."""
+    lab = stage()
+    (generator, ticks), (server, server_ticks), *_ = lab.said["children"]
+    lab.kill("controller")
+    until(lambda: not linux.is_alive(generator, ticks), 1.0)
+    assert linux.is_alive(server, server_ticks)
+    until(lab.everything_is_gone, BOUND_S)
+
+
+def test_agent_and_keeper_killed_together_the_next_command_finishes(
+    stage: Callable[..., Stage], until: Callable[..., None], isolate: bool
+) -> None:
+    lab = stage("600")
+    assert [(found.id, found.alive) for found in list_labs(lab.state)] == [("lab", True)]
+    assert lab.finish_leftovers().strip() == ""
+    assert len(lab.alive()) == 4
+    lab.kill("keeper", "agent")
+    until(lambda: not list_labs(lab.state)[0].alive)
+    if lab.said["isolated"]:
+        until(lambda: not lab.alive(), 2.0)
+    said = lab.finish_leftovers()
+    assert not lab.alive() or not isolate
+    assert not lab.leftover_cgroups()
+    assert list_labs(lab.state) == []
+    if os.geteuid() == 0:
+        assert lab.setting() == lab.setting_before
+        assert "put net.ipv4.tcp_fin_timeout back to" in said
+    assert lab.finish_leftovers().strip() == ""
+
+
+def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> None:
+    from svload.host import finish_leftovers
+
+    begun = time.monotonic()
+    for _ in range(100):
+        assert finish_leftovers(tmp_path / "none") == []
+    assert (time.monotonic() - begun) / 100 < 0.005

@@ -1,0 +1,80 @@
+"""One load at a time: the lock between processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from svload.host import machine_lock
+from svload.model.errors import SvloadError
+
+HOLDER = """
+import sys
+from pathlib import Path
+from svload.host import machine_lock
+with machine_lock("the other study", path=Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_one_is_told_who_holds_it(holder: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    told: list[str] = []
+    with (
+        pytest.raises(SvloadError, match="the other study") as caught,
+        machine_lock("mine", 0.3, told.append, path=tmp_path / "lock"),
+    ):
+        pytest.fail("two hold it")
+    assert caught.value.problems[0].code == "machine-busy"
+    assert told == [f"the other study, pid {holder.pid}"]
+
+
+def test_not_waiting_says_nothing(holder: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(SvloadError), machine_lock("mine", 0.0, told.append, path=tmp_path / "lock"):
+        pytest.fail("two hold it")
+    assert told == []
+
+
+def test_a_killed_holder_lets_go(holder: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    def end_it(_: str) -> None:
+        holder.send_signal(signal.SIGKILL)
+
+    with machine_lock("mine", 20.0, end_it, path=tmp_path / "lock"):
+        assert (tmp_path / "lock").read_text() == f"mine, pid {os.getpid()}\n"
+    assert holder.wait(5) == -signal.SIGKILL
+
+
+def test_it_is_open_to_all_users_and_passes_to_no_child(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with machine_lock("mine", 0.0, path=path):
+        assert path.stat().st_mode & 0o777 == 0o666
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    with machine_lock("again", 0.0, path=path):
+        assert child.poll() is None
+    child.communicate(b"\n")
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / "lock").symlink_to(tmp_path / "target")
+    with pytest.raises((OSError, SvloadError)), machine_lock("mine", 0.0, path=tmp_path / "lock"):
+        pytest.fail("a link was followed")
+    assert (tmp_path / "target").read_text() == "precious"
