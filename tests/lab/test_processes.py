@@ -51,7 +51,7 @@ def test_a_command_is_started_on_a_free_port_in_the_studys_folder_and_leaves_not
     assert Path(f"/proc/{process.pid}").exists()
     lab.down()
     assert not Path(f"/proc/{process.pid}").exists()
-    assert not list((tmp_path / "work").glob("*"))
+    assert not (tmp_path / "work/services").exists()
     assert [event.data["state"] for event in events if event.kind == "service"] == ["up", "ready", "down"]
 
 
@@ -75,7 +75,10 @@ def test_a_service_that_dies_at_once_is_said_with_its_last_words(tmp_path: Path,
     [problem] = caught.value.problems
     assert problem.code == "service-died"
     assert "the tea is cold" in str(problem)
-    assert not list((tmp_path / "work").glob("*"))
+    assert "the tea is cold" in Path(str(problem.details["log"])).read_text(), (
+        "where the message sends its reader"
+    )
+    assert not (tmp_path / "work/services").exists()
 
 
 def test_a_service_that_never_answers_is_given_up(tmp_path: Path, host: Any) -> None:

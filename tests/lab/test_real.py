@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from svload.lab import Lab, memcache
 from svload.model.facts import Counters, Endpoint
-from svload.model.study import ServiceSpec
+from svload.model.study import ObjectSet, ServiceSpec
 
 pytestmark = pytest.mark.real
 
@@ -49,8 +50,6 @@ def ask(endpoint: Endpoint, name: str, path: str, times: int = 1, **headers: str
 
 def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     """The service's counters since `before`, read again until `wanted` is reached, for at most its settle time and a bit."""
-    import time
-
     deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
     while True:
         values = lab.counters()[service].values
@@ -182,3 +181,14 @@ def test_memcached_reports_what_it_was_told(lab_of: Any, needs: Any) -> None:
     assert lab.reset(["store"])["store"]["cmd_flush"] == 1
     assert memcache.stats(where["address"], where["port"])["curr_items"] == "0"
     assert lab.counters()["store"].values["hits"] == 0
+
+
+def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any) -> None:
+    needs("hitch")
+    lab = lab_of(spec("backend", "truth", role="store", tls="hitch"))
+    facts = lab.up()["backend"]
+    assert [(one.scheme, one.via) for one in facts.endpoints] == [("http", None), ("https", "hitch")]
+    assert [one.name for one in facts.processes] == ["truth", "hitch"]
+    objects = ObjectSet(name="few", service="backend", count=3, size={"constant": 100})
+    path = lab.fill(objects, seed=3)["path"][0]
+    assert ask(lab.endpoints()["https://backend"], "backend", path) == [(200, 100)]

@@ -63,18 +63,16 @@ def fill(
     """
     api = StoreApi(store)
     tell = on_progress or (lambda what, done, of: None)
-    planned = planned_objects(objects, seed)
     marker = _Marker(api.data_dir, objects, seed)
     began = time.monotonic()
-    sent = marker.read()
-    reused = sent is not None
-    if sent is None:
-        sent = _put_all(api, objects, planned, seed, tell)
+    held = marker.read()
+    if held is not None and _entries(table := _list(api, objects, tell)) == held:
+        return Filled(table, True, 0, 0.0, time.monotonic() - began)
+    sent = _put_all(api, objects, planned_objects(objects, seed), seed, tell)
     filled = time.monotonic()
     table = _listed(api, objects, sent, tell)
-    if not reused:
-        marker.write(sent)
-    return Filled(table, reused, 0 if reused else len(planned), filled - began, time.monotonic() - filled)
+    marker.write(sent)
+    return Filled(table, False, len(sent), filled - began, time.monotonic() - filled)
 
 
 def list_urls(objects: ObjectSet, store: ServiceFacts) -> ObjectTable:
@@ -113,10 +111,7 @@ def _listed(
     deadline = time.monotonic() + CONSISTENT_WITHIN_S
     while True:
         table = _list(api, objects, tell)
-        found = {
-            path: (size, digest)
-            for path, size, digest in zip(table.paths, table.sizes_bytes, table.digests, strict=True)
-        }
+        found = _entries(table)
         if found == sent:
             return table
         if time.monotonic() > deadline:
@@ -129,6 +124,7 @@ def _listed(
 
 def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
     rows: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
+    planned = set(planned_containers(objects))
     containers = [
         (account, name)
         for account, names in zip(
@@ -139,6 +135,7 @@ def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
             strict=True,
         )
         for name in names
+        if (account, name) in planned
     ]
 
     def walk(session: Session, place: tuple[str, str]) -> None:
@@ -154,6 +151,13 @@ def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
     return ObjectTable(
         tuple(e[0] for e in entries), tuple(e[1] for e in entries), tuple(e[2] for e in entries)
     )
+
+
+def _entries(table: ObjectTable) -> dict[str, tuple[int, str]]:
+    return {
+        path: (size, digest)
+        for path, size, digest in zip(table.paths, table.sizes_bytes, table.digests, strict=True)
+    }
 
 
 class StoreApi:

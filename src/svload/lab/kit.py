@@ -80,13 +80,16 @@ class Credentials:
 
 @dataclass(frozen=True)
 class KitContext:
-    """A kit's surroundings: its name, folders (work: wiped on down; cache: kept; study: the study's), agent, limits, ports.
+    """A kit's surroundings: its name, folders, agent, limits, ports.
+
+    Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache` is kept, `study` is the study's.
 
     `take_port(part, fixed)` gives a free port, the same one again for the same part.
     """
 
     service: str
     work: Path
+    logs: Path
     cache: Path
     study: Path
     host: Host

@@ -46,8 +46,8 @@ class _Service:
 class Lab:
     """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
 
-    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`; `cache_dir` is kept (installed kits,
-    filled data). `server_cores` are the cores that all services are pinned to (None: no pin).
+    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says (logs/<its name>, left to
+    the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). `server_cores` are the cores that all services are pinned to (None: no pin).
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class Lab:
     ) -> None:
         self._options = setup.validated(specs)
         self.specs = tuple(specs)
-        self._host, self._work, self._cache = host, work_dir.absolute() / "services", cache_dir.absolute()
+        self._host, self._cache = host, cache_dir.absolute()
+        self._work, self._logs = work_dir.absolute() / "services", work_dir.absolute() / "logs"
         self._study = (study_dir or Path.cwd()).absolute()
         self._cores = tuple(server_cores) if server_cores else None
         self._tell = on_event or (lambda event: None)
@@ -148,6 +149,7 @@ class Lab:
         return KitContext(
             service=spec.name,
             work=work,
+            logs=self._logs / spec.name,
             cache=self._cache,
             study=self._study,
             host=self._host,
@@ -300,7 +302,7 @@ class Lab:
                 "fill-failed",
                 service=name,
                 reason="after its restart it holds other objects than before",
-                log=self._work / name,
+                log=self._logs / name,
             )
         self._sets[objects.name] = objects, seed, found
         return found

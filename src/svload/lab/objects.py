@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,10 @@ def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
     sizes = [_size(objects.size, draw) for _ in range(objects.count)]
     return sorted(
         PlannedObject(
-            _account(container % objects.accounts), f"c{container:05d}", f"o{number:06d}", sizes[number]
+            _account(container % objects.accounts),
+            _container(objects, container),
+            f"o{number:06d}",
+            sizes[number],
         )
         for number in range(objects.count)
         for container in (number % objects.containers,)
@@ -49,7 +53,10 @@ def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
 
 def planned_containers(objects: ObjectSet) -> list[tuple[str, str]]:
     """(account, container) of the set, empty ones included."""
-    return [(_account(number % objects.accounts), f"c{number:05d}") for number in range(objects.containers)]
+    return [
+        (_account(number % objects.accounts), _container(objects, number))
+        for number in range(objects.containers)
+    ]
 
 
 def planned_accounts(objects: ObjectSet) -> list[str]:
@@ -113,6 +120,11 @@ def expected_table(planned: Sequence[PlannedObject], seed: int) -> ObjectTable:
 
 def _account(number: int) -> str:
     return f"AUTH_a{number:05d}"
+
+
+def _container(objects: ObjectSet, number: int) -> str:
+    """Named after its set, so that two sets in one store keep apart."""
+    return f"{re.sub('[^a-z0-9]', '', objects.name.lower())}-{number:05d}"
 
 
 def _size(spec: Mapping[str, Any], draw: random.Random) -> int:

@@ -34,6 +34,7 @@ class Server(Kit):
     """A kit whose service is processes of this machine. A subclass gives `start`, `condition` and `describe`."""
 
     _processes: dict[str, ProcessFact]
+    _helpers: set[str]
 
     @abstractmethod
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
@@ -51,8 +52,9 @@ class Server(Kit):
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it afresh in an empty work folder."""
-        self._processes = {}
+        self._processes, self._helpers = {}, set()
         self.context.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.context.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.start(neighbours)
 
     def ready(self, timeout_s: float) -> None:
@@ -62,16 +64,17 @@ class Server(Kit):
     def facts(self) -> ServiceFacts:
         """What it offers; settings are read back once."""
         return self.describe().model_copy(
-            update={"processes": tuple(self._processes.values()), "settings": self.read_back()}
+            update={"processes": tuple(self._own()), "settings": self.read_back()}
         )
 
     def read_back(self) -> tuple[Setting, ...]:
-        """`nofile` of its first process, and what `effective` adds."""
+        """`nofile` of the process that started last, which faces the clients, and what `effective` adds."""
         settings = list(self.effective())
         asked = self.context.limits.nofile
         if asked is not None and self._processes:
-            first = next(iter(self._processes.values()))
-            settings.insert(0, Setting(name="nofile", asked=str(asked), found=_soft_nofile(first.pid)))
+            settings.insert(
+                0, Setting(name="nofile", asked=str(asked), found=_soft_nofile(self._own()[-1].pid))
+            )
         return tuple(settings)
 
     def effective(self) -> Sequence[Setting]:
@@ -111,8 +114,12 @@ class Server(Kit):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stop_signal: StopSignal = "TERM",
+        helper: bool = False,
     ) -> ProcessFact:
-        """Start one process of the service; its output goes to `<part>.log` in the work folder."""
+        """Start one process of the service; its output goes to `<part>.log` in the work folder.
+
+        A `helper` is svload's own: watched and stopped with the service, but no process of it in the facts.
+        """
         action = Spawn(
             child=self.context.child(part),
             role="server",
@@ -127,6 +134,8 @@ class Server(Kit):
         self._processes[part] = fact = ProcessFact(
             name=part, pid=result["pid"], start_ticks=result["start_ticks"]
         )
+        if helper:
+            self._helpers.add(part)
         return fact
 
     def tool(self, argv: Sequence[str | Path], timeout_s: float = 20.0) -> str:
@@ -177,9 +186,12 @@ class Server(Kit):
                 )
             time.sleep(POLL_S)
 
+    def _own(self) -> list[ProcessFact]:
+        return [process for part, process in self._processes.items() if part not in self._helpers]
+
     def log_of(self, part: str) -> Path:
         """Where a process's output goes."""
-        return self.context.work / f"{part}.log"
+        return self.context.logs / f"{part}.log"
 
     def http_endpoint(self, port: int) -> Endpoint:
         """Its plain HTTP endpoint."""
@@ -228,7 +240,7 @@ class Server(Kit):
 
     def _newest_log(self) -> Path:
         logs = sorted(
-            (path for path in self.context.work.glob("*.log") if path.stat().st_size),
+            (path for path in self.context.logs.glob("*.log") if path.stat().st_size),
             key=lambda path: path.stat().st_mtime_ns,
         )
         return logs[-1] if logs else self.log_of(next(iter(self._processes), "server"))

@@ -33,7 +33,7 @@ class Memcached(Server):
     """One process; TCP only."""
 
     name = "memcached"
-    summary = "memcached"
+    summary = "memcached, a cache in memory"
     Options = MemcachedOptions
     front = False
     options: MemcachedOptions

@@ -1,0 +1,414 @@
+"""OpenStack Swift, from PyPI in an environment of its own: proxy, account, container and object servers with a memcached."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload.lab import memcache
+from svload.lab.front import missing, program
+from svload.lab.installs import run_installer
+from svload.lab.kit import KitOptions, SizeBytes, option
+from svload.lab.kits import memcached
+from svload.lab.server import Server
+from svload.lab.tools import collector
+from svload.model.errors import Problem, fail
+from svload.model.facts import Counters, ServiceFacts, Setting
+
+REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
+"""Swift and all it needs, pinned by hash (compiled by uv from one line, swift==…)."""
+SETTLE_S = 1.0
+"""Its counts come by UDP; a busy worker may send late."""
+PARTITION_POWER = 8
+TIERS = ("account", "container", "object")
+USER = "lab:filler"
+_INSTALL_WITHIN_S = 600.0
+
+
+class SwiftOptions(KitOptions):
+    """Options of `swift`; `tuning` holds settings of the proxy server's own file (client_timeout, node_timeout, …)."""
+
+    proxy_workers: int = option(2, ge=1, doc="worker processes of the proxy server")
+    object_workers: int = option(2, ge=1, doc="worker processes of the object server")
+    max_clients: int = option(
+        1024,
+        ge=1,
+        doc="connections that each proxy worker serves at a time; a keep-alive one holds its place for life",
+    )
+    backlog: int = option(4096, ge=1, doc="length of each server's accept queue")
+    memcache_pool: int = option(
+        2, ge=1, doc="connections of each proxy worker to memcached (memcache_max_connections)"
+    )
+    memcached_connections: int = option(1024, ge=1, doc="most connections that its memcached takes (-c)")
+    memcached_memory: SizeBytes = option(
+        "64 MiB", unit="size", validate_default=True, doc="memory of its memcached for items (-m)"
+    )
+    count_requests: bool = option(
+        True, doc="let the proxy count its answers (proxy-logging, statsd), to be held against what was sent"
+    )
+
+
+class Swift(Server):
+    """A whole Swift on one disk without replicas. What it stores is kept in the cache, by what it was filled with."""
+
+    name = "swift"
+    summary = "OpenStack Swift with its memcached, one disk, no replicas"
+    Options = SwiftOptions
+    options: SwiftOptions
+    _ports: dict[str, int]
+    _holding: Path
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """Its environment, memcached, and a file system with extended attributes."""
+        problems = []
+        if not (environment(cache) / ".complete").exists():
+            problems.append(
+                Problem(
+                    "tool-missing",
+                    {
+                        "kit": cls.name,
+                        "what": f"Swift {version()}",
+                        "hint": "Install it: svload lab install, with the study's name.",
+                    },
+                )
+            )
+        if program("memcached") is None:
+            problems.append(missing(cls.name, "memcached", ["memcached"]))
+        if not _has_attributes(cache):
+            problems.append(
+                Problem(
+                    "tool-missing",
+                    {
+                        "kit": cls.name,
+                        "what": f"a file system with user extended attributes at {cache}",
+                        "hint": "Set SVLOAD_CACHE to a folder on ext4, xfs or btrfs.",
+                    },
+                )
+            )
+        return problems
+
+    @classmethod
+    def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
+        """Swift from the user's own package index into the cache, by the hashes of its requirements."""
+        home = environment(cache)
+        if (home / ".complete").exists():
+            return []
+        shutil.rmtree(home, ignore_errors=True)
+        home.parent.mkdir(parents=True, exist_ok=True)
+        run_installer([sys.executable, "-m", "venv", str(home)], _INSTALL_WITHIN_S)
+        pip = [str(home / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        run_installer(
+            [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(REQUIREMENTS)], _INSTALL_WITHIN_S
+        )
+        (home / ".complete").write_text(version() + "\n")
+        return [f"Swift {version()} in {home}"]
+
+    # up
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Rings, configuration, helpers, memcached, then the four servers."""
+        take = self.context.take_port
+        self._ports = {tier: take(tier, None) for tier in (*TIERS, "memcached", "statsd", "syslog")}
+        self._ports["proxy"] = take("http", self.options.port)
+        self._point_at(self.context.work / "empty")
+        self._write_configuration()
+        self._build_rings()
+        ports, address = self._ports, self.context.address
+        self.spawn(
+            "collector",
+            [
+                sys.executable,
+                "-m",
+                "svload.lab.tools.collector",
+                address,
+                str(ports["statsd"]),
+                str(ports["syslog"]),
+                self.log_of("swift"),
+            ],
+            helper=True,
+        )
+        self.wait_for(lambda: bool(collector.ask(address, ports["statsd"])), 15.0)
+        self.spawn(
+            "memcached",
+            memcached.argv(
+                address,
+                ports["memcached"],
+                self.options.memcached_connections,
+                self.options.memcached_memory,
+                4,
+            ),
+        )
+        for tier in (*TIERS, "proxy"):
+            python, script = (
+                environment(self.context.cache) / "bin/python",
+                environment(self.context.cache) / f"bin/swift-{tier}-server",
+            )
+            self.spawn(tier, [python, script, self.context.work / f"{tier}-server.conf"])
+
+    def _point_at(self, folder: Path) -> None:
+        """Let the servers store below `folder`: they find it by name at every request."""
+        (folder / "d1").mkdir(parents=True, exist_ok=True)
+        link, beside = self.context.work / "devices", self.context.work / "devices.new"
+        beside.unlink(missing_ok=True)
+        beside.symlink_to(folder)
+        beside.replace(link)
+        self._holding = folder
+
+    def _write_configuration(self) -> None:
+        key = secrets.token_urlsafe(24)
+        self.write("filler.key", key + "\n")
+        self.write(
+            "swift.conf", "[swift-hash]\nswift_hash_path_prefix = svload\nswift_hash_path_suffix = svload\n"
+        )
+        self.write(
+            "proxy-server.conf",
+            self._common("proxy", self.options.proxy_workers, self.options.tuning)
+            + _proxy(self.options, self.context.address, self._ports, key),
+        )
+        for tier in TIERS:
+            workers = self.options.object_workers if tier == "object" else 1
+            self.write(f"{tier}-server.conf", self._common(tier, workers, {}) + _storage(tier))
+
+    def _common(self, tier: str, workers: int, tuning: Mapping[str, Any]) -> str:
+        work = self.context.work
+        settings = {
+            "bind_ip": self.context.address,
+            "bind_port": self._ports[tier],
+            "workers": workers,
+            "backlog": self.options.backlog,
+            "max_clients": self.options.max_clients if tier == "proxy" else 1024,
+            "user": getpass.getuser(),
+            "swift_dir": work,
+            "devices": work / "devices",
+            "mount_check": "false",
+            "log_level": "ERROR",
+            "log_udp_host": self.context.address,
+            "log_udp_port": self._ports["syslog"],
+            "recon_cache_path": work / "recon",
+            **tuning,
+        }
+        return "[DEFAULT]\n" + "".join(f"{name} = {_plain(value)}\n" for name, value in settings.items())
+
+    def _build_rings(self) -> None:
+        python = environment(self.context.cache) / "bin/python"
+        places = [f"{tier}={self._ports[tier]}" for tier in TIERS]
+        self.tool(
+            [python, "-c", _RINGS, self.context.work, self.context.address, str(PARTITION_POWER), *places],
+            60.0,
+        )
+
+    def condition(self) -> bool:
+        """All four answer their health check."""
+        return all(self.answers(self._ports[tier], "/healthcheck") for tier in (*TIERS, "proxy"))
+
+    def describe(self) -> ServiceFacts:
+        """The proxy's endpoint, the store's API, its memcached, its counts."""
+        address, ports = self.context.address, self._ports
+        auth = {"kind": "tempauth", "user": USER, "key_file": str(self.context.work / "filler.key")}
+        kept = None if self._holding.is_relative_to(self.context.work) else str(self._holding)
+        admin = {
+            "object_store": {
+                "url": self.url(ports["proxy"], ""),
+                "auth": auth,
+                "data_dir": kept,
+                "log": str(self.log_of("swift")),
+            },
+            "memcached": {"address": address, "port": ports["memcached"]},
+            **(
+                {"statsd": {"address": address, "port": ports["statsd"]}}
+                if self.options.count_requests
+                else {}
+            ),
+        }
+        offers = ("object_store", "memcached", *(("counters",) if self.options.count_requests else ()))
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=version(),
+            endpoints=(self.http_endpoint(ports["proxy"]),),
+            admin=admin,
+            offers=offers,
+            settle_s=SETTLE_S,
+        )
+
+    # while it runs
+
+    def hold(self, key: str) -> None:
+        """Keep what is stored in the cache, under `key`; accounts that memcached remembers from before are forgotten."""
+        self._point_at(self.context.cache / "data" / "swift" / key)
+        self._flush()
+
+    def reset(self) -> dict[str, Any]:
+        """Its memcached is flushed (which also ends every token); what it stores stays. Proof: a key set before is gone after."""
+        return dict(self._flush())
+
+    def _flush(self) -> dict[str, float]:
+        try:
+            return memcache.flush(self.context.address, self._ports["memcached"])
+        except OSError as why:
+            raise fail(
+                "reset-failed",
+                place=self.context.service,
+                service=self.context.service,
+                reason=str(why),
+                log=self.log_of("memcached"),
+            ) from why
+
+    def counters(self) -> Counters | None:
+        """What the proxy counted: requests it answered, by status, and bytes of GET bodies. True SETTLE_S after the load."""
+        if not self.options.count_requests:
+            return None
+        at_ns = time.monotonic_ns()
+        return canonical(collector.ask(self.context.address, self._ports["statsd"]), at_ns)
+
+    def effective(self) -> Sequence[Setting]:
+        """The proxy's accept queue and workers, its memcached's limits."""
+        address, options = self.context.address, self.options
+        workers = _children(self._processes["proxy"].pid)
+        return [
+            self.backlog_setting("backlog", options.backlog, self._ports["proxy"]),
+            Setting(
+                name="proxy_workers",
+                asked=str(options.proxy_workers),
+                found=None if workers is None else str(workers),
+            ),
+            *memcached.settings(
+                address, self._ports["memcached"], options.memcached_connections, options.memcached_memory
+            ),
+        ]
+
+
+def version() -> str:
+    """The pinned version."""
+    found = re.search(r"^swift==([\w.]+)", REQUIREMENTS.read_text(encoding="ascii"), re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def environment(cache: Path) -> Path:
+    """Where Swift is installed: its version and Python's in the name."""
+    return cache / "kits" / f"swift-{version()}-py{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def canonical(found: Mapping[str, Any], at_ns: int) -> Counters:
+    """proxy-logging's sums as canonical counters.
+
+    Names: proxy-server.<type>.<method>.<status>.timing (one an answer) and .xfer (bytes of bodies, both ways). Left out: those by
+    policy, which repeat them, and HEADs of accounts and containers, by which the proxy asks itself about ACLs.
+    """
+    sums: dict[str, float] = found["sums"]
+    values = {"requests": 0.0, "answers": 0.0, "body_bytes_out": 0.0}
+    for name, value in sums.items():
+        parts = name.split(".")
+        if parts[0] != "proxy-server" or len(parts) != 5:
+            continue
+        _, kind, method, status, what = parts
+        if method == "HEAD" and kind in ("account", "container"):
+            continue
+        if what == "timing" and status.isdigit():
+            values["requests"] += value
+            values["answers"] += value
+            values[f"status.{status}"] = values.get(f"status.{status}", 0.0) + value
+        elif what == "xfer" and method == "GET":
+            values["body_bytes_out"] += value
+    raw = {"statsd.datagrams": float(found["datagrams"]), "statsd.dropped": float(found["dropped"]), **sums}
+    return Counters(at_ns=at_ns, values=values, exact=False, raw=raw)
+
+
+def _proxy(options: SwiftOptions, address: str, ports: Mapping[str, int], key: str) -> str:
+    account, user = USER.split(":")
+    counted = "proxy-logging " if options.count_requests else ""
+    return f"""
+[pipeline:main]
+pipeline = catch_errors gatekeeper healthcheck {counted}cache listing_formats tempauth proxy-server
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+node_timeout = 30
+conn_timeout = 5
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[filter:gatekeeper]
+use = egg:swift#gatekeeper
+[filter:healthcheck]
+use = egg:swift#healthcheck
+[filter:proxy-logging]
+use = egg:swift#proxy_logging
+access_log_level = ERROR
+access_log_statsd_host = {address}
+access_log_statsd_port = {ports["statsd"]}
+[filter:listing_formats]
+use = egg:swift#listing_formats
+[filter:cache]
+use = egg:swift#memcache
+memcache_servers = {address}:{ports["memcached"]}
+memcache_max_connections = {options.memcache_pool}
+[filter:tempauth]
+use = egg:swift#tempauth
+user_{account}_{user} = {key} .admin .reseller_admin
+token_life = 86400
+"""
+
+
+def _storage(tier: str) -> str:
+    return f"""
+[pipeline:main]
+pipeline = healthcheck {tier}-server
+[app:{tier}-server]
+use = egg:swift#{tier}
+[filter:healthcheck]
+use = egg:swift#healthcheck
+"""
+
+
+_RINGS = """
+import sys
+from swift.common.ring import RingBuilder
+folder, address, power, *places = sys.argv[1:]
+for place in places:
+    tier, port = place.split("=")
+    ring = RingBuilder(int(power), 1, 1)
+    ring.add_dev({"region": 1, "zone": 1, "ip": address, "port": int(port), "replication_ip": address,
+                  "replication_port": int(port), "device": "d1", "weight": 1.0, "meta": ""})
+    ring.rebalance(seed=1)
+    ring.get_ring().save(folder + "/" + tier + ".ring.gz")
+"""
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    if "\n" in text:
+        raise ValueError(f"“{text}” is more than one line")
+    return text
+
+
+def _has_attributes(cache: Path) -> bool:
+    """Whether files there may carry user attributes: asked of the nearest folder that exists, on a file that is gone at once."""
+    folder = next((one for one in (cache, *cache.parents) if one.is_dir()), Path("/"))
+    probe = folder / f".svload-attributes-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        probe.touch()
+        os.setxattr(probe, "user.svload", b"1")
+    except OSError:
+        return not os.access(
+            folder, os.W_OK
+        )  # where nothing may be written, the missing installation says what to do
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
+
+
+def _children(pid: int) -> int | None:
+    try:
+        return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    except OSError:
+        return None

@@ -1,0 +1,164 @@
+"""Swift behind Varnish, both with TLS fronts: the lab of the svLoad study, small."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.lab import Lab, install
+from svload.lab.kits.swift import canonical
+from svload.model.facts import Endpoint
+from svload.model.study import ObjectSet, ServiceSpec
+
+SPECS = (
+    ServiceSpec(name="backend", kit="swift", options={"tls": "hitch", "nofile": 4096}),
+    ServiceSpec(name="cache", kit="varnish", options={"of": "backend", "tls": "hitch"}),
+)
+OBJECTS = ObjectSet(
+    name="objects",
+    service="backend",
+    accounts=2,
+    containers=4,
+    count=20,
+    size={"lognormal": {"median": 4096, "p99": 40960}},
+)
+CASES = [("http", "backend"), ("https", "backend"), ("http", "cache"), ("https", "cache")]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, host: Any, cache: Path, needs: Any) -> Iterator[Lab]:
+    needs("memcached", "varnishd", "hitch")
+    install(SPECS, cache)
+    made = Lab(SPECS, host, tmp_path / "work", cache)
+    yield made
+    made.down()
+
+
+def fetch(at: Endpoint, path: str, **headers: str) -> bytes:
+    if at.scheme == "https":
+        line: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=30
+        )
+    else:
+        line = http.client.HTTPConnection(at.address, at.port, timeout=30)
+    try:
+        line.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = line.getresponse()
+        assert answer.status == 200, (path, answer.status, answer.read()[:200])
+        return answer.read()
+    finally:
+        line.close()
+
+
+def grown(lab: Lab, service: str, before: dict[str, float], wanted: dict[str, float]) -> dict[str, float]:
+    deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
+    while True:
+        now = lab.counters()[service].values
+        found = {key: now[key] - before.get(key, 0.0) for key in wanted}
+        if found == wanted or time.monotonic() > deadline:
+            return found
+
+
+@pytest.mark.real
+def test_objects_put_once_are_listed_fetched_cached_and_found_again(
+    lab: Lab, host: Any, tmp_path: Path, cache: Path
+) -> None:
+    facts = lab.up()
+    table = lab.fill(OBJECTS, seed=7)
+    assert len(table["path"]) == 20
+    assert not lab.filled()["objects"].reused
+    at = lab.endpoints()
+    bodies = {}
+    for scheme, service in CASES:
+        for path, size, digest in list(zip(table["path"], table["size_bytes"], table["digest"], strict=True))[
+            :5
+        ]:
+            body = fetch(at[f"{scheme}://{service}"], path)
+            assert (len(body), hashlib.md5(body).hexdigest()) == (size, digest), (scheme, service, path)
+            bodies[path] = body
+
+    proof = lab.reset(["cache", "backend"])
+    assert proof["cache"]["n_object"] == 0
+    assert proof["backend"]["cmd_flush"] >= 1
+    before = {name: one.values for name, one in lab.counters().items()}
+    path, size = table["path"][0], table["size_bytes"][0]
+    for _ in range(10):
+        fetch(at["http://cache"], path)
+    for number in range(3):
+        fetch(at["https://cache"], path, X_Cold=f"cold-{number}")
+    for _ in range(5):
+        fetch(at["https://backend"], path)
+    wanted = {"requests": 13.0, "hits": 9.0, "misses": 4.0, "body_bytes_out": 13.0 * size}
+    assert grown(lab, "cache", before["cache"], wanted) == wanted
+    wanted = {"requests": 9.0, "status.200": 9.0, "body_bytes_out": 9.0 * size}
+    assert grown(lab, "backend", before["backend"], wanted) == wanted
+    assert lab.counters()["backend"].raw["statsd.dropped"] == 0
+
+    settings = {(name, one.name): one.found for name, some in lab.read_back().items() for one in some}
+    assert settings["backend", "nofile"] == "4096"
+    assert settings["backend", "proxy_workers"] == "2"
+    assert [process.name for process in facts["backend"].processes] == [
+        "memcached",
+        "account",
+        "container",
+        "object",
+        "proxy",
+        "hitch",
+    ]
+    key = (tmp_path / "work/services/backend/filler.key").read_text().strip()
+    assert key not in "".join(one.model_dump_json() for one in lab.facts().values()), (
+        "secrets reach no artefact"
+    )
+
+    assert lab.apply(
+        [SPECS[0].model_copy(update={"options": {**SPECS[0].options, "memcache_pool": 10}}), SPECS[1]]
+    ) == ["backend", "cache"]
+    assert lab.filled()["objects"].reused, "what it stores outlives a restart"
+    assert fetch(lab.endpoints()["https://cache"], path) == bodies[path]
+    processes = [process.pid for one in lab.facts().values() for process in one.processes]
+    lab.down()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
+    assert not (tmp_path / "work/services").exists()
+
+    again = Lab(SPECS, host, tmp_path / "again", cache)
+    try:
+        again.up()
+        assert again.fill(OBJECTS, seed=7) == table
+        assert again.filled()["objects"].reused
+        assert fetch(again.endpoints()["http://backend"], path) == bodies[path]
+    finally:
+        again.down()
+
+
+def test_what_the_proxy_asks_itself_is_no_request() -> None:
+    sums = {
+        "proxy-server.object.GET.200.timing": 5.0,
+        "proxy-server.object.GET.200.first-byte.timing": 5.0,
+        "proxy-server.object.policy.0.GET.200.timing": 5.0,
+        "proxy-server.object.GET.200.xfer": 500.0,
+        "proxy-server.object.GET.503.timing": 2.0,
+        "proxy-server.container.HEAD.204.timing": 9.0,
+        "proxy-server.object.PUT.201.xfer": 70.0,
+    }
+    found = canonical({"sums": sums, "datagrams": 40, "dropped": 1}, at_ns=1)
+    assert found.values == {
+        "requests": 7,
+        "answers": 7,
+        "status.200": 5,
+        "status.503": 2,
+        "body_bytes_out": 500,
+    }
+    assert found.raw["statsd.dropped"] == 1
+    assert not found.exact

@@ -1,0 +1,129 @@
+"""The embedded lab: store and cache with TLS, told what to do and asked what they did."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.lab import Lab
+from svload.lab.objects import expected_table, planned_objects
+from svload.model.facts import Endpoint
+from svload.model.study import ObjectSet, ServiceSpec
+
+pytestmark = pytest.mark.truth
+OBJECTS = ObjectSet(name="objects", service="backend", containers=5, count=300, size={"constant": 4096})
+
+
+def backend(**options: Any) -> ServiceSpec:
+    return ServiceSpec(
+        name="backend", kit="truth", options={"role": "store", "service_time": "2 ms", "tls": True, **options}
+    )
+
+
+def cache(**options: Any) -> ServiceSpec:
+    return ServiceSpec(
+        name="cache",
+        kit="truth",
+        options={"role": "cache", "of": "backend", "service_time": "0.5 ms", "tls": True, **options},
+    )
+
+
+@pytest.fixture
+def lab(tmp_path: Path, host: Any) -> Iterator[Lab]:
+    made = Lab([cache(), backend()], host, tmp_path / "work", tmp_path / "cache")
+    yield made
+    made.down()
+
+
+def fetch(at: Endpoint, path: str, times: int = 1, **headers: str) -> tuple[list[tuple[int, int]], float]:
+    """(status, size) of each GET over one connection, and seconds for one."""
+    if at.scheme == "https":
+        line: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "localhost", at.port, context=ssl.create_default_context(cadata=at.ca_pem), timeout=10
+        )
+    else:
+        line = http.client.HTTPConnection(at.address, at.port, timeout=10)
+    line.connect()
+    began, found = time.monotonic(), []
+    for number in range(times):
+        line.request(
+            "GET",
+            path,
+            headers={name.replace("_", "-"): value.format(number) for name, value in headers.items()},
+        )
+        answer = line.getresponse()
+        found.append((answer.status, len(answer.read())))
+    took = (time.monotonic() - began) / times
+    line.close()
+    return found, took
+
+
+def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab, host: Any) -> None:
+    facts = lab.up()
+    assert list(facts) == ["cache", "backend"]
+    at = lab.endpoints()
+    assert set(at) == {"http://cache", "https://cache", "http://backend", "https://backend"}
+    table = lab.fill(OBJECTS, seed=3)
+    assert table == expected_table(planned_objects(OBJECTS, seed=3), seed=3).columns()
+
+    path = table["path"][17]
+    lab.reset(["cache", "backend"])
+    before = {name: one.values for name, one in lab.counters().items()}
+    assert before["backend"]["requests"] == 0
+    assert fetch(at["http://cache"], path, 10)[0] == [(200, 4096)] * 10
+    assert fetch(at["https://cache"], path, 5, X_Cold="cold-{}")[0] == [(200, 4096)] * 5
+    answers, seconds = fetch(at["https://backend"], path, 5)
+    assert answers == [(200, 4096)] * 5
+    assert seconds > 0.002
+    found = {name: one.values for name, one in lab.counters().items()}
+    assert (found["cache"]["requests"], found["cache"]["hits"], found["cache"]["misses"]) == (15, 9, 6)
+    assert found["cache"]["tls_handshakes"] == 1
+    assert found["cache"]["body_bytes_out"] == 15 * 4096
+    assert (found["backend"]["requests"], found["backend"]["status.200"]) == (11, 11)
+    assert "hits" not in found["backend"]
+
+    proof = lab.reset(["cache", "backend"])
+    assert (proof["cache"]["requests"], proof["cache"]["cache_objects"]) == (0, 0)
+    assert proof["backend"]["requests"] == 0
+    assert proof["backend"]["store_objects"] == 300, "a store keeps its objects"
+    processes = [process.pid for one in facts.values() for process in one.processes]
+    lab.down()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
+
+
+def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
+    lab.up()
+    table = lab.fill(OBJECTS, seed=3)
+    at, path = lab.endpoints()["http://cache"], table["path"][0]
+    assert not lab.plant("backend", "no-hits")
+    lab.reset(["cache"])
+    assert lab.plant("cache", "no-hits")
+    fetch(at, path, 4)
+    assert lab.counters()["cache"].values["hits"] == 0
+    assert lab.apply([cache(), backend()]) == []
+    fetch(at, path, 4)
+    assert lab.counters()["cache"].values["hits"] == 3
+
+
+def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> None:
+    before = lab.up()
+    table = lab.fill(OBJECTS, seed=3)
+    assert lab.apply([cache(), backend(service_time="30 ms", queue_limit=50)]) == []
+    assert lab.facts()["backend"].processes == before["backend"].processes
+    assert fetch(lab.endpoints()["http://backend"], table["path"][0], 2)[1] > 0.03
+
+    assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
+    assert lab.facts()["backend"].processes != before["backend"].processes
+    assert {one.name: one.found for one in lab.read_back()["backend"]} == {"backlog": "64"}
+    answers, seconds = fetch(lab.endpoints()["http://cache"], table["path"][0], 2)
+    assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
+    assert seconds < 0.03
+
+    assert lab.apply([cache(), backend(backlog=64)], restart=True) == ["cache", "backend"]
+    assert fetch(lab.endpoints()["https://cache"], table["path"][0])[0] == [(200, 4096)]
