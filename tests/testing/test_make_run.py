@@ -11,6 +11,8 @@ from svload.model.results import TrialSummary
 from svload.store import TrialData, read_events, read_trial, verify_run
 from svload.testing import FAULTS, SyntheticRun, make_run
 from svload.testing.traffic import buckets_of
+from svload.watch import load_monitors
+from svload.watch.sampler import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +197,10 @@ def test_an_unknown_fault_is_refused(tmp_path: Path) -> None:
 def test_every_fault_has_a_test_here() -> None:
     text = Path(__file__).read_text()
     assert [fault for fault in FAULTS if f'"{fault}"' not in text] == []
+
+
+def test_readings_have_the_names_that_monitors_give(run: SyntheticRun) -> None:
+    known = {kind.name: set(kind.metrics) for kind in load_monitors()} | {"sampler": set(METRICS)}
+    monitors = read_trial(run.trial("TC0.r1")).monitors
+    for monitor, metric in set(zip(monitors["monitor"], monitors["metric"], strict=True)):
+        assert metric in known[monitor]

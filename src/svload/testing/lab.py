@@ -151,9 +151,9 @@ def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[An
         ):
             series.append(("", "host", f"cpu{core}", f"{metric}_seconds_total", counted(busy * share)))
     series.append(
-        ("", "host", "memory", "available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
+        ("", "host", "", "memory_available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
     )
-    series.append(("", "host", "pressure", "cpu_some_seconds_total", counted(0.02)))
+    series.append(("", "host", "cpu", "pressure_some_seconds_total", counted(0.02)))
     series.append(("", "sampler", "", "cpu_ratio", np.abs(rng.normal(0.004, 0.001, len(at)))))
     for service, busy in SERVICE_CPU_RATIO.items():
         rss = np.full(len(at), float(SERVICE_RSS_BYTES[service]))

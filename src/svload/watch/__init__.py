@@ -1,1 +1,18 @@
-"""Monitors: what was the machine, and each server, doing?"""
+"""Monitors, one file a kind; the process that samples them, and the controller's hold on it."""
+
+from __future__ import annotations
+
+from svload.watch.control import Sampler
+from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitors import load_monitors, monitors_for
+from svload.watch.series import SeriesReader, readings_between
+
+__all__ = [
+    "Monitor",
+    "Reading",
+    "Sampler",
+    "SeriesReader",
+    "load_monitors",
+    "monitors_for",
+    "readings_between",
+]

@@ -7,7 +7,7 @@ service whose facts it can read; the host monitor attaches to the machine. Only 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -23,11 +23,17 @@ class Reading(NamedTuple):
 
 
 class Monitor(ABC):
-    """Reads one kind of thing. `interval_s` is its own period."""
+    """Reads one kind of thing.
+
+    `metrics` documents every metric that `sample` may give: name → what it is. A name ends in its unit (`_seconds`, `_bytes`, `_ratio`),
+    before `_total` for a counter; one without a unit is a number of things, and its text says of which ("number of …").
+    `interval_s` is the shortest period that it bears: the run's own, or this one where it is longer.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    interval_s: ClassVar[float] = 1.0
+    metrics: ClassVar[Mapping[str, str]]
+    interval_s: ClassVar[float] = 0.0
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         self.service = service
@@ -36,7 +42,7 @@ class Monitor(ABC):
     @classmethod
     @abstractmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
-        """Whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host (None)."""
+        """Whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host (None). Pure."""
 
     @abstractmethod
     def sample(self) -> Iterable[Reading]:

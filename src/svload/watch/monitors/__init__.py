@@ -1,1 +1,42 @@
-"""In-tree monitors, one file a kind; found by scanning this folder."""
+"""Monitors, one file a kind. They are found by scanning this folder; other people's come by the entry points `svload.monitors`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module, metadata
+from pkgutil import iter_modules
+from typing import Any
+
+from svload.watch.monitor import Monitor
+
+
+@cache
+def load_monitors() -> tuple[type[Monitor], ...]:
+    """All kinds of monitor, by name. One of another package that cannot be imported is left out."""
+    found: dict[str, type[Monitor]] = {}
+    for module in iter_modules(__path__):
+        loaded = import_module(f"{__name__}.{module.name}")
+        kinds = [
+            kind
+            for _, kind in inspect.getmembers(loaded, inspect.isclass)
+            if kind.__module__ == loaded.__name__
+        ]
+        found |= {
+            kind.name: kind for kind in kinds if issubclass(kind, Monitor) and not inspect.isabstract(kind)
+        }
+    for point in metadata.entry_points(group="svload.monitors"):
+        try:
+            kind = point.load()
+        except Exception:  # a broken package of others must not stop a trial
+            continue
+        if inspect.isclass(kind) and issubclass(kind, Monitor):
+            found.setdefault(kind.name, kind)
+    return tuple(found[name] for name in sorted(found))
+
+
+def monitors_for(facts: Mapping[str, Any] | None) -> list[type[Monitor]]:
+    """The monitors that attach to a service with these facts (ServiceFacts as JSON), or to the host (None)."""
+    plain = None if facts is None else dict(facts)
+    return [kind for kind in load_monitors() if kind.reads(plain)]

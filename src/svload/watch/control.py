@@ -1,0 +1,85 @@
+"""The controller's side of watching: one sampler process on the agent's machine for a whole run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svload.watch.series import SeriesReader
+
+if TYPE_CHECKING:
+    from svload.model.facts import ServiceFacts
+    from svload.model.messages import Action
+
+CHILD = "sampler"
+PREPARE_S = 30.0
+SLOWEST_S = 1.0
+"""The longest period that any of our monitors asks for."""
+MARGIN_PERIODS = 1.5
+
+
+class AgentLike(Protocol):
+    """What is used of `svload.host.Agent`."""
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry actions out, one result each."""
+
+
+class Sampler:
+    """Watches the host and every service from `start` until its agent ends. `problems`: monitors that could not start, in words.
+
+    `cores`: where the process may run (None: anywhere); best apart from the servers.
+    """
+
+    def __init__(self, agent: AgentLike, folder: Path, cores: tuple[int, ...] | None = None) -> None:
+        self._agent = agent
+        self._cores = cores
+        self._folder = folder
+        self._out = folder / "monitors.jsonl"
+        self._reader = SeriesReader(self._out)
+        self._interval_s = 1.0
+        self.problems: tuple[str, ...] = ()
+
+    def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
+        """Start the process and its monitors; their names (`cache.varnish`). Raises SvloadError agent-refused, agent-lost."""
+        from svload.model.messages import Limits, Spawn
+
+        argv = (sys.executable, "-m", "svload.watch.sampler")
+        spawn = Spawn(
+            child=CHILD,
+            role="monitor",
+            argv=argv,
+            log=str(self._folder / f"{CHILD}.log"),
+            limits=Limits(cores=self._cores),
+        )
+        self._agent.prepare([spawn])
+        self._interval_s = interval_s
+        return self.attach(facts)
+
+    def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
+        """Watch these services from now on (others than before, or the same after a restart); the monitors' names."""
+        services = [one.model_dump(mode="json") for one in facts.values()]
+        message = {"services": services, "interval_s": self._interval_s, "out": str(self._out)}
+        ready = self._tell({"prepare": message})
+        self.problems = tuple(ready["problems"])
+        return tuple(ready["monitors"])
+
+    def readings(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
+        """Readings from just before `from_ns` to just after `to_ns` (CLOCK_MONOTONIC), so that counters cover all of it.
+
+        A table of `model.columns.MONITORS`; `offset_ns` counts from `from_ns`. Takes one more reading of everything first.
+        """
+        self._tell({"sample": True})
+        margin_ns = round(MARGIN_PERIODS * max(self._interval_s, SLOWEST_S) * 1e9)
+        return self._reader.between(from_ns - margin_ns, to_ns + margin_ns, from_ns)
+
+    def notes(self) -> list[str]:
+        """What could not be read, when it began and ended, in words."""
+        return self._reader.notes()
+
+    def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
+        from svload.model.messages import Tell
+
+        return self._agent.prepare([Tell(child=CHILD, message=message, timeout_s=PREPARE_S)])[0]

@@ -1,0 +1,173 @@
+"""The machine: cores, memory, disks, network, pressure, and what else spoils a measurement."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from svload.watch import proc
+from svload.watch.monitor import Monitor, Reading
+
+
+class HostMonitor(Monitor):
+    """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces, `cpu`/`io`/`memory` for pressure, else empty."""
+
+    name = "host"
+    summary = "the machine's cores, memory, disks, network and pressure, from /proc"
+    metrics: ClassVar[Mapping[str, str]] = {
+        "busy_seconds_total": "per core: time in anything but idle and waiting for a disk, steal included",
+        "user_seconds_total": "per core: time in user code",
+        "system_seconds_total": "per core: time in the kernel, without interrupts",
+        "softirq_seconds_total": "per core: time in interrupts, where the network's work is done",
+        "iowait_seconds_total": "per core: idle while a disk was awaited",
+        "steal_seconds_total": "per core: time that the hypervisor gave to others",
+        "memory_total_bytes": "memory of the machine",
+        "memory_available_bytes": "memory that could be had without swapping",
+        "memory_cached_bytes": "page cache",
+        "reads_total": "per disk: number of reads",
+        "read_bytes_total": "per disk: bytes read",
+        "writes_total": "per disk: number of writes",
+        "written_bytes_total": "per disk: bytes written",
+        "io_seconds_total": "per disk: time with any request under way (about 0 under a throttle)",
+        "received_bytes_total": "per interface: bytes received",
+        "received_packets_total": "per interface: number of packets received",
+        "received_drops_total": "per interface: number of packets dropped on receipt",
+        "sent_bytes_total": "per interface: bytes sent",
+        "sent_packets_total": "per interface: number of packets sent",
+        "sent_drops_total": "per interface: number of packets dropped on sending",
+        "pressure_some_seconds_total": "cpu, io or memory: time in which at least one task waited for it",
+        "pressure_full_seconds_total": "cpu, io or memory: time in which all tasks waited for it",
+        "context_switches_total": "number of context switches",
+        "running": "number of tasks that run or want to",
+        "blocked": "number of tasks that wait for a disk",
+        "listen_overflows_total": "number of connections refused for a full accept queue",
+        "listen_drops_total": "number of SYNs dropped by a listening socket",
+        "retransmits_total": "number of TCP segments sent again",
+        "time_wait": "number of TCP sockets in TIME_WAIT",
+        "major_faults_total": "number of page faults that read a disk",
+        "oom_kills_total": "number of processes killed for lack of memory",
+        "drop_pagecache_total": "number of times that someone dropped the page cache",
+    }
+    root: ClassVar[str] = "/proc"
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._parts: list[tuple[proc.ProcFile, Callable[[str], list[Reading]]]] = []
+        for path, read in _FILES.items():
+            with contextlib.suppress(OSError):  # what this kernel lacks is left out
+                self._parts.append((proc.ProcFile(os.path.join(self.root, path)), read))
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """The machine itself."""
+        return facts is None
+
+    def sample(self) -> Iterable[Reading]:
+        """One pass over the open files."""
+        readings: list[Reading] = []
+        for file, read in self._parts:
+            readings += read(file.read())
+        return readings
+
+    def close(self) -> None:
+        """Close them."""
+        for file, _ in self._parts:
+            file.close()
+        self._parts = []
+
+
+def _stat(text: str) -> list[Reading]:
+    cores = [
+        Reading(core, f"{state}_seconds_total", seconds)
+        for core, states in proc.parse_cpu(text).items()
+        for state, seconds in states.items()
+    ]
+    pairs = proc.parse_pairs(text)
+    return cores + _named(
+        pairs, {"ctxt": "context_switches_total", "procs_running": "running", "procs_blocked": "blocked"}
+    )
+
+
+def _memory(text: str) -> list[Reading]:
+    wanted = {
+        "MemTotal": "memory_total_bytes",
+        "MemAvailable": "memory_available_bytes",
+        "Cached": "memory_cached_bytes",
+    }
+    return _named(proc.parse_pairs(text), wanted)
+
+
+def _vmstat(text: str) -> list[Reading]:
+    wanted = {
+        "pgmajfault": "major_faults_total",
+        "oom_kill": "oom_kills_total",
+        "drop_pagecache": "drop_pagecache_total",
+    }
+    return _named(proc.parse_pairs(text), wanted)
+
+
+def _netstat(text: str) -> list[Reading]:
+    return _named(
+        proc.parse_titled(text),
+        {"TcpExt.ListenOverflows": "listen_overflows_total", "TcpExt.ListenDrops": "listen_drops_total"},
+    )
+
+
+def _snmp(text: str) -> list[Reading]:
+    return _named(proc.parse_titled(text), {"Tcp.RetransSegs": "retransmits_total"})
+
+
+def _sockstat(text: str) -> list[Reading]:
+    for line in text.splitlines():
+        fields = line.split()
+        if fields[:1] == ["TCP:"]:
+            return [Reading("", "time_wait", float(fields[fields.index("tw") + 1]))]
+    return []
+
+
+def _disks(text: str) -> list[Reading]:
+    return [
+        Reading(disk, f"{name}_total", value)
+        for disk, values in proc.parse_disks(text).items()
+        for name, value in values.items()
+    ]
+
+
+def _network(text: str) -> list[Reading]:
+    found = proc.parse_interfaces(text)
+    return [
+        Reading(interface, f"{name}_total", value)
+        for interface, values in found.items()
+        for name, value in values.items()
+    ]
+
+
+def _pressure_of(entity: str) -> Callable[[str], list[Reading]]:
+    def read(text: str) -> list[Reading]:
+        return [
+            Reading(entity, f"pressure_{kind}_seconds_total", seconds)
+            for kind, seconds in proc.parse_pressure(text).items()
+        ]
+
+    return read
+
+
+def _named(values: Mapping[str, float], wanted: Mapping[str, str]) -> list[Reading]:
+    return [Reading("", metric, values[name]) for name, metric in wanted.items() if name in values]
+
+
+_FILES: Mapping[str, Callable[[str], list[Reading]]] = {
+    "stat": _stat,
+    "meminfo": _memory,
+    "vmstat": _vmstat,
+    "diskstats": _disks,
+    "self/net/dev": _network,
+    "self/net/netstat": _netstat,
+    "self/net/snmp": _snmp,
+    "self/net/sockstat": _sockstat,
+    "pressure/cpu": _pressure_of("cpu"),
+    "pressure/io": _pressure_of("io"),
+    "pressure/memory": _pressure_of("memory"),
+}

@@ -1,0 +1,89 @@
+"""memcached, by its `stats` command over TCP."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from svload.watch.monitor import Monitor, Reading
+
+TIMEOUT_S = 0.4
+_MOST_BYTES = 1 << 18
+_STATS: Mapping[str, tuple[str, str]] = {
+    "curr_connections": ("connections_open", "number of open connections, ours included"),
+    "max_connections": ("connections_limit", "number of connections allowed"),
+    "total_connections": ("connections_total", "number of connections accepted"),
+    "rejected_connections": ("rejected_total", "number of connections rejected"),
+    "listen_disabled_num": (
+        "listen_disabled_total",
+        "number of times that accepting stopped for want of connections",
+    ),
+    "conn_yields": ("yields_total", "number of times that a connection had to let others pass"),
+    "cmd_get": ("gets_total", "number of keys asked for"),
+    "cmd_set": ("sets_total", "number of keys stored"),
+    "get_hits": ("hits_total", "number of keys found"),
+    "get_misses": ("misses_total", "number of keys not found"),
+    "evictions": ("evictions_total", "number of items thrown out for want of memory"),
+    "curr_items": ("items", "number of items held"),
+    "bytes": ("used_bytes", "bytes of items held"),
+    "limit_maxbytes": ("limit_bytes", "bytes allowed"),
+    "bytes_read": ("received_bytes_total", "bytes received"),
+    "bytes_written": ("sent_bytes_total", "bytes sent"),
+    "threads": ("threads", "number of worker threads"),
+}
+
+
+class MemcachedMonitor(Monitor):
+    """`stats` at admin["memcached"] = [host, port] on one kept connection."""
+
+    name = "memcached"
+    summary = "connections, hits, evictions and memory of memcached, from its stats"
+    metrics: ClassVar[Mapping[str, str]] = dict(_STATS.values())
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        host, port = facts["admin"]["memcached"]
+        self._address = (str(host), int(port))
+        self._socket: socket.socket | None = None
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """Services that name a memcached address."""
+        where = (facts or {}).get("admin", {}).get("memcached")
+        return isinstance(where, (list, tuple)) and len(where) == 2
+
+    def sample(self) -> Iterable[Reading]:
+        """Raises OSError when it does not answer."""
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection(self._address, TIMEOUT_S)
+            self._socket.sendall(b"stats\r\n")
+            answer = b""
+            while not answer.endswith(b"END\r\n"):
+                piece = self._socket.recv(1 << 16)
+                if not piece or len(answer) > _MOST_BYTES:
+                    raise ConnectionError("memcached hung up or answered no stats")
+                answer += piece
+        except OSError:
+            self.close()
+            raise
+        return parse_stats(answer.decode("ascii", "replace"))
+
+    def close(self) -> None:
+        """Close the connection; the next sample opens it again."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+        self._socket = None
+
+
+def parse_stats(answer: str) -> list[Reading]:
+    """`STAT name value` lines as readings; statistics that this version lacks are left out."""
+    found = dict(
+        line.split(" ", 2)[1:]
+        for line in answer.splitlines()
+        if line.startswith("STAT ") and line.count(" ") >= 2
+    )
+    return [Reading("", metric, float(found[name])) for name, (metric, _) in _STATS.items() if name in found]

@@ -1,0 +1,57 @@
+"""nginx, from its stub_status page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from svload.watch.http import AdminConnection
+from svload.watch.monitor import Monitor, Reading
+
+_PAGE = re.compile(
+    r"Active connections:\s*(?P<connections_open>\d+)\s+server accepts handled requests\s+"
+    r"(?P<accepted_total>\d+)\s+(?P<handled_total>\d+)\s+(?P<requests_total>\d+)\s+"
+    r"Reading:\s*(?P<reading>\d+)\s+Writing:\s*(?P<writing>\d+)\s+Waiting:\s*(?P<waiting>\d+)"
+)
+
+
+class NginxMonitor(Monitor):
+    """`stub_status` at admin["nginx_status"] (a URL) on one kept connection; its own request is among those counted."""
+
+    name = "nginx"
+    summary = "connections and requests of nginx, from stub_status"
+    metrics: ClassVar[Mapping[str, str]] = {
+        "connections_open": "number of open connections, ours included",
+        "accepted_total": "number of connections accepted",
+        "handled_total": "number of connections handled; fewer than accepted when worker_connections ran out",
+        "requests_total": "number of requests",
+        "reading": "number of connections whose request head is being read",
+        "writing": "number of connections that get an answer",
+        "waiting": "number of idle kept connections",
+    }
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._admin = AdminConnection(str(facts["admin"]["nginx_status"]))
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """Services that name a stub_status page."""
+        return isinstance((facts or {}).get("admin", {}).get("nginx_status"), str)
+
+    def sample(self) -> Iterable[Reading]:
+        """Raises OSError when it does not answer so."""
+        return parse_status(self._admin.get().decode("ascii", "replace"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._admin.close()
+
+
+def parse_status(page: str) -> list[Reading]:
+    """The page as readings. Raises OSError for any other page."""
+    match = _PAGE.search(page)
+    if match is None:
+        raise OSError("this is no stub_status page")
+    return [Reading("", metric, float(value)) for metric, value in match.groupdict().items()]

@@ -1,0 +1,76 @@
+"""The known-truth server: what it counted and how its workers stand, from its admin port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from svload.watch.http import AdminConnection
+from svload.watch.monitor import Monitor, Reading
+
+_COUNTERS = {
+    "requests": "number of requests",
+    "answers": "number of answers handed to the kernel whole",
+    "abandoned": "number of requests whose connection ended first",
+    "hits": "number of cache hits",
+    "misses": "number of cache misses",
+    "connections_accepted": "number of connections accepted",
+    "tls_handshakes": "number of TLS handshakes, resumed ones included",
+    "tls_resumed": "number of resumed TLS sessions",
+    "queue_dropped": "number of requests refused for a full queue",
+    "accept_pauses": "number of times that accepting stopped",
+    "upstream_requests": "number of requests sent to the upstream",
+    "body_bytes_out": "bytes of bodies sent",
+}
+_GAUGES = {
+    "connections_open": "number of open connections",
+    "workers": "number of workers",
+    "in_service": "number of workers at work",
+    "queued": "number of requests that wait for a worker",
+    "queued_max": "number of requests that waited at once at most",
+    "unfinished": "number of requests without an answer yet",
+    "cache_objects": "number of objects in the cache",
+    "cache_bytes": "bytes in the cache",
+}
+_RENAMED = {"body_bytes_out": "body_out_bytes"}
+
+
+class TruthMonitor(Monitor):
+    """`GET /counters` of admin["truth"]["url"] on one kept connection."""
+
+    name = "truth"
+    summary = "counters, queue and busy workers of the known-truth server"
+    metrics: ClassVar[Mapping[str, str]] = {
+        **{f"{_RENAMED.get(name, name)}_total": text for name, text in _COUNTERS.items()},
+        **_GAUGES,
+        "busy_seconds_total": "time of all workers at work, summed",
+        "late_seconds_total": "how late paced answers were written, summed: the server's own error",
+    }
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._admin = AdminConnection(str(facts["admin"]["truth"]["url"]))
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """Services with the truth server's admin port."""
+        truth = (facts or {}).get("admin", {}).get("truth")
+        return isinstance(truth, dict) and "url" in truth
+
+    def sample(self) -> Iterable[Reading]:
+        """Raises OSError when it does not answer."""
+        found = self._admin.get_json("/counters")
+        readings = [
+            Reading("", f"{_RENAMED.get(name, name)}_total", float(found[name]))
+            for name in _COUNTERS
+            if name in found
+        ]
+        readings += [Reading("", name, float(found[name])) for name in _GAUGES if name in found]
+        for name, metric in (("busy_ns_sum", "busy_seconds_total"), ("late_ns_sum", "late_seconds_total")):
+            if name in found:
+                readings.append(Reading("", metric, found[name] / 1e9))
+        return readings
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._admin.close()

@@ -1,0 +1,213 @@
+"""Reading /proc: pure parsers of its texts, and files that stay open so that a reading costs one system call."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MOST_BYTES = 1 << 20
+
+
+class ProcFile:
+    """One file of /proc, opened once and read anew each time. Raises OSError like any file."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self) -> str:
+        """Its text now."""
+        data = os.pread(self._descriptor, _MOST_BYTES, 0)
+        # /proc hands out a large file in pieces of its own choosing.
+        while piece := os.pread(self._descriptor, _MOST_BYTES, len(data)):
+            data += piece
+        return data.decode("ascii", "replace")
+
+    def close(self) -> None:
+        """Close it; harmless if closed already."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+class Stat(NamedTuple):
+    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    cpu_seconds: float
+    threads: int
+    start_ticks: int
+    rss_bytes: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended and only waits to be waited for."""
+        return self.state in "ZX"
+
+
+def parse_stat(text: str) -> Stat:
+    """A line of /proc/PID/stat; the command's name may hold spaces and brackets. Raises ValueError."""
+    pid, _, rest = text.partition(" ")
+    fields = rest[rest.rindex(")") + 2 :].split()
+    ticks = sum(int(fields[at]) for at in (11, 12, 13, 14))
+    return Stat(
+        pid=int(pid),
+        state=fields[0],
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        cpu_seconds=ticks / TICKS_PER_S,
+        threads=int(fields[17]),
+        start_ticks=int(fields[19]),
+        rss_bytes=int(fields[21]) * PAGE_BYTES,
+    )
+
+
+def read_stat(pid: int, root: str = "/proc") -> Stat | None:
+    """/proc/PID/stat now, or None when the process is gone."""
+    try:
+        with open(f"{root}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return parse_stat(file.read())
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def count_descriptors(pid: int, root: str = "/proc") -> int | None:
+    """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""
+    folder = f"{root}/{pid}/fd"
+    try:
+        return os.stat(folder).st_size or len(os.listdir(folder))
+    except OSError:
+        return None
+
+
+class ProcessTable:
+    """All processes of the machine, read at most once in `every_s` whoever asks."""
+
+    def __init__(self, root: str = "/proc", every_s: float = 1.0) -> None:
+        self._root = root
+        self._every_s = every_s
+        self._read_at = float("-inf")
+        self._all: list[Stat] = []
+
+    def all(self) -> list[Stat]:
+        """The processes, as they were at most `every_s` ago."""
+        now = time.monotonic()
+        if now - self._read_at >= self._every_s:
+            pids = [int(name) for name in os.listdir(self._root) if name.isdigit()]
+            self._all = [stat for pid in pids if (stat := read_stat(pid, self._root)) is not None]
+            self._read_at = now
+        return self._all
+
+
+def family(root: int, processes: Iterable[Stat]) -> set[int]:
+    """Pids of `root` and all that belong to it: its descendants, and whoever is in a session or process group that it leads."""
+    children: dict[int, list[int]] = {}
+    found = {root}
+    for one in processes:
+        children.setdefault(one.parent, []).append(one.pid)
+        if root in (one.session, one.group):
+            found.add(one.pid)
+    waiting = list(found)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def parse_cpu(text: str) -> dict[str, dict[str, float]]:
+    """/proc/stat: core (`cpu0`) → seconds so far by state; `busy` is all but idle and waiting for a disk."""
+    cores = {}
+    for line in text.splitlines():
+        name, *ticks = line.split()
+        if not name.startswith("cpu"):
+            break
+        if name == "cpu":
+            continue
+        user, nice, system, _idle, iowait, irq, softirq, steal = (int(tick) for tick in ticks[:8])
+        states = {
+            "busy": user + nice + system + irq + softirq + steal,
+            "user": user + nice,
+            "system": system,
+            "softirq": irq + softirq,
+            "iowait": iowait,
+            "steal": steal,
+        }
+        cores[name] = {state: count / TICKS_PER_S for state, count in states.items()}
+    return cores
+
+
+def parse_pairs(text: str) -> dict[str, float]:
+    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes)."""
+    found = {}
+    for line in text.splitlines():
+        parts = line.replace(":", " ").split()
+        if len(parts) >= 2 and parts[1].lstrip("-").isdigit():
+            found[parts[0]] = float(parts[1]) * (1024 if parts[-1] == "kB" else 1)
+    return found
+
+
+def parse_titled(text: str) -> dict[str, float]:
+    """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same head; `TcpExt.ListenDrops` → value."""
+    found: dict[str, float] = {}
+    lines = text.splitlines()
+    for titles, values in zip(lines[::2], lines[1::2], strict=False):
+        head, *names = titles.split()
+        found |= {
+            f"{head}{name}".replace(":", "."): float(value)
+            for name, value in zip(names, values.split()[1:], strict=False)
+        }
+    return found
+
+
+def parse_pressure(text: str) -> dict[str, float]:
+    """/proc/pressure/*: `some` and `full` → seconds so far."""
+    found = {}
+    for line in text.splitlines():
+        kind, *fields = line.split()
+        found[kind] = int(dict(field.split("=") for field in fields)["total"]) / 1e6
+    return found
+
+
+def parse_disks(text: str) -> dict[str, dict[str, float]]:
+    """/proc/diskstats: whole or part of a disk that was ever used → operations, bytes and busy seconds so far (a sector is 512 bytes)."""
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        numbers = [int(field) for field in fields[3:14]]
+        if any(numbers):
+            found[fields[2]] = {
+                "reads": numbers[0],
+                "read_bytes": numbers[2] * 512,
+                "writes": numbers[4],
+                "written_bytes": numbers[6] * 512,
+                "io_seconds": numbers[9] / 1000,
+            }
+    return found
+
+
+def parse_interfaces(text: str) -> dict[str, dict[str, float]]:
+    """/proc/net/dev: interface that was ever used → bytes, packets and drops in both directions so far."""
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(":")
+        numbers = [int(field) for field in rest.split()]
+        if any(numbers):
+            found[name.strip()] = {
+                "received_bytes": numbers[0],
+                "received_packets": numbers[1],
+                "received_drops": numbers[3],
+                "sent_bytes": numbers[8],
+                "sent_packets": numbers[9],
+                "sent_drops": numbers[11],
+            }
+    return found

@@ -1,0 +1,201 @@
+"""The process that samples all monitors: `python -m svload.watch.sampler`, a speaking child of the agent (model/messages.py).
+
+→ {"prepare": {"services": [facts…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
+→ {"sample": true}    one reading of everything now                       ← {"ready": true, "at_ns": n}
+→ {"stop": true}                                                          ← {"done": {…}}; end of input does the same
+
+It shares a machine with what it measures: only the standard library, /proc read directly, one thread, its own cost among the
+readings (monitor `sampler`). A second `prepare` replaces the monitors; readings go on in the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitors import monitors_for
+from svload.watch.series import SeriesWriter
+
+SHORTEST_INTERVAL_S = 0.05
+LONGEST_BACKOFF_S = 30.0
+METRICS: Mapping[str, str] = {
+    "cpu_ratio": "CPU of this process and its helpers over wall time since the reading before: what watching costs",
+    "pass_seconds": "how long reading everything took",
+    "missed_total": "number of readings left out because an earlier one took too long",
+}
+"""What the sampler reads of itself, as monitor `sampler`."""
+
+
+class Attached:
+    """A monitor at work: when it is next due, and whether it fails."""
+
+    def __init__(self, monitor: Monitor, interval_s: float) -> None:
+        self.monitor = monitor
+        self.interval_ns = round(max(interval_s, monitor.interval_s) * 1e9)
+        self.due_ns = 0
+        self.failures = 0
+
+    def read(self, now_ns: int, series: SeriesWriter) -> None:
+        """Sample it now; a failure is noted once and tried again after 1, 2, 4 … 30 s."""
+        service, name = self.monitor.service, self.monitor.name
+        self.due_ns = now_ns + self.interval_ns
+        try:
+            readings = list(self.monitor.sample())
+        except Exception as why:  # whatever a monitor does wrong, the others go on
+            if not self.failures:
+                series.note(service, name, now_ns, f"cannot be read: {type(why).__name__}: {why}")
+            self.due_ns = now_ns + round(min(2.0**self.failures, LONGEST_BACKOFF_S) * 1e9)
+            self.failures += 1
+            return
+        if self.failures:
+            series.note(service, name, now_ns, "can be read again")
+        self.failures = 0
+        series.readings(service, name, now_ns, readings)
+
+
+class Sampler:
+    """All monitors, one clock. `tick` is called when `due_ns` has come."""
+
+    def __init__(self) -> None:
+        self._series: SeriesWriter | None = None
+        self._out: Path | None = None
+        self._attached: list[Attached] = []
+        self._interval_ns = 0
+        self._missed = 0
+        self._cpu: tuple[int, float] | None = None
+        self.due_ns = 0
+
+    def prepare(self, services: Iterable[Mapping[str, Any]], interval_s: float, out: Path) -> dict[str, Any]:
+        """Attach monitors to the host and to `services`, write to `out`, and take the first readings. Raises OSError for `out`."""
+        self._detach()
+        if out != self._out and self._series is not None:
+            self._series.close()
+            self._series = None
+        if self._series is None:
+            self._series, self._out = SeriesWriter(out), out
+        self._series.forget()
+        interval_s = max(interval_s, SHORTEST_INTERVAL_S)
+        self._interval_ns = round(interval_s * 1e9)
+        problems = []
+        for facts in (None, *services):
+            service = "" if facts is None else str(facts["service"])
+            for kind in monitors_for(facts):
+                try:
+                    self._attached.append(Attached(kind(service, dict(facts or {})), interval_s))
+                except Exception as why:  # a monitor that cannot start is said, the others go on
+                    problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
+        self.due_ns = self.sample_all() + self._interval_ns
+        names = [f"{one.monitor.service or 'host'}.{one.monitor.name}" for one in self._attached]
+        return {"monitors": names, "problems": problems}
+
+    def sample_all(self) -> int:
+        """Read everything now, whatever its period (a failing monitor waits for its turn); the time in CLOCK_MONOTONIC ns."""
+        for one in self._attached:
+            if not one.failures:
+                one.due_ns = 0
+        return self._read()
+
+    def tick(self) -> None:
+        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have passed are left out and counted."""
+        self._read()
+        steps = max(0, time.monotonic_ns() - self.due_ns) // self._interval_ns + 1
+        self._missed += steps - 1
+        self.due_ns += steps * self._interval_ns
+
+    def _read(self) -> int:
+        began_ns = time.monotonic_ns()
+        if self._series is None:
+            return began_ns
+        for one in self._attached:
+            # Half a period of slack, so that a moment that comes a little early does not skip a monitor.
+            if one.due_ns - self._interval_ns // 2 <= began_ns:
+                one.read(time.monotonic_ns(), self._series)
+        self._read_self(began_ns)
+        self._series.flush()
+        return began_ns
+
+    def close(self) -> None:
+        """Let go of all."""
+        self._detach()
+        if self._series is not None:
+            self._series.close()
+        self._series = self._out = None
+
+    def _read_self(self, began_ns: int) -> None:
+        assert self._series is not None
+        now_ns = time.monotonic_ns()
+        times = os.times()
+        used = time.process_time() + times.children_user + times.children_system
+        readings = [
+            Reading("", "pass_seconds", (now_ns - began_ns) / 1e9),
+            Reading("", "missed_total", self._missed),
+        ]
+        if self._cpu is not None and now_ns > self._cpu[0]:
+            readings.append(Reading("", "cpu_ratio", (used - self._cpu[1]) / (now_ns - self._cpu[0]) * 1e9))
+        self._cpu = (now_ns, used)
+        self._series.readings("", "sampler", now_ns, readings)
+
+    def _detach(self) -> None:
+        for one in self._attached:
+            one.monitor.close()
+        self._attached = []
+
+
+def serve(commands: int, answers: int) -> None:
+    """Read commands (JSON lines) from a descriptor, sample meanwhile, answer on the other, until stop or end of input."""
+    sampler = Sampler()
+    heard = b""
+    try:
+        while True:
+            wait_s = max(0.0, (sampler.due_ns - time.monotonic_ns()) / 1e9) if sampler.due_ns else None
+            if not select.select([commands], [], [], wait_s)[0]:
+                sampler.tick()
+                continue
+            piece = os.read(commands, 1 << 16)
+            if not piece:
+                return
+            heard += piece
+            while b"\n" in heard:
+                line, heard = heard.split(b"\n", 1)
+                answer = _obey(sampler, line)
+                _say(answers, answer)
+                if "done" in answer:
+                    return
+    finally:
+        sampler.close()
+
+
+def _obey(sampler: Sampler, line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+        if "stop" in message:
+            return {"done": {}}
+        if "sample" in message:
+            return {"ready": True, "at_ns": sampler.sample_all()}
+        wanted = message["prepare"]
+        made = sampler.prepare(wanted["services"], float(wanted.get("interval_s", 1.0)), Path(wanted["out"]))
+        return {"ready": True, **made}
+    except (ValueError, KeyError, TypeError, OSError) as why:
+        return {
+            "error": {
+                "code": "agent-refused",
+                "details": {"reason": f"the sampler: {type(why).__name__}: {why}", "hint": ""},
+            }
+        }
+
+
+def _say(answers: int, answer: dict[str, Any]) -> None:
+    data = json.dumps(answer, separators=(",", ":")).encode() + b"\n"
+    while data:
+        data = data[os.write(answers, data) :]
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.fileno(), sys.stdout.fileno())

@@ -1,0 +1,162 @@
+"""Where readings are kept: an append-only file of JSON lines that survives a crash at any byte, and its reader.
+
+    {"frame": 17, "service": "cache", "monitor": "varnish", "columns": [["", "threads"], …]}   what the next lines of 17 hold
+    [17, 123456789, 200, …]                                                                   a reading at CLOCK_MONOTONIC ns
+    {"note": "…", "service": …, "monitor": …, "at_ns": …}                                       said once when a monitor fails or recovers
+
+Only the standard library: the sampler imports it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from svload.watch.monitor import Reading
+
+
+class SeriesWriter:
+    """Appends readings. Holds one frame a monitor, so its memory does not grow."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("ab")
+        size = self._file.seek(0, os.SEEK_END)
+        if size:
+            self._file.write(b"\n")
+        # A line is longer than a byte, so no number repeats one that an earlier writer gave.
+        self._next_frame = size + 1
+        self._frames: dict[tuple[str, str], tuple[int, tuple[tuple[str, str], ...]]] = {}
+
+    def readings(self, service: str, monitor: str, at_ns: int, readings: Iterable[Reading]) -> None:
+        """Append one monitor's readings. Raises OSError (disk full)."""
+        found = list(readings)
+        columns = tuple((one.entity, one.metric) for one in found)
+        frame, known = self._frames.get((service, monitor), (0, ()))
+        if not frame or known != columns:
+            frame = self._next_frame
+            self._next_frame += 1
+            self._frames[service, monitor] = (frame, columns)
+            self._line({"frame": frame, "service": service, "monitor": monitor, "columns": columns})
+        self._line([frame, at_ns, *(_short(one.value) for one in found)])
+
+    def note(self, service: str, monitor: str, at_ns: int, text: str) -> None:
+        """Append a sentence about a monitor."""
+        self._line({"note": text, "service": service, "monitor": monitor, "at_ns": at_ns})
+
+    def forget(self) -> None:
+        """Let go of all frames (the monitors are others from now on)."""
+        self._frames.clear()
+
+    def flush(self) -> None:
+        """Let readers see everything so far."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._file.close()
+
+    def _line(self, value: Any) -> None:
+        self._file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) else value
+
+
+class SeriesReader:
+    """Reads one series file again and again, for later and later times, without starting anew each time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._frames: dict[int, tuple[str, str, list[list[str]]]] = {}
+        self._seen_to = 0
+        self._seen_ns = 0
+
+    def between(self, from_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
+        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`.
+
+        Empty where there is no file yet. A torn last line is left for the next call; damaged lines are left out.
+        """
+        rows = _Rows(origin_ns)
+        if from_ns < self._seen_ns:
+            self._seen_to = self._seen_ns = 0
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return rows.table()
+        with file:
+            file.seek(self._seen_to)
+            before = True
+            while (line := file.readline()).endswith(b"\n"):
+                value = _parsed(line)
+                at_ns = value[1] if isinstance(value, list) else None
+                if at_ns is not None and at_ns > to_ns:
+                    break
+                before = before and (at_ns is None or at_ns < from_ns)
+                if before:
+                    self._seen_to, self._seen_ns = file.tell(), at_ns or self._seen_ns
+                if isinstance(value, dict) and "frame" in value:
+                    self._frames[value["frame"]] = (value["service"], value["monitor"], value["columns"])
+                elif isinstance(value, list) and not before and value[0] in self._frames:
+                    rows.add(value[1], *self._frames[value[0]], value[2:])
+        return rows.table()
+
+    def notes(self) -> list[str]:
+        """All sentences about monitors so far, with the service and monitor they are about."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            found = [_parsed(line) for line in file if line.startswith(b'{"note"')]
+        return [
+            f"{one['service'] or 'host'}.{one['monitor']}: {one['note']}"
+            for one in found
+            if isinstance(one, dict)
+        ]
+
+
+def readings_between(path: Path, from_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
+    """As `SeriesReader.between`, for one look."""
+    return SeriesReader(path).between(from_ns, to_ns, origin_ns)
+
+
+class _Rows:
+    def __init__(self, origin_ns: int) -> None:
+        self._origin_ns = origin_ns
+        self._offset = array("q")
+        self._value = array("d")
+        self._names: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
+
+    def add(
+        self, at_ns: int, service: str, monitor: str, columns: list[list[str]], values: list[float]
+    ) -> None:
+        if len(values) != len(columns):
+            return
+        for (entity, metric), value in zip(columns, values, strict=True):
+            self._offset.append(at_ns - self._origin_ns)
+            self._value.append(value)
+            for names, name in zip(self._names, (service, monitor, entity, metric), strict=True):
+                names.append(name)
+
+    def table(self) -> dict[str, tuple[str, Any]]:
+        names = zip(("service", "monitor", "entity", "metric"), self._names, strict=True)
+        return {
+            "offset_ns": ("i64", self._offset.tobytes()),
+            **{name: ("utf8", cells) for name, cells in names},
+            "value": ("f64", self._value.tobytes()),
+        }
+
+
+def _parsed(line: bytes) -> Any:
+    """A line's value: a reading, a frame or a note; None for a damaged line."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(value, list) and len(value) >= 2 and all(isinstance(one, (int, float)) for one in value):
+        return value
+    return value if isinstance(value, dict) else None

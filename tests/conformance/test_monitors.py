@@ -1,0 +1,88 @@
+"""What every monitor promises: a new one in the folder is held to it without another line here."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.watch import Monitor, load_monitors, monitors_for
+from svload.watch import monitors as folder
+from svload.watch.sampler import METRICS as SAMPLER_METRICS
+
+FACTS: dict[str, Any] = {
+    "service": "everything",
+    "kit": "any",
+    "processes": [{"name": "one", "pid": 1, "start_ticks": 1}],
+    "admin": {
+        "truth": {"url": "http://127.0.0.1:9"},
+        "memcached": ["127.0.0.1", 9],
+        "varnish_dir": "/nowhere",
+        "nginx_status": "http://127.0.0.1:9/status",
+    },
+}
+UNITS = re.compile(r"_(seconds|bytes|ratio|total)$")
+KINDS = load_monitors()
+
+
+def test_every_file_of_the_folder_is_found() -> None:
+    files = {path.stem for path in Path(folder.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {Path(inspect.getfile(kind)).stem for kind in KINDS} == files
+
+
+def test_names_are_unique() -> None:
+    assert len({kind.name for kind in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+class TestEveryMonitor:
+    def test_it_says_what_it_is(self, kind: type[Monitor]) -> None:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", kind.name)
+        assert kind.summary
+        assert kind.summary[-1] != "."
+        assert kind.interval_s >= 0
+        assert kind.__doc__
+
+    def test_every_metric_is_documented_with_its_unit(self, kind: type[Monitor]) -> None:
+        assert kind.metrics
+        for metric, text in {**kind.metrics, **SAMPLER_METRICS}.items():
+            assert re.fullmatch(r"[a-z][a-z0-9_]*", metric)
+            assert text
+            assert UNITS.search(metric) or text.startswith("number of"), (
+                f"{metric} has no unit and is no number of things"
+            )
+            if metric.endswith("_total") and not re.search(r"_(seconds|bytes)_total$", metric):
+                assert "number of" in text, f"{metric} counts something; its text says what"
+
+    def test_where_it_attaches_is_a_pure_question(self, kind: type[Monitor]) -> None:
+        before = copy.deepcopy(FACTS)
+        answers = [
+            kind.reads(facts)
+            for facts in (FACTS, None, {}, {"admin": {}}, {"service": "x", "admin": {}, "processes": []})
+        ]
+        assert answers == [
+            kind.reads(facts)
+            for facts in (FACTS, None, {}, {"admin": {}}, {"service": "x", "admin": {}, "processes": []})
+        ]
+        assert before == FACTS
+        assert answers[0] != answers[1], "it attaches to a service that offers all, or to the host"
+        assert not any(answers[2:])
+
+    def test_what_is_gone_is_an_oserror_and_closing_is_harmless(self, kind: type[Monitor]) -> None:
+        if kind.reads(None):
+            return  # the host is never gone
+        monitor = kind("everything", copy.deepcopy(FACTS))
+        with pytest.raises(OSError, match=r"."):
+            list(monitor.sample())
+        monitor.close()
+        monitor.close()
+
+
+def test_the_host_and_a_service_get_theirs() -> None:
+    assert [kind.name for kind in monitors_for(None)] == ["host"]
+    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {"host"}
+    assert monitors_for({"service": "x"}) == []

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from svload.watch import proc
+from svload.watch.monitor import Reading
+from svload.watch.monitors.host import HostMonitor
+from svload.watch.monitors.process import ProcessMonitor
+
+STAT = "4242 (a) b (c)) S 7 42 41 0 -1 4194560 1 2 3 4 150 50 30 20 20 0 9 0 98765 1000 256 1844 1 1 0"
+
+
+def test_a_stat_line_whose_name_holds_brackets() -> None:
+    stat = proc.parse_stat(STAT)
+    assert (stat.pid, stat.state, stat.parent, stat.group, stat.session) == (4242, "S", 7, 42, 41)
+    assert stat.cpu_seconds == pytest.approx(250 / proc.TICKS_PER_S)
+    assert (stat.threads, stat.start_ticks, stat.rss_bytes) == (9, 98765, 256 * proc.PAGE_BYTES)
+
+
+def one(pid: int, parent: int, session: int = 0, group: int = 0) -> proc.Stat:
+    return proc.Stat(pid, "S", parent, group, session, 0.0, 1, 0, 0)
+
+
+def test_a_family_is_descendants_and_the_session_it_leads() -> None:
+    machine = [
+        one(1, 0),
+        one(10, 1, 10),
+        one(11, 10, 10),
+        one(12, 11, 12),
+        one(13, 1, 10),
+        one(14, 13, 99),
+        one(20, 1, 20),
+        one(15, 1, 5, 10),
+    ]
+    assert proc.family(10, machine) == {10, 11, 12, 13, 14, 15}
+    assert proc.family(20, machine) == {20}
+
+
+def test_cores() -> None:
+    text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 10 50 1000 5 1 2 3 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr 5\nctxt 77\nprocs_running 3\nprocs_blocked 1\n"
+    cores = proc.parse_cpu(text)
+    assert cores["cpu0"] == {
+        name: pytest.approx(ticks / proc.TICKS_PER_S)
+        for name, ticks in {
+            "busy": 166,
+            "user": 110,
+            "system": 50,
+            "softirq": 3,
+            "iowait": 5,
+            "steal": 3,
+        }.items()
+    }
+    assert set(cores["cpu1"].values()) == {0.0}
+    assert proc.parse_pairs(text)["ctxt"] == 77
+
+
+def test_pairs_titles_pressure_disks_and_interfaces() -> None:
+    assert proc.parse_pairs("MemTotal:   100 kB\nHugePages:  3\nName x\n") == {
+        "MemTotal": 102400,
+        "HugePages": 3,
+    }
+    titled = proc.parse_titled("TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n")
+    assert titled == {"TcpExt.A": 1, "TcpExt.B": 2, "IpExt.C": 3}
+    assert proc.parse_pressure(
+        "some avg10=0.1 avg60=0 avg300=0 total=1500000\nfull avg10=0 avg60=0 avg300=0 total=20\n"
+    ) == {"some": 1.5, "full": 2e-05}
+    disks = proc.parse_disks(
+        "254 0 vda 10 1 200 5 20 2 400 6 0 7000 9 0 0 0 0\n7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n"
+    )
+    assert disks == {
+        "vda": {"reads": 10, "read_bytes": 102400, "writes": 20, "written_bytes": 204800, "io_seconds": 7.0}
+    }
+    head = "Inter-| Receive\n face |bytes\n"
+    found = proc.parse_interfaces(
+        head + "  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\nifb0:" + " 0" * 16 + "\n"
+    )
+    assert list(found) == ["eth0"]
+    assert found["eth0"] == {
+        "received_bytes": 1,
+        "received_packets": 2,
+        "received_drops": 4,
+        "sent_bytes": 9,
+        "sent_packets": 10,
+        "sent_drops": 12,
+    }
+
+
+def test_this_machine_is_read_and_its_counters_only_grow() -> None:
+    monitor = HostMonitor("", {})
+    first = {(r.entity, r.metric): r.value for r in monitor.sample()}
+    second = {(r.entity, r.metric): r.value for r in monitor.sample()}
+    monitor.close()
+    assert {metric for _, metric in first} <= set(HostMonitor.metrics)
+    assert {entity for entity, metric in first if metric == "busy_seconds_total"} == {
+        f"cpu{core}" for core in range(os.cpu_count() or 1)
+    }
+    assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * proc.PAGE_BYTES
+    # A kernel lets iowait fall now and then (proc(5)).
+    assert not [
+        key
+        for key, value in first.items()
+        if key[1].endswith("_total") and "iowait" not in key[1] and second.get(key, value) < value
+    ]
+
+
+def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
+    monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
+    monitor = HostMonitor("", {})
+    assert list(monitor.sample()) == [Reading("", "memory_total_bytes", 5120)]
+    monitor.close()
+
+
+def test_a_service_is_its_processes_and_their_children() -> None:
+    code = "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); sys.stdin.read(); c.kill(); c.wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as server:
+        assert server.stdout is not None
+        child = int(server.stdout.readline())
+        stat = proc.read_stat(server.pid)
+        assert stat is not None
+        facts = {
+            "processes": [
+                {"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks},
+                {"name": "sleep", "pid": child, "start_ticks": start_of(child)},
+            ]
+        }
+        values = {(r.entity, r.metric): r.value for r in ProcessMonitor("s", facts).sample()}
+        assert values["", "processes"] == 2
+        assert values["python", "processes"] == 2
+        assert values["sleep", "processes"] == 1
+        assert values["", "rss_bytes"] > values["sleep", "rss_bytes"] > 0
+        assert values["", "fds"] >= 6
+        assert {metric for _, metric in values} == set(ProcessMonitor.metrics)
+        stale = {"processes": [{"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks + 1}]}
+        with pytest.raises(ProcessLookupError, match="no process of s"):
+            ProcessMonitor("s", stale).sample()
+        server.communicate("", timeout=30)
+    with pytest.raises(ProcessLookupError):
+        ProcessMonitor("s", facts).sample()
+
+
+def start_of(pid: int) -> int:
+    stat = proc.read_stat(pid)
+    assert stat is not None
+    return stat.start_ticks

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from svload.model.columns import MONITORS
+from svload.model.facts import ProcessFact, ServiceFacts
+from svload.model.messages import Action, Spawn, Tell
+from svload.watch import Monitor, Reading, SeriesReader, readings_between, sampler
+from svload.watch import Sampler as Control
+from svload.watch.sampler import METRICS, Attached, Sampler
+from svload.watch.series import SeriesWriter
+
+BOUND_S = 30.0
+
+
+class Fake(Monitor):
+    """Counts its samples; fails while told to."""
+
+    name = "fake"
+    summary = "nothing"
+    metrics: ClassVar[dict[str, str]] = {"samples": "number of samples"}
+    failing = False
+    samples = 0
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        return True
+
+    def sample(self) -> Iterable[Reading]:
+        if self.failing:
+            raise RuntimeError("broken")
+        self.samples += 1
+        return [Reading("", "samples", self.samples)]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    now = {"ns": 1_000_000_000}
+    monkeypatch.setattr(sampler.time, "monotonic_ns", lambda: now["ns"])
+    return now
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[Fake]:
+    monkeypatch.setattr(sampler, "monitors_for", lambda facts: [Fake] if facts else [])
+    return Fake
+
+
+def readings(path: Path, metric: str) -> list[tuple[int, float]]:
+    table = readings_between(path, 0, 1 << 62, 0)
+    times, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
+    return [
+        (at, value)
+        for at, value, name in zip(times, values, table["metric"][1], strict=True)
+        if name == metric
+    ]
+
+
+def test_the_grid_is_kept_and_what_was_missed_is_counted(
+    tmp_path: Path, clock: dict[str, int], fake: type[Fake]
+) -> None:
+    one = Sampler()
+    one.prepare([{"service": "s"}], 0.1, tmp_path / "out")
+    assert one.due_ns == 1_100_000_000
+    for late_ns in (0, 3_000_000, 60_000_000):
+        clock["ns"] = one.due_ns + late_ns
+        one.tick()
+    assert one.due_ns == 1_400_000_000
+    clock["ns"] = 1_350_000_000
+    one.sample_all()
+    assert one.due_ns == 1_400_000_000
+    clock["ns"] = 1_820_000_000
+    one.tick()
+    assert one.due_ns == 1_900_000_000
+    clock["ns"] = 1_900_000_000
+    one.tick()
+    one.close()
+    assert [value for _, value in readings(tmp_path / "out", "samples")] == [1, 2, 3, 4, 5, 6, 7]
+    assert readings(tmp_path / "out", "missed_total")[-1] == (1_900_000_000, 4)
+
+
+def test_a_slow_monitor_keeps_its_own_period(
+    tmp_path: Path, clock: dict[str, int], fake: type[Fake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "interval_s", 1.0)
+    one = Sampler()
+    one.prepare([{"service": "s"}], 0.2, tmp_path / "out")
+    for _ in range(20):
+        clock["ns"] = one.due_ns
+        one.tick()
+    one.close()
+    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [n * 1_000_000_000 for n in range(1, 6)]
+
+
+def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path) -> None:
+    series = SeriesWriter(tmp_path / "out")
+    monitor = Fake("cache", {})
+    monitor.failing = True
+    attached = Attached(monitor, 0.1)
+    now_ns, tries = 0, []
+    for _ in range(8):
+        attached.read(now_ns, series)
+        tries.append((attached.due_ns - now_ns) / 1e9)
+        now_ns = attached.due_ns
+    assert tries == [1, 2, 4, 8, 16, 30, 30, 30]
+    monitor.failing = False
+    attached.read(now_ns, series)
+    assert attached.due_ns - now_ns == 100_000_000
+    series.close()
+    assert SeriesReader(tmp_path / "out").notes() == [
+        "cache.fake: cannot be read: RuntimeError: broken",
+        "cache.fake: can be read again",
+    ]
+
+
+def test_only_the_standard_library_is_loaded() -> None:
+    code = "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=BOUND_S, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert not {"numpy", "pyarrow", "pydantic", "duckdb", "psutil", "rich", "asyncio"} & loaded
+
+
+class Child:
+    """The sampler as the agent runs it: the part of `svload.host.Agent` that the controller's side uses."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self, actions: Iterable[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        return [self._carry_out(action) for action in actions]
+
+    def _carry_out(self, action: Action) -> dict[str, Any]:
+        if isinstance(action, Spawn):
+            self.process = subprocess.Popen(action.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            return {"pid": self.process.pid}
+        assert isinstance(action, Tell)
+        return self.say(action.message)
+
+    def say(self, message: Any) -> dict[str, Any]:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(
+            (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n"
+        )
+        self.process.stdin.flush()
+        return dict(json.loads(self.process.stdout.readline()))
+
+
+@pytest.fixture
+def child() -> Iterable[Child]:
+    one = Child()
+    yield one
+    if one.process is not None:
+        one.process.kill()
+        one.process.wait(BOUND_S)
+
+
+def own_facts() -> dict[str, ServiceFacts]:
+    from svload.watch.proc import read_stat
+
+    stat = read_stat(os.getpid())
+    assert stat is not None
+    process = ProcessFact(name="pytest", pid=stat.pid, start_ticks=stat.start_ticks)
+    gone = ServiceFacts(
+        service="gone",
+        kit="any",
+        version="1",
+        processes=(ProcessFact(name="x", pid=2**22 + 1, start_ticks=1),),
+    )
+    return {"me": ServiceFacts(service="me", kit="any", version="1", processes=(process,)), "gone": gone}
+
+
+def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Child) -> None:
+    control = Control(child, tmp_path)
+    assert control.start(own_facts(), 0.05) == ("host.host", "me.process", "gone.process")
+    assert control.problems == ()
+    from_ns = time.monotonic_ns()
+    deadline = time.monotonic() + BOUND_S
+    while len(readings(tmp_path / "monitors.jsonl", "pass_seconds")) < 6:
+        assert time.monotonic() < deadline, "the sampler does not sample by itself"
+    to_ns = time.monotonic_ns()
+    table = control.readings(from_ns, to_ns)
+    assert list(table) == list(MONITORS)
+    offsets = array("q", table["offset_ns"][1])
+    assert min(offsets) < 0
+    assert max(offsets) >= to_ns - from_ns
+    assert {
+        (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)
+    } == {
+        ("", "host"),
+        ("", "sampler"),
+        ("me", "process"),
+    }
+    metrics = {
+        metric
+        for metric, monitor in zip(table["metric"][1], table["monitor"][1], strict=True)
+        if monitor == "sampler"
+    }
+    assert metrics == set(METRICS)
+    assert control.notes() == [
+        "gone.process: cannot be read: ProcessLookupError: no process of gone is there"
+    ]
+    assert control.attach({}) == ("host.host",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json",
+        b"[]",
+        b'{"prepare": {}}',
+        b'{"prepare": {"services": [], "out": "/proc/nowhere/out"}}',
+        b"7",
+    ],
+)
+def test_a_wrong_command_is_answered_and_survived(tmp_path: Path, child: Child, line: bytes) -> None:
+    control = Control(child, tmp_path)
+    control.start({}, 1.0)
+    assert child.say(line)["error"]["code"] == "agent-refused"
+    assert child.say({"sample": True})["ready"]
+
+
+@pytest.mark.parametrize("how", ["stop", "end of input"])
+def test_it_ends_when_told_or_left(tmp_path: Path, child: Child, how: str) -> None:
+    Control(child, tmp_path).start({}, 1.0)
+    assert child.process is not None
+    assert child.process.stdin is not None
+    if how == "stop":
+        assert child.say({"stop": True}) == {"done": {}}
+    else:
+        child.process.stdin.close()
+    assert child.process.wait(BOUND_S) == 0
+
+
+def test_it_appends_to_what_an_earlier_sampler_wrote(
+    tmp_path: Path, clock: dict[str, int], fake: type[Fake]
+) -> None:
+    for _ in range(2):
+        one = Sampler()
+        one.prepare([{"service": "s"}], 0.1, tmp_path / "out")
+        one.close()
+        clock["ns"] += 1_000_000_000
+    assert [at for at, _ in readings(tmp_path / "out", "samples")] == [1_000_000_000, 2_000_000_000]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import Any
+
+from svload.watch.monitor import Reading
+from svload.watch.series import SeriesReader, SeriesWriter, readings_between
+
+
+def rows(table: dict[str, tuple[str, Any]]) -> list[tuple[Any, ...]]:
+    offset, value = array("q", table["offset_ns"][1]), array("d", table["value"][1])
+    names = (table[name][1] for name in ("service", "monitor", "entity", "metric"))
+    return list(zip(offset, *names, value, strict=True))
+
+
+def write(path: Path, times: range, metric: str = "x") -> None:
+    writer = SeriesWriter(path)
+    for at_ns in times:
+        writer.readings("cache", "m", at_ns, [Reading("", metric, at_ns), Reading("e", "y_ratio", 0.5)])
+    writer.close()
+
+
+def test_readings_between_two_times_counted_from_an_origin(tmp_path: Path) -> None:
+    write(tmp_path / "s", range(10, 20))
+    assert rows(readings_between(tmp_path / "s", 12, 13, 100)) == [
+        (-88, "cache", "m", "", "x", 12.0),
+        (-88, "cache", "m", "e", "y_ratio", 0.5),
+        (-87, "cache", "m", "", "x", 13.0),
+        (-87, "cache", "m", "e", "y_ratio", 0.5),
+    ]
+
+
+def test_no_file_is_no_reading(tmp_path: Path) -> None:
+    assert rows(readings_between(tmp_path / "none", 0, 9, 0)) == []
+
+
+def test_a_reader_that_goes_on_finds_what_a_new_one_finds(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    reader = SeriesReader(path)
+    write(path, range(50))
+    spans = [(5, 10), (10, 12), (11, 40), (41, 90), (60, 99), (3, 7)]
+    for begin, end in spans[:3]:
+        assert rows(reader.between(begin, end, 0)) == rows(readings_between(path, begin, end, 0))
+    write(path, range(50, 99), metric="z")
+    for begin, end in spans[3:]:
+        assert rows(reader.between(begin, end, 0)) == rows(readings_between(path, begin, end, 0))
+        assert rows(reader.between(begin, end, 0))
+
+
+def test_columns_may_change_and_come_back(tmp_path: Path) -> None:
+    writer = SeriesWriter(tmp_path / "s")
+    for at_ns, entities in enumerate((["a"], ["a", "b"], ["b"], ["a"])):
+        writer.readings("", "m", at_ns, [Reading(entity, "n", 1) for entity in entities])
+    writer.close()
+    assert [row[3] for row in rows(readings_between(tmp_path / "s", 0, 9, 0))] == ["a", "a", "b", "b", "a"]
+
+
+def test_a_cut_at_any_byte_loses_only_what_was_cut(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    write(path, range(3))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        before = rows(readings_between(path, 0, 9, 0))
+        assert before == rows_of_whole_lines(whole[:length])
+        write(path, range(7, 8))
+        after = rows(readings_between(path, 0, 9, 0))
+        assert [row[0] for row in after[-2:]] == [7, 7]
+        # A line whose newline alone was cut is whole again once the next writer has begun a new one.
+        assert after[: len(before)] == before
+        assert len(after) - len(before) in (2, 4)
+
+
+def rows_of_whole_lines(data: bytes) -> list[tuple[Any, ...]]:
+    readings = data.count(b"\n") - 1
+    return [
+        row
+        for at_ns in range(max(readings, 0))
+        for row in ((at_ns, "cache", "m", "", "x", float(at_ns)), (at_ns, "cache", "m", "e", "y_ratio", 0.5))
+    ]
+
+
+def test_damage_inside_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    write(path, range(4))
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2:2] = [b"\x00garbage\n", b'["a", 1]\n', b"[1]\n", b"7\n", b"[999, 1, 2]\n", lines[1][:-3] + b"]\n"]
+    path.write_bytes(b"".join(lines))
+    assert {row[0] for row in rows(readings_between(path, 0, 9, 0))} == {0, 1, 2, 3}
+
+
+def test_notes_are_words(tmp_path: Path) -> None:
+    writer = SeriesWriter(tmp_path / "s")
+    writer.note("cache", "varnish", 5, "cannot be read: gone")
+    writer.note("", "host", 6, "can be read again")
+    writer.close()
+    assert SeriesReader(tmp_path / "s").notes() == [
+        "cache.varnish: cannot be read: gone",
+        "host.host: can be read again",
+    ]
+    assert SeriesReader(tmp_path / "none").notes() == []

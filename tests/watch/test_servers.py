@@ -1,0 +1,172 @@
+"""Monitors of servers: their parsers on texts as the servers print them, their connections against small servers of our own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from svload.watch.http import AdminConnection
+from svload.watch.monitors.memcached import MemcachedMonitor, parse_stats
+from svload.watch.monitors.nginx import NginxMonitor, parse_status
+from svload.watch.monitors.truth import TruthMonitor
+from svload.watch.monitors.varnish import VarnishMonitor, parse_counters
+
+NGINX = b"Active connections: 3 \nserver accepts handled requests\n 17 16 201 \nReading: 1 Writing: 1 Waiting: 2 \n"
+MEMCACHED = b"STAT pid 77\r\nSTAT curr_connections 2\r\nSTAT get_hits 5\r\nSTAT version 1.6.18\r\nSTAT bytes 900\r\nEND\r\n"
+VARNISH = '{"version": 1, "counters": {"MAIN.threads": {"description": "x", "flag": "g", "value": 200}, "MAIN.cache_hit": {"flag": "c", "value": 4}}}'
+
+
+@contextmanager
+def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[int]]]:
+    """A server that answers each piece it gets (None: hangs up); yields its port and the number of connections so far."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    connections: list[int] = []
+    open_ones: list[socket.socket] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                one, _ = listener.accept()
+            except OSError:
+                return
+            connections.append(len(connections))
+            open_ones.append(one)
+            with one:
+                while piece := one.recv(1 << 16):
+                    said = answer(piece)
+                    if said is None:
+                        break
+                    one.sendall(said)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], connections
+    finally:
+        for one in open_ones:
+            with one:
+                pass
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(10)
+
+
+def http(body: bytes, status: str = "200 OK") -> bytes:
+    return (
+        b"HTTP/1.1 "
+        + status.encode()
+        + b"\r\nContent-Length: "
+        + str(len(body)).encode()
+        + b"\r\n\r\n"
+        + body
+    )
+
+
+def test_nginx() -> None:
+    assert {r.metric: r.value for r in parse_status(NGINX.decode())} == {
+        "connections_open": 3,
+        "accepted_total": 17,
+        "handled_total": 16,
+        "requests_total": 201,
+        "reading": 1,
+        "writing": 1,
+        "waiting": 2,
+    }
+    with pytest.raises(OSError, match="no stub_status"):
+        parse_status("<html>404</html>")
+    asked: list[bytes] = []
+
+    def answer(piece: bytes) -> bytes:
+        asked.append(piece.split(b"\r\n")[0])
+        return http(NGINX)
+
+    with server(answer) as (port, connections):
+        monitor = NginxMonitor("web", {"admin": {"nginx_status": f"http://127.0.0.1:{port}/status"}})
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == len(NginxMonitor.metrics)
+        monitor.close()
+    assert asked == [b"GET /status HTTP/1.1"] * 2
+    assert len(connections) == 1
+
+
+def test_memcached() -> None:
+    assert {r.metric: r.value for r in parse_stats(MEMCACHED.decode())} == {
+        "connections_open": 2,
+        "hits_total": 5,
+        "used_bytes": 900,
+    }
+    with server(lambda piece: MEMCACHED) as (port, connections):
+        monitor = MemcachedMonitor("mc", {"admin": {"memcached": ["127.0.0.1", port]}})
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 3
+        monitor.close()
+    assert len(connections) == 1
+    with server(lambda piece: None) as (port, _):
+        monitor = MemcachedMonitor("mc", {"admin": {"memcached": ["127.0.0.1", port]}})
+        with pytest.raises(ConnectionError):
+            list(monitor.sample())
+        monitor.close()
+
+
+def test_varnish() -> None:
+    assert {r.metric: r.value for r in parse_counters(VARNISH)} == {"threads": 200, "cache_hit_total": 4}
+    assert parse_counters(VARNISH[len('{"version": 1, "counters": ') : -1]) == parse_counters(VARNISH)
+    for text in ("", "[]", '{"counters": {"MAIN.threads": {}}}', "Could not get hold of varnishd"):
+        with pytest.raises(OSError, match="no output of varnishstat"):
+            parse_counters(text)
+    assert VarnishMonitor.reads({"admin": {"varnish_dir": "/x"}})
+
+
+def test_truth() -> None:
+    body = b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "in_service": 3, "body_bytes_out": 77, "role": "cache"}'
+    with server(lambda piece: http(body)) as (port, _):
+        monitor = TruthMonitor("s", {"admin": {"truth": {"url": f"http://127.0.0.1:{port}"}}})
+        found = {r.metric: r.value for r in monitor.sample()}
+        monitor.close()
+    assert found == {
+        "requests_total": 5,
+        "hits_total": 2,
+        "busy_seconds_total": 1.5,
+        "late_seconds_total": 0,
+        "in_service": 3,
+        "body_out_bytes_total": 77,
+    }
+    assert set(found) <= set(TruthMonitor.metrics)
+
+
+def test_an_ended_kept_connection_is_opened_again_once() -> None:
+    count = 0
+
+    def answer(piece: bytes) -> bytes | None:
+        nonlocal count
+        count += 1
+        return None if count == 2 else http(b'{"n": %d}' % count)
+
+    with server(answer) as (port, connections):
+        admin = AdminConnection(f"http://127.0.0.1:{port}/a/")
+        assert admin.get_json("/x") == {"n": 1}
+        assert admin.get_json("/x") == {"n": 3}
+        admin.close()
+    assert len(connections) == 2
+
+
+@pytest.mark.parametrize(
+    "said", [http(b"no", "500 Oh"), http(b"no json"), http(b"[1]"), b"rubbish\r\n\r\n", None]
+)
+def test_every_other_answer_is_an_oserror(said: bytes | None) -> None:
+    with server(lambda piece: said) as (port, _):
+        admin = AdminConnection(f"http://127.0.0.1:{port}")
+        with pytest.raises(OSError, match=r"."):
+            admin.get_json("/x")
+        admin.close()
+
+
+def test_silence_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.watch.http.TIMEOUT_S", 0.05)
+    with server(lambda piece: b"") as (port, _):
+        admin = AdminConnection(f"http://127.0.0.1:{port}")
+        with pytest.raises(TimeoutError):
+            admin.get()
+        admin.close()
