@@ -10,11 +10,12 @@ import os
 import queue
 import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 _START_BOUND_S = 30.0
 _REPLY_BOUND_S = 30.0
+_SEND_BOUND_S = 30
 _END_BOUND_S = 20.0
 _LOCK_BOUND_S = 1.0
 _MORE_S = 10.0
@@ -62,13 +64,12 @@ class Agent:
         self._socket = _connect(folder)
         self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
         self._reader.start()
-        said = self._ask(
-            "HELLO",
-            _REPLY_BOUND_S,
-            version=PROTOCOL,
-            owner=owner,
-            lease=lease.model_dump() if lease is not None else None,
-        )
+        try:
+            told = lease.model_dump() if lease is not None else None
+            said = self._ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner, lease=told)
+        except BaseException:
+            self._hang_up()
+            raise
         self.pid: int = said["agent_pid"]
         self.machine: str = said["machine"]
         self.cores: tuple[int, ...] = tuple(said["cores"])
@@ -142,21 +143,22 @@ class Agent:
     def end(self, grace_s: float = 5.0) -> None:
         """End the lab whatever its lease: stop all children, put settings back, wait until the agent is gone."""
         self._closing = True
-        with contextlib.suppress(SvloadError):
-            self._ask(
-                "STOP", 2 * (grace_s + 10.0) + _MORE_S, children="all", grace_s=grace_s, now=False, end=True
-            )
-        self._hang_up()
-        _wait_for_lock(self.dir)
+        with _gone(self.dir):
+            with contextlib.suppress(SvloadError):
+                bound_s = 2 * (grace_s + 10.0) + _MORE_S
+                self._ask("STOP", bound_s, children="all", grace_s=grace_s, now=False, end=True)
+            self._hang_up()
         self._wait_for_keeper()
 
     def close(self) -> None:
         """Leave. If this is the owner's connection the lab ends, and this returns when everything is gone (bounded by 20 s)."""
         self._closing = True
-        self._hang_up()
-        if self._owns:
-            _wait_for_lock(self.dir)
-            self._wait_for_keeper()
+        if not self._owns:
+            self._hang_up()
+            return
+        with _gone(self.dir):
+            self._hang_up()
+        self._wait_for_keeper()
 
     def __enter__(self) -> Self:
         return self
@@ -176,6 +178,9 @@ class Agent:
             except OSError as why:
                 self._replies.pop(number, None)
                 raise fail("agent-lost", reason=self._why_lost(str(why))) from why
+            except BaseException:  # interrupted within a line: nothing after it could be understood
+                self._socket.shutdown(socket.SHUT_RDWR)
+                raise
         try:
             reply = answer.get(timeout=bound_s)
         except queue.Empty:
@@ -205,7 +210,7 @@ class Agent:
             reason = str(why)
         with self._lock:
             self._lost = self._why_lost(reason)
-            for waiting in self._replies.values():
+            for waiting in list(self._replies.values()):
                 waiting.put(None)
 
     def _why_lost(self, reason: str) -> str:
@@ -336,11 +341,30 @@ def try_lock(folder: Path) -> int | None:
     return None
 
 
-def _wait_for_lock(folder: Path) -> None:
-    """Return when no agent of that folder is left, or after the bound."""
-    deadline = time.monotonic() + _END_BOUND_S
-    while is_served(folder) and time.monotonic() < deadline:
-        time.sleep(0.01)
+@contextlib.contextmanager
+def _gone(folder: Path) -> Iterator[None]:
+    """After the body, wait until neither agent nor keeper of that folder is left (bounded)."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        yield
+        return
+    try:
+        yield
+        deadline = time.monotonic() + _END_BOUND_S
+        while not _is_free(descriptor) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
 
 
 def is_served(folder: Path) -> bool:
@@ -350,12 +374,9 @@ def is_served(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _is_free(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _connect(folder: Path) -> socket.socket:
@@ -365,6 +386,7 @@ def _connect(folder: Path) -> socket.socket:
     except OSError as why:
         raise fail("agent-lost", reason=f"{folder} is gone") from why
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_BOUND_S, 0))
     try:
         connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
     except OSError as why:

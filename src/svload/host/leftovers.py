@@ -73,6 +73,8 @@ def _finish(folder: Path) -> list[str]:
         outcome = journal.undo(folder)
         if not outcome.failures:
             clear(folder)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         return [*outcome.lines, *(f"could not be undone: {line}" for line in outcome.failures)]
     finally:
         os.close(lock)

@@ -43,6 +43,9 @@ def machine_lock(
         os.pwrite(descriptor, f"{owner}, pid {os.getpid()}\n".encode(), 0)
         yield
     finally:
+        fcntl.flock(
+            descriptor, fcntl.LOCK_UN
+        )  # also for a child that has just been forked and has not closed it yet
         os.close(descriptor)
 
 

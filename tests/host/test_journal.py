@@ -1,0 +1,246 @@
+"""The undo journal: what is replayed, and what is never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host import finish_leftovers, journal, linux, list_labs, start_agent
+from svload.host.journal import Journal, read_entries, undo
+from svload.model.errors import SvloadError
+from svload.model.messages import Lease
+
+WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
+LEAVES_A_MEMBER = """
+import os, sys
+if os.fork():
+    os._exit(0)
+print('up', flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """The folder of a lab whose agent is gone."""
+    folder = tmp_path / "labs" / "lab"
+    folder.mkdir(parents=True)
+    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    (folder / "owner.json").write_text(
+        json.dumps({**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True})
+    )
+    return folder
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(code: str = WAIT, **environment: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        return process
+
+    yield run
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()  # ends it, and any member of its session that reads the same pipe
+        process.wait(10)
+
+
+def announce(lab: Path, pid: int, **changed: Any) -> None:
+    stat = linux.process_stat(pid)
+    ticks = stat.start_ticks if stat else 0
+    entry = {
+        "name": "s",
+        "pid": pid,
+        "start_ticks": ticks,
+        "boot_id": linux.boot_id(),
+        "mark": "m",
+        **changed,
+    }
+    log = Journal(lab)
+    log.announce("process", **entry)
+    log.close()
+
+
+@pytest.mark.truth
+def test_a_journaled_process_is_ended_and_the_folder_goes(
+    lab: Path, tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    process = start()
+    announce(lab, process.pid)
+    assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
+    assert finish_leftovers(tmp_path) == [f"lab: ended s (pid {process.pid})"]
+    assert process.wait(10) == -9
+    assert not lab.exists()
+    assert finish_leftovers(tmp_path) == []
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("changed", [{"start_ticks": 1}, {"boot_id": "another boot"}])
+def test_a_reused_pid_is_never_killed(
+    lab: Path, tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]], changed: dict[str, Any]
+) -> None:
+    process = start()
+    announce(lab, process.pid, **changed)
+    assert finish_leftovers(tmp_path) == []
+    assert process.poll() is None
+    assert not lab.exists()
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize(("mark", "ended"), [("m", True), ("another lab's", False)])
+def test_a_member_whose_leader_is_gone_needs_the_mark(
+    lab: Path, start: Callable[..., subprocess.Popen[bytes]], mark: str, ended: bool
+) -> None:
+    leader = start(LEAVES_A_MEMBER, SVLOAD_LAB=mark)
+    leader.wait(10)
+    (member,) = [found for found in linux.processes() if found.session == leader.pid]
+    announce(lab, leader.pid, start_ticks=member.start_ticks)
+    assert undo(lab).failures == []
+    assert linux.is_alive(member.pid, member.start_ticks) is not ended
+
+
+@pytest.mark.truth
+def test_a_stray_that_left_its_session_is_found_by_the_mark(
+    lab: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    marked, other = start(SVLOAD_LAB="lab-1-2"), start(SVLOAD_LAB="lab-1-23")
+    log = Journal(lab)
+    log.announce("lab", name="lab", mark="lab-1-2", boot_id=linux.boot_id())
+    log.close()
+    assert undo(lab).lines == ["ended 1 strays"]
+    assert marked.wait(10) == -9
+    assert other.poll() is None
+
+
+@pytest.mark.truth
+def test_a_new_lab_in_a_dead_ones_folder_undoes_it_first(
+    lab: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    process = start()
+    announce(lab, process.pid)
+    with start_agent(lab, Lease(), "the next"):
+        assert process.wait(10) == -9
+    assert lab.is_dir()  # it was there before
+
+
+# settings: the kernel's files played by ordinary ones
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "setting"
+    monkeypatch.setattr(journal, "sysctl_path", lambda name: path)
+    return path
+
+
+def set_to(lab: Path, setting: Path, value: str, found: str | None = None, **changed: Any) -> None:
+    log = Journal(lab)
+    old = setting.read_text()
+    number = log.announce("sysctl", **{"name": "vm.x", "old": old, "value": value, "network": "", **changed})
+    setting.write_text(value if found is None else found)
+    if found is not None:
+        log.found(number, set_to=found)
+    log.close()
+
+
+def test_a_setting_goes_back_through_all_its_changes(lab: Path, setting: Path) -> None:
+    setting.write_text("A")
+    set_to(lab, setting, "B")
+    set_to(lab, setting, "C")
+    assert undo(lab).lines == ["put vm.x back to B", "put vm.x back to A"]
+    assert setting.read_text() == "A"
+    assert undo(lab).lines == []
+
+
+def test_a_setting_that_somebody_else_changed_is_left(lab: Path, setting: Path) -> None:
+    setting.write_text("A")
+    set_to(lab, setting, "B")
+    setting.write_text("theirs")
+    assert undo(lab) == journal.Undone()
+    assert setting.read_text() == "theirs"
+
+
+def test_a_setting_that_the_kernel_writes_its_own_way_is_known_again(lab: Path, setting: Path) -> None:
+    setting.write_text("1\t2\t3\n")
+    set_to(lab, setting, "4 5 6", found="4\t5\t7\n")
+    assert undo(lab).lines == ["put vm.x back to 1 2 3"]
+
+
+def test_killed_between_journal_and_deed_is_no_change(lab: Path, setting: Path) -> None:
+    setting.write_text("A")
+    log = Journal(lab)
+    log.announce("sysctl", name="vm.x", old="A", value="B", network="")
+    log.close()
+    assert undo(lab).lines == []
+    assert setting.read_text() == "A"
+
+
+def test_a_network_setting_of_another_namespace_is_not_touched(lab: Path, setting: Path) -> None:
+    setting.write_text("A")
+    set_to(lab, setting, "B", name="net.ipv4.x", network="net:[1]")
+    assert undo(lab).lines == []
+    assert setting.read_text() == "B"
+
+
+@pytest.mark.parametrize("name", ["", "..", "kernel..x", "net/../../../etc/passwd", "/etc/passwd"])
+def test_a_setting_stays_in_its_folder(name: str) -> None:
+    with pytest.raises(ValueError, match="no name of a system setting"):
+        journal.sysctl_path(name)
+    assert journal.sysctl_path("net/ipv4/conf/eth0.7/x") == Path("/proc/sys/net/ipv4/conf/eth0.7/x")
+
+
+# the file itself
+
+
+def test_a_torn_line_did_not_happen_and_hides_nothing(lab: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").touch()
+    (tmp_path / "two").touch()
+    log = Journal(lab)
+    log.announce("file", name=str(tmp_path / "one"))
+    log.close()
+    with open(lab / "journal.jsonl", "a") as file:
+        file.write('{"entry": 1, "kind": "fi')
+    log = Journal(lab)
+    log.announce("file", name=str(tmp_path / "two"))
+    log.close()
+    assert [entry["name"] for entry in read_entries(lab)] == [str(tmp_path / "one"), str(tmp_path / "two")]
+    assert undo(lab).lines == [f"removed {tmp_path / 'two'}", f"removed {tmp_path / 'one'}"]
+
+
+def test_what_cannot_be_undone_is_said_and_kept_for_the_next_time(lab: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "a folder"
+    blocked.mkdir()
+    log = Journal(lab)
+    log.announce("file", name=str(blocked))
+    log.announce("file", name=str(tmp_path / "gone already"))
+    log.close()
+    assert "could not be undone: file" in " ".join(finish_leftovers(tmp_path))
+    with pytest.raises(SvloadError, match="cannot be undone"):
+        start_agent(lab, Lease(), "the next")
+    blocked.rmdir()
+    assert finish_leftovers(tmp_path) == []
+    assert not lab.exists()
+
+
+def test_a_folder_that_is_just_being_made_is_left(tmp_path: Path) -> None:
+    (tmp_path / "labs" / "new").mkdir(parents=True)
+    assert finish_leftovers(tmp_path) == []
+    assert (tmp_path / "labs" / "new").exists()
+    os.utime(tmp_path / "labs" / "new", (1, 1))
+    finish_leftovers(tmp_path)
+    assert not (tmp_path / "labs" / "new").exists()
