@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from svload.host import Agent, start_agent
 from svload.model.errors import fail
-from svload.model.messages import Action, Spawn, WriteFile
+from svload.model.messages import Action, Lease, Spawn, WriteFile
 
 
 class PlainHost:
@@ -97,3 +98,10 @@ def host() -> Iterator[PlainHost]:
     made = PlainHost()
     yield made
     made.close()
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    """A real agent with a folder of its own."""
+    with start_agent(tmp_path / "agent", Lease(), "tests of the lab") as made:
+        yield made

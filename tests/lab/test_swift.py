@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from svload.host import Agent
 from svload.lab import Lab, install
 from svload.lab.kits.swift import canonical
 from svload.model.facts import Endpoint
@@ -38,10 +39,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, host: Any, cache: Path, needs: Any) -> Iterator[Lab]:
+def lab(tmp_path: Path, agent: Agent, cache: Path, needs: Any) -> Iterator[Lab]:
     needs("memcached", "varnishd", "hitch")
     install(SPECS, cache)
-    made = Lab(SPECS, host, tmp_path / "work", cache)
+    made = Lab(SPECS, agent, tmp_path / "work", cache)
     yield made
     made.down()
 
@@ -73,7 +74,7 @@ def grown(lab: Lab, service: str, before: dict[str, float], wanted: dict[str, fl
 
 @pytest.mark.real
 def test_objects_put_once_are_listed_fetched_cached_and_found_again(
-    lab: Lab, host: Any, tmp_path: Path, cache: Path
+    lab: Lab, agent: Agent, tmp_path: Path, cache: Path
 ) -> None:
     facts = lab.up()
     table = lab.fill(OBJECTS, seed=7)
@@ -132,7 +133,7 @@ def test_objects_put_once_are_listed_fetched_cached_and_found_again(
     assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
     assert not (tmp_path / "work/services").exists()
 
-    again = Lab(SPECS, host, tmp_path / "again", cache)
+    again = Lab(SPECS, agent, tmp_path / "again", cache)
     try:
         again.up()
         assert again.fill(OBJECTS, seed=7) == table

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from svload.host import Agent
 from svload.lab import Lab
 from svload.lab.objects import expected_table, planned_objects
 from svload.model.facts import Endpoint
@@ -35,8 +36,8 @@ def cache(**options: Any) -> ServiceSpec:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, host: Any) -> Iterator[Lab]:
-    made = Lab([cache(), backend()], host, tmp_path / "work", tmp_path / "cache")
+def lab(tmp_path: Path, agent: Agent) -> Iterator[Lab]:
+    made = Lab([cache(), backend()], agent, tmp_path / "work", tmp_path / "cache")
     yield made
     made.down()
 
@@ -64,7 +65,7 @@ def fetch(at: Endpoint, path: str, times: int = 1, **headers: str) -> tuple[list
     return found, took
 
 
-def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab, host: Any) -> None:
+def test_the_embedded_lab_is_filled_listed_loaded_counted_and_reset(lab: Lab, agent: Agent) -> None:
     facts = lab.up()
     assert list(facts) == ["cache", "backend"]
     at = lab.endpoints()
