@@ -20,9 +20,9 @@ FACTS: dict[str, Any] = {
     "processes": [{"name": "one", "pid": 1, "start_ticks": 1}],
     "admin": {
         "truth": {"url": "http://127.0.0.1:9"},
-        "memcached": ["127.0.0.1", 9],
-        "varnish_dir": "/nowhere",
-        "nginx_status": "http://127.0.0.1:9/status",
+        "memcached": {"address": "127.0.0.1", "port": 9},
+        "varnish": {"dir": "/proc/nowhere"},
+        "nginx": {"status_url": "http://127.0.0.1:9/status"},
     },
 }
 UNITS = re.compile(r"_(seconds|bytes|ratio|total)$")

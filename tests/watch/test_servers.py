@@ -85,7 +85,7 @@ def test_nginx() -> None:
         return http(NGINX)
 
     with server(answer) as (port, connections):
-        monitor = NginxMonitor("web", {"admin": {"nginx_status": f"http://127.0.0.1:{port}/status"}})
+        monitor = NginxMonitor("web", {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status"}}})
         assert len(list(monitor.sample())) == len(list(monitor.sample())) == len(NginxMonitor.metrics)
         monitor.close()
     assert asked == [b"GET /status HTTP/1.1"] * 2
@@ -99,12 +99,12 @@ def test_memcached() -> None:
         "used_bytes": 900,
     }
     with server(lambda piece: MEMCACHED) as (port, connections):
-        monitor = MemcachedMonitor("mc", {"admin": {"memcached": ["127.0.0.1", port]}})
+        monitor = MemcachedMonitor("mc", {"admin": {"memcached": {"address": "127.0.0.1", "port": port}}})
         assert len(list(monitor.sample())) == len(list(monitor.sample())) == 3
         monitor.close()
     assert len(connections) == 1
     with server(lambda piece: None) as (port, _):
-        monitor = MemcachedMonitor("mc", {"admin": {"memcached": ["127.0.0.1", port]}})
+        monitor = MemcachedMonitor("mc", {"admin": {"memcached": {"address": "127.0.0.1", "port": port}}})
         with pytest.raises(ConnectionError):
             list(monitor.sample())
         monitor.close()
@@ -116,7 +116,7 @@ def test_varnish() -> None:
     for text in ("", "[]", '{"counters": {"MAIN.threads": {}}}', "Could not get hold of varnishd"):
         with pytest.raises(OSError, match="no output of varnishstat"):
             parse_counters(text)
-    assert VarnishMonitor.reads({"admin": {"varnish_dir": "/x"}})
+    assert VarnishMonitor.reads({"admin": {"varnish": {"dir": "/x"}}})
 
 
 def test_truth() -> None:

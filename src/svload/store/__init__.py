@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
-    from svload.store.seal import seal_trial, verify_run, verify_trial, write_artefact
+    from svload.store.seal import seal_trial, verify_run, verify_trial, write_artefact, write_text
     from svload.store.sql import query
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "verify_trial",
     "write_artefact",
     "write_tables",
+    "write_text",
     "write_trial_tables",
 ]
 
@@ -46,7 +47,7 @@ _HOMES = {
     "pack": ("open_pack", "pack_run"),
     "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
     "raw": ("read_tables", "write_tables"),
-    "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact"),
+    "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
     "sql": ("query",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

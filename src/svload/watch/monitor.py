@@ -50,3 +50,9 @@ class Monitor(ABC):
 
     def close(self) -> None:
         """Let go of what it holds."""
+
+
+def admin_has(facts: Mapping[str, Any] | None, kind: str, *keys: str) -> bool:
+    """Whether a service's facts have an admin address of this kind with these keys: `admin[kind] = {key: …}`."""
+    where = (facts or {}).get("admin", {}).get(kind)
+    return isinstance(where, Mapping) and all(where.get(key) is not None for key in keys)

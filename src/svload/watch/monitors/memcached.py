@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitor import Monitor, Reading, admin_has
 
 TIMEOUT_S = 0.4
 _MOST_BYTES = 1 << 18
@@ -36,7 +36,7 @@ _STATS: Mapping[str, tuple[str, str]] = {
 
 
 class MemcachedMonitor(Monitor):
-    """`stats` at admin["memcached"] = [host, port] on one kept connection."""
+    """`stats` at admin["memcached"] = {"address", "port"} on one kept connection."""
 
     name = "memcached"
     summary = "connections, hits, evictions and memory of memcached, from its stats"
@@ -44,15 +44,14 @@ class MemcachedMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        host, port = facts["admin"]["memcached"]
-        self._address = (str(host), int(port))
+        where = facts["admin"]["memcached"]
+        self._address = (str(where["address"]), int(where["port"]))
         self._socket: socket.socket | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Services that name a memcached address."""
-        where = (facts or {}).get("admin", {}).get("memcached")
-        return isinstance(where, (list, tuple)) and len(where) == 2
+        return admin_has(facts, "memcached", "address", "port")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when it does not answer."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from svload.watch.http import AdminConnection
-from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitor import Monitor, Reading, admin_has
 
 _PAGE = re.compile(
     r"Active connections:\s*(?P<connections_open>\d+)\s+server accepts handled requests\s+"
@@ -17,7 +17,7 @@ _PAGE = re.compile(
 
 
 class NginxMonitor(Monitor):
-    """`stub_status` at admin["nginx_status"] (a URL) on one kept connection; its own request is among those counted."""
+    """`stub_status` at admin["nginx"]["status_url"] on one kept connection; its own request is among those counted."""
 
     name = "nginx"
     summary = "connections and requests of nginx, from stub_status"
@@ -33,12 +33,12 @@ class NginxMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        self._admin = AdminConnection(str(facts["admin"]["nginx_status"]))
+        self._admin = AdminConnection(str(facts["admin"]["nginx"]["status_url"]))
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Services that name a stub_status page."""
-        return isinstance((facts or {}).get("admin", {}).get("nginx_status"), str)
+        return admin_has(facts, "nginx", "status_url")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when it does not answer so."""

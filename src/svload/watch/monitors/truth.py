@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from svload.watch.http import AdminConnection
-from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitor import Monitor, Reading, admin_has
 
 _COUNTERS = {
     "requests": "number of requests",
@@ -54,8 +54,7 @@ class TruthMonitor(Monitor):
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Services with the truth server's admin port."""
-        truth = (facts or {}).get("admin", {}).get("truth")
-        return isinstance(truth, dict) and "url" in truth
+        return admin_has(facts, "truth", "url")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when it does not answer."""

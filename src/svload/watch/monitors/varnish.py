@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitor import Monitor, Reading, admin_has
 
 TIMEOUT_S = 0.5
 _FIELDS: Mapping[str, tuple[str, str]] = {
@@ -43,7 +43,7 @@ _FIELDS: Mapping[str, tuple[str, str]] = {
 
 
 class VarnishMonitor(Monitor):
-    """`varnishstat -1 -j` on admin["varnish_dir"] (varnishd's -n); a process a reading, so once a second at most."""
+    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n); a process a reading, so once a second at most."""
 
     name = "varnish"
     summary = "threads, queues, drops, hits and misses of Varnish, from varnishstat"
@@ -53,12 +53,20 @@ class VarnishMonitor(Monitor):
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
         fields = [part for field in _FIELDS for part in ("-f", field)]
-        self._command = ["varnishstat", "-1", "-j", "-n", str(facts["admin"]["varnish_dir"]), *fields]
+        varnish = facts["admin"]["varnish"]
+        self._command = [
+            str(varnish.get("varnishstat") or "varnishstat"),
+            "-1",
+            "-j",
+            "-n",
+            str(varnish["dir"]),
+            *fields,
+        ]
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Services that name varnishd's working folder."""
-        return isinstance((facts or {}).get("admin", {}).get("varnish_dir"), str)
+        return admin_has(facts, "varnish", "dir")
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when varnishstat is missing, slow, or finds no varnishd."""
