@@ -34,10 +34,15 @@ pub struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
     /// So many bytes; `drained`: the socket is known to hold no more now.
-    Data { bytes: usize, drained: bool },
+    Data {
+        bytes: usize,
+        drained: bool,
+    },
     Blocked,
     /// The end of the stream; not `clean`: TLS was cut off without its own goodbye.
-    End { clean: bool },
+    End {
+        clean: bool,
+    },
 }
 
 /// A connection.
@@ -71,7 +76,9 @@ impl Conn {
         let tls = match (&endpoint.tls, config) {
             (Some(tls), Some(config)) => {
                 let session = ClientConnection::new(config, tls.name.clone());
-                Some(Box::new(session.map_err(|error| ErrorKind::of_tls(&error))?))
+                Some(Box::new(
+                    session.map_err(|error| ErrorKind::of_tls(&error))?,
+                ))
             }
             _ => None,
         };
@@ -111,14 +118,20 @@ impl Conn {
                 Ok(None) => {}
             }
         }
-        self.stage = if self.tls.is_some() { Stage::Handshaking } else { Stage::Ready };
+        self.stage = if self.tls.is_some() {
+            Stage::Handshaking
+        } else {
+            Stage::Ready
+        };
         Ok(())
     }
 
     /// Goes on with the TLS handshake; true once it is complete. The last flight may still wait in the session:
     /// it leaves together with the first request.
     pub fn handshake(&mut self) -> Result<bool, ErrorKind> {
-        let Some(tls) = &mut self.tls else { return Ok(true) };
+        let Some(tls) = &mut self.tls else {
+            return Ok(true);
+        };
         while tls.is_handshaking() {
             if tls.wants_write() {
                 match tls.write_tls(&mut &self.stream) {
@@ -139,7 +152,11 @@ impl Conn {
                 return Err(ErrorKind::of_tls(&error));
             }
         }
-        self.tls_kind = if tls.handshake_kind() == Some(HandshakeKind::Resumed) { 2 } else { 1 };
+        self.tls_kind = if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
+            2
+        } else {
+            1
+        };
         self.stage = Stage::Ready;
         Ok(true)
     }
@@ -179,7 +196,10 @@ impl Conn {
                 drained: bytes < buf.len() && !self.hung_up,
             }),
             Err(error) if error.kind() == IoKind::WouldBlock => Ok(Got::Blocked),
-            Err(error) if error.kind() == IoKind::Interrupted => Ok(Got::Data { bytes: 0, drained: false }),
+            Err(error) if error.kind() == IoKind::Interrupted => Ok(Got::Data {
+                bytes: 0,
+                drained: false,
+            }),
             Err(error) => Err(ErrorKind::of_read(&error)),
         }
     }
@@ -193,12 +213,21 @@ impl Conn {
     }
 
     fn read_tls(&mut self, buf: &mut [u8]) -> Result<Got, ErrorKind> {
-        let Some(tls) = &mut self.tls else { return Ok(Got::Blocked) };
+        let Some(tls) = &mut self.tls else {
+            return Ok(Got::Blocked);
+        };
         loop {
             match tls.reader().read(buf) {
                 Ok(0) => return Ok(Got::End { clean: true }),
-                Ok(bytes) => return Ok(Got::Data { bytes, drained: false }),
-                Err(error) if error.kind() == IoKind::UnexpectedEof => return Ok(Got::End { clean: false }),
+                Ok(bytes) => {
+                    return Ok(Got::Data {
+                        bytes,
+                        drained: false,
+                    })
+                }
+                Err(error) if error.kind() == IoKind::UnexpectedEof => {
+                    return Ok(Got::End { clean: false })
+                }
                 Err(_) => {}
             }
             match tls.read_tls(&mut &self.stream) {
@@ -207,7 +236,8 @@ impl Conn {
                 Err(error) if error.kind() == IoKind::Interrupted => {}
                 Err(error) => return Err(ErrorKind::of_read(&error)),
             }
-            tls.process_new_packets().map_err(|error| ErrorKind::of_tls(&error))?;
+            tls.process_new_packets()
+                .map_err(|error| ErrorKind::of_tls(&error))?;
             if tls.wants_write() {
                 // A key update or alert; what can't leave now leaves with the next request.
                 let _ = tls.write_tls(&mut &self.stream);
@@ -217,7 +247,9 @@ impl Conn {
 
     /// Whether decrypted bytes wait unread, without asking the kernel.
     pub fn has_leftover(&mut self) -> bool {
-        self.tls.as_mut().is_some_and(|tls| matches!(tls.reader().read(&mut [0]), Ok(1..)))
+        self.tls
+            .as_mut()
+            .is_some_and(|tls| matches!(tls.reader().read(&mut [0]), Ok(1..)))
     }
 
     /// Asks the kernel for receive stamps, once.
@@ -289,7 +321,10 @@ impl Conns {
     /// The connection that an event's token names, if it still exists.
     pub fn find(&self, token: u64) -> Option<ConnKey> {
         let key = (token & 0xffff_ffff) as usize;
-        self.slab.get(key).filter(|conn| conn.token == token).map(|_| key)
+        self.slab
+            .get(key)
+            .filter(|conn| conn.token == token)
+            .map(|_| key)
     }
 
     pub fn get(&self, key: ConnKey) -> Option<&Conn> {

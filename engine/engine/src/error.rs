@@ -64,7 +64,12 @@ impl ErrorKind {
             Some(libc::ETIMEDOUT) => Self::ConnectTimeout,
             Some(libc::ECONNRESET | libc::ECONNABORTED) => Self::ConnectReset,
             Some(
-                libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN | libc::EHOSTDOWN | libc::EACCES | libc::EPERM,
+                libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::ENETDOWN
+                | libc::EHOSTDOWN
+                | libc::EACCES
+                | libc::EPERM,
             ) => Self::ConnectUnreachable,
             Some(libc::EMFILE | libc::ENFILE) => Self::Emfile,
             Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Self::Eaddrnotavail,
@@ -95,7 +100,9 @@ impl ErrorKind {
     /// The kind of an error of the TLS layer.
     pub fn of_tls(error: &rustls::Error) -> Self {
         match error {
-            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Self::TlsCertificate,
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
+                Self::TlsCertificate
+            }
             _ => Self::TlsHandshake,
         }
     }
@@ -107,7 +114,10 @@ pub enum RunError<S> {
     /// The share can't be run: the field and what is wrong with it.
     Share { field: String, problem: String },
     /// The machine refused.
-    Os { doing: &'static str, source: io::Error },
+    Os {
+        doing: &'static str,
+        source: io::Error,
+    },
     /// The progress sink wants the load stopped.
     Sink(S),
     /// A defect of the engine: a thread panicked.

@@ -15,7 +15,15 @@ pub struct Feeder {
 
 impl Feeder {
     /// `vus_total` is the executor's, used where the feeder names none; `open`: requests are numbered by arrival.
-    pub fn new(seed: u64, group: &str, name: &str, spec: &FeederSpec, rows: u64, vus_total: u64, open: bool) -> Self {
+    pub fn new(
+        seed: u64,
+        group: &str,
+        name: &str,
+        spec: &FeederSpec,
+        rows: u64,
+        vus_total: u64,
+        open: bool,
+    ) -> Self {
         Feeder {
             take: spec.take,
             rows,
@@ -40,7 +48,8 @@ impl Feeder {
             (Take::First, _) => 0,
             (Take::Walk, true) => seq % self.rows,
             (Take::Walk, false) => {
-                let from = (u128::from(self.rows) * u128::from(vu) / u128::from(self.vus_total)) as u64;
+                let from =
+                    (u128::from(self.rows) * u128::from(vu) / u128::from(self.vus_total)) as u64;
                 (from % self.rows + seq % self.rows) % self.rows
             }
             (Take::Random, true) => self.draws.below(seq, 0, self.rows),
@@ -67,7 +76,10 @@ mod tests {
         let walk = feeder(Take::Walk, 10, 4, false);
         for (vu, from) in [(0, 0), (1, 2), (2, 5), (3, 7)] {
             let rows: Vec<_> = (0..25).map(|seq| walk.row(vu, seq)).collect();
-            assert_eq!(rows, (0..25).map(|seq| (from + seq) % 10).collect::<Vec<_>>());
+            assert_eq!(
+                rows,
+                (0..25).map(|seq| (from + seq) % 10).collect::<Vec<_>>()
+            );
         }
         let open = feeder(Take::Walk, 10, 1, true);
         assert_eq!((open.row(99, 3), open.row(5, 23)), (3, 3));

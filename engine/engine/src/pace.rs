@@ -188,7 +188,10 @@ mod tests {
     #[test]
     fn poisson_gaps_are_exponential() {
         let dues = all(OpenPace::new(plan(Arrivals::Poisson, 0, 1)));
-        let gaps: Vec<f64> = dues.windows(2).map(|pair| (pair[1].1 - pair[0].1) as f64).collect();
+        let gaps: Vec<f64> = dues
+            .windows(2)
+            .map(|pair| (pair[1].1 - pair[0].1) as f64)
+            .collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let long = gaps.iter().filter(|gap| **gap > 2e6).count() as f64 / gaps.len() as f64;
         assert!((mean / 2e6 - 1.0).abs() < 0.06, "{mean}");
@@ -201,14 +204,23 @@ mod tests {
         let drawn: Vec<_> = (0..2_000).map(|seq| uniform.after_ns(3, seq)).collect();
         assert!(drawn.iter().all(|ns| (10..=20).contains(ns)));
         assert!((10..=20).all(|ns| drawn.contains(&ns)));
-        assert_eq!(uniform.after_ns(3, 9), ThinkPace::new(7, "g", ThinkTime::UniformNs([10, 20])).after_ns(3, 9));
-        assert_eq!(ThinkPace::new(7, "g", ThinkTime::ConstantNs(5)).after_ns(1, 1), 5);
+        assert_eq!(
+            uniform.after_ns(3, 9),
+            ThinkPace::new(7, "g", ThinkTime::UniformNs([10, 20])).after_ns(3, 9)
+        );
+        assert_eq!(
+            ThinkPace::new(7, "g", ThinkTime::ConstantNs(5)).after_ns(1, 1),
+            5
+        );
     }
 
     #[test]
     fn vus_start_evenly_over_the_ramp() {
         assert_eq!(first_due_ns(5, 1_000, 0, 4), 5);
         assert_eq!(first_due_ns(5, 1_000, 3, 4), 755);
-        assert_eq!(first_due_ns(5, u64::MAX >> 1, 3, 4), 5 + ((u64::MAX >> 1) as u128 * 3 / 4) as i64);
+        assert_eq!(
+            first_due_ns(5, u64::MAX >> 1, 3, 4),
+            5 + ((u64::MAX >> 1) as u128 * 3 / 4) as i64
+        );
     }
 }

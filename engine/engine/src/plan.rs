@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use indexmap::IndexMap;
 
+use crate::error::ErrorKind;
 use crate::feeder::Feeder;
 use crate::redirect::Origin;
 use crate::request::{Asker, Template};
@@ -27,7 +28,10 @@ pub enum Check {
     Status(u16, u16),
     Size(u64),
     /// The size of the feeder's row.
-    SizeOfRow { feeder: usize, sizes: Vec<u64> },
+    SizeOfRow {
+        feeder: usize,
+        sizes: Vec<u64>,
+    },
 }
 
 /// One group, ready to run.
@@ -62,8 +66,15 @@ impl Plan {
         let allowed = Allowed::parse(&share.allowed)
             .map_err(|text| Fault::new("share.allowed", format!("{text:?} is no CIDR block")))?;
         let endpoints = endpoints(share)?;
-        let by_origin = (0..).zip(&endpoints).map(|(at, endpoint)| (endpoint.origin.clone(), at)).collect();
-        let groups = share.groups.iter().map(|group| GroupPlan::new(share, group, &endpoints, inputs)).collect();
+        let by_origin = (0..)
+            .zip(&endpoints)
+            .map(|(at, endpoint)| (endpoint.origin.clone(), at))
+            .collect();
+        let groups = share
+            .groups
+            .iter()
+            .map(|group| GroupPlan::new(share, group, &endpoints, inputs))
+            .collect();
         Ok(Plan {
             seed: share.seed,
             threads: share.threads,
@@ -85,12 +96,23 @@ impl Plan {
 fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
     let make = |(key, spec): (&String, &crate::share::EndpointSpec)| {
         let field = format!("share.endpoints.{key}");
-        let origin = Origin::parse(key).ok_or_else(|| Fault::new(&field, "is not scheme://host or scheme://host:port"))?;
-        let address = spec.address.parse().map_err(|_| Fault::new(format!("{field}.address"), "is not ip:port"))?;
+        let origin = Origin::parse(key)
+            .ok_or_else(|| Fault::new(&field, "is not scheme://host or scheme://host:port"))?;
+        let address = spec
+            .address
+            .parse()
+            .map_err(|_| Fault::new(format!("{field}.address"), "is not ip:port"))?;
         if origin.https != spec.tls.is_some() {
-            return Err(Fault::new(format!("{field}.tls"), "must be given for https, and for https only"));
+            return Err(Fault::new(
+                format!("{field}.tls"),
+                "must be given for https, and for https only",
+            ));
         }
-        let tls = spec.tls.as_ref().map(|tls| Tls::new(tls, &format!("{field}.tls"))).transpose()?;
+        let tls = spec
+            .tls
+            .as_ref()
+            .map(|tls| Tls::new(tls, &format!("{field}.tls")))
+            .transpose()?;
         Ok(Endpoint {
             host_header: origin.host_header(),
             origin,
@@ -102,21 +124,51 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
 }
 
 impl GroupPlan {
-    fn new(share: &Share, spec: &GroupSpec, endpoints: &[Endpoint], inputs: &IndexMap<String, Table>) -> Self {
+    fn new(
+        share: &Share,
+        spec: &GroupSpec,
+        endpoints: &[Endpoint],
+        inputs: &IndexMap<String, Table>,
+    ) -> Self {
         let (open, vus_total) = match &spec.executor {
             ExecutorSpec::ConstantVus(options) => (false, options.vus_total()),
             ExecutorSpec::ConstantArrivalRate(_) => (true, 1),
         };
-        let endpoint = share.endpoints.get_index_of(&spec.request.endpoint).unwrap_or(0);
+        let endpoint = share
+            .endpoints
+            .get_index_of(&spec.request.endpoint)
+            .unwrap_or(0);
         let feeder = |(name, feeder): (&String, &crate::share::FeederSpec)| {
-            let rows = inputs.get(&feeder.table).and_then(|table| table.values().next()).map_or(1, |column| column.len());
-            Feeder::new(share.seed, &spec.name, name, feeder, rows as u64, vus_total, open)
+            let rows = inputs
+                .get(&feeder.table)
+                .and_then(|table| table.values().next())
+                .map_or(1, |column| column.len());
+            Feeder::new(
+                share.seed,
+                &spec.name,
+                name,
+                feeder,
+                rows as u64,
+                vus_total,
+                open,
+            )
         };
         GroupPlan {
             endpoint,
-            template: Template::new(share.seed, spec, &endpoints[endpoint].host_header, inputs, open),
+            template: Template::new(
+                share.seed,
+                spec,
+                &endpoints[endpoint].host_header,
+                inputs,
+                open,
+            ),
             feeders: spec.feeders.iter().map(feeder).collect(),
-            checks: spec.request.checks.iter().map(|check| Check::new(check, spec, inputs)).collect(),
+            checks: spec
+                .request
+                .checks
+                .iter()
+                .map(|check| Check::new(check, spec, inputs))
+                .collect(),
             open,
             new_connections: spec.connection == Connection::New,
             to_head_request: spec.request.method == "HEAD",
@@ -126,12 +178,16 @@ impl GroupPlan {
 
     /// Row of the first feeder that a request takes, -1 without feeders.
     pub fn row(&self, asker: Asker) -> i64 {
-        self.feeders.first().map_or(-1, |feeder| feeder.row(asker.vu, asker.seq) as i64)
+        self.feeders
+            .first()
+            .map_or(-1, |feeder| feeder.row(asker.vu, asker.seq) as i64)
     }
 
     /// How many rows the first feeder has.
     pub fn rows(&self) -> usize {
-        self.feeders.first().map_or(0, |feeder| feeder.rows() as usize)
+        self.feeders
+            .first()
+            .map_or(0, |feeder| feeder.rows() as usize)
     }
 
     /// How the first feeder takes its rows.
@@ -139,8 +195,36 @@ impl GroupPlan {
         self.feeders.first().map(Feeder::take)
     }
 
-    pub fn expects(&self, status: u16) -> bool {
-        self.spec.request.expect_status.iter().any(|(low, high)| (*low..=*high).contains(&status))
+    fn expects(&self, status: u16) -> bool {
+        self.spec
+            .request
+            .expect_status
+            .iter()
+            .any(|(low, high)| (*low..=*high).contains(&status))
+    }
+
+    /// Judges a complete answer; `failed` counts each failed check.
+    pub fn judge(
+        &self,
+        asker: Asker,
+        status: u16,
+        body_bytes: u64,
+        failed: &mut [u64],
+    ) -> ErrorKind {
+        let mut passed = true;
+        for (check, failed) in self.checks.iter().zip(failed) {
+            if !check.passes(self, asker, status, body_bytes) {
+                *failed += 1;
+                passed = false;
+            }
+        }
+        if !self.expects(status) {
+            ErrorKind::Status
+        } else if !passed {
+            ErrorKind::Check
+        } else {
+            ErrorKind::None
+        }
     }
 
     /// When the group's last request may end.
@@ -153,21 +237,28 @@ impl Check {
     fn new(spec: &CheckSpec, group: &GroupSpec, inputs: &IndexMap<String, Table>) -> Self {
         match spec {
             CheckSpec::Status { status, .. } => Check::Status(status.0, status.1),
-            CheckSpec::Size { size_bytes: SizeSpec::Bytes(bytes), .. } => Check::Size(*bytes),
-            CheckSpec::Size { size_bytes: SizeSpec::Feeder { feeder, column }, .. } => {
+            CheckSpec::Size {
+                size_bytes: SizeSpec::Bytes(bytes),
+                ..
+            } => Check::Size(*bytes),
+            CheckSpec::Size {
+                size_bytes: SizeSpec::Feeder { feeder, column },
+                ..
+            } => {
                 let found = group.feeders.get_full(feeder);
                 let values = found.and_then(|(_, _, spec)| inputs.get(&spec.table)?.get(column));
                 let size = |row| values.and_then(|column| column.size(row)).unwrap_or(0);
                 Check::SizeOfRow {
                     feeder: found.map_or(0, |(at, _, _)| at),
-                    sizes: (0..values.map_or(0, |column| column.len())).map(size).collect(),
+                    sizes: (0..values.map_or(0, |column| column.len()))
+                        .map(size)
+                        .collect(),
                 }
             }
         }
     }
 
-    /// Whether an answer passes.
-    pub fn passes(&self, plan: &GroupPlan, asker: Asker, status: u16, body_bytes: u64) -> bool {
+    fn passes(&self, plan: &GroupPlan, asker: Asker, status: u16, body_bytes: u64) -> bool {
         match self {
             Check::Status(low, high) => (*low..=*high).contains(&status),
             Check::Size(bytes) => body_bytes == *bytes,

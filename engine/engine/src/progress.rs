@@ -103,8 +103,12 @@ impl Control {
             stop: AtomicBool::new(false),
             finished: AtomicUsize::new(0),
             done: Bell::new()?,
-            bells: (0..threads).map(|_| Bell::new()).collect::<Result<_, _>>()?,
-            boards: (0..threads).map(|_| Mutex::new(vec![Post::default(); groups])).collect(),
+            bells: (0..threads)
+                .map(|_| Bell::new())
+                .collect::<Result<_, _>>()?,
+            boards: (0..threads)
+                .map(|_| Mutex::new(vec![Post::default(); groups]))
+                .collect(),
         })
     }
 
@@ -137,7 +141,11 @@ impl Control {
                 sum.absorb(post);
             }
         }
-        let groups: Vec<Value> = names.iter().zip(&posts).map(|(name, post)| group_json(name, post)).collect();
+        let groups: Vec<Value> = names
+            .iter()
+            .zip(&posts)
+            .map(|(name, post)| group_json(name, post))
+            .collect();
         json!({"offset_ns": offset_ns, "groups": groups}).to_string()
     }
 }
@@ -145,7 +153,10 @@ impl Control {
 /// Error counts by name, those that happened.
 pub fn errors_json(errors: &[u64; ErrorKind::COUNT]) -> Map<String, Value> {
     let named = ErrorKind::ALL.iter().zip(errors).skip(1);
-    named.filter(|(_, n)| **n > 0).map(|(kind, n)| (kind.name().to_owned(), json!(n))).collect()
+    named
+        .filter(|(_, n)| **n > 0)
+        .map(|(kind, n)| (kind.name().to_owned(), json!(n)))
+        .collect()
 }
 
 fn group_json(name: &str, post: &Post) -> Value {
@@ -168,14 +179,21 @@ mod tests {
         let control = Control::new(2, 1).unwrap();
         for (thread, done_ns) in [(0, 1_000_000), (1, 2_000_000), (1, 9_000_000)] {
             let mut board = control.boards[thread].lock().unwrap();
-            let sample = Sample { due_ns: 0, done_ns, ..Sample::default() };
+            let sample = Sample {
+                due_ns: 0,
+                done_ns,
+                ..Sample::default()
+            };
             board[0].recent.add(&sample);
             board[0].begun += 2;
             board[0].ok += 1;
         }
         let first: Value = serde_json::from_str(&control.report(5, &["g"])).unwrap();
         let group = &first["groups"][0];
-        assert_eq!((group["begun"].as_u64(), group["in_flight"].as_u64()), (Some(6), Some(3)));
+        assert_eq!(
+            (group["begun"].as_u64(), group["in_flight"].as_u64()),
+            (Some(6), Some(3))
+        );
         let p50 = group["last"]["response_p50_ns"].as_u64().unwrap() as f64;
         assert!((p50 / 2e6 - 1.0).abs() < 0.01, "{p50}");
         let second: Value = serde_json::from_str(&control.report(6, &["g"])).unwrap();

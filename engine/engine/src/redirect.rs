@@ -22,9 +22,13 @@ impl Origin {
             "https" => true,
             _ => return None,
         };
-        let split = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
+        let split = authority
+            .rfind(':')
+            .filter(|at| !authority[*at..].contains(']'));
         let (host, port) = match split {
-            Some(at) if at + 1 < authority.len() => (&authority[..at], authority[at + 1..].parse().ok()?),
+            Some(at) if at + 1 < authority.len() => {
+                (&authority[..at], authority[at + 1..].parse().ok()?)
+            }
             Some(at) => (&authority[..at], if https { 443 } else { 80 }),
             None => (authority, if https { 443 } else { 80 }),
         };
@@ -112,12 +116,19 @@ fn scheme_end(text: &str) -> Option<usize> {
     let at = text.find(':')?;
     let name = &text.as_bytes()[..at];
     let starts = name.first().is_some_and(u8::is_ascii_alphabetic);
-    (starts && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))).then_some(at)
+    (starts
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)))
+    .then_some(at)
 }
 
 fn split_authority<'a>(scheme: &str, after: &'a str) -> Option<(Option<Origin>, &'a str)> {
     let end = after.find(['/', '?']).unwrap_or(after.len());
-    Some((Some(Origin::from_parts(scheme, &after[..end])?), &after[end..]))
+    Some((
+        Some(Origin::from_parts(scheme, &after[..end])?),
+        &after[end..],
+    ))
 }
 
 /// RFC 3986 §5.2.4, on the path before the query.
@@ -183,9 +194,29 @@ mod tests {
         assert_eq!(hop.origin.unwrap().full(), "https://cache:8443");
         assert_eq!(hop.path, "/x");
         let hop = resolve(b"http://[::1]:80?x", false, "/").unwrap();
-        assert_eq!((hop.origin.unwrap().host_header().as_str(), hop.path.as_str()), ("[::1]", "/?x"));
-        assert_eq!(resolve(b"//other/x", true, "/").unwrap().origin.unwrap().full(), "https://other:443");
-        for nonsense in ["ftp://a/b", "http://user:pw@host/", "http://", "http:/x", "http://a:99999/", "mailto:me"] {
+        assert_eq!(
+            (
+                hop.origin.unwrap().host_header().as_str(),
+                hop.path.as_str()
+            ),
+            ("[::1]", "/?x")
+        );
+        assert_eq!(
+            resolve(b"//other/x", true, "/")
+                .unwrap()
+                .origin
+                .unwrap()
+                .full(),
+            "https://other:443"
+        );
+        for nonsense in [
+            "ftp://a/b",
+            "http://user:pw@host/",
+            "http://",
+            "http:/x",
+            "http://a:99999/",
+            "mailto:me",
+        ] {
             assert_eq!(resolve(nonsense.as_bytes(), false, "/"), None, "{nonsense}");
         }
         assert_eq!(resolve(b"\xff", false, "/"), None);

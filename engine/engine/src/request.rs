@@ -73,12 +73,20 @@ const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"
 
 impl Template {
     /// Builds the request of a checked group. `host` is the Host header of its endpoint.
-    pub fn new(seed: u64, group: &GroupSpec, host: &str, inputs: &IndexMap<String, Table>, open: bool) -> Self {
+    pub fn new(
+        seed: u64,
+        group: &GroupSpec,
+        host: &str,
+        inputs: &IndexMap<String, Table>,
+        open: bool,
+    ) -> Self {
         let request = &group.request;
         let builder = Builder { group, inputs };
         let mut pieces = vec![Piece::Fixed(format!("{} ", request.method).into_bytes())];
         builder.path(&mut pieces);
-        pieces.push(Piece::Fixed(format!(" HTTP/1.1\r\nHost: {}\r\n", builder.user_host(host)).into_bytes()));
+        pieces.push(Piece::Fixed(
+            format!(" HTTP/1.1\r\nHost: {}\r\n", builder.user_host(host)).into_bytes(),
+        ));
         let (hop, foreign_hop) = (builder.fields(true), builder.fields(false));
         pieces.extend(hop.clone());
         Template {
@@ -110,10 +118,24 @@ impl Template {
     }
 
     /// Writes a redirect hop. A hop to another origin carries no credentials.
-    pub fn render_hop(&self, hop: &HopLine<'_>, feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) {
+    pub fn render_hop(
+        &self,
+        hop: &HopLine<'_>,
+        feeders: &[Feeder],
+        asker: Asker,
+        out: &mut Vec<u8>,
+    ) {
         out.clear();
-        let _ = write!(out, "{} {} HTTP/1.1\r\nHost: {}\r\n", hop.method, hop.path, hop.host);
-        let pieces = if hop.foreign { &self.foreign_hop } else { &self.hop };
+        let _ = write!(
+            out,
+            "{} {} HTTP/1.1\r\nHost: {}\r\n",
+            hop.method, hop.path, hop.host
+        );
+        let pieces = if hop.foreign {
+            &self.foreign_hop
+        } else {
+            &self.hop
+        };
         self.write(pieces, feeders, asker, out);
     }
 
@@ -125,8 +147,12 @@ impl Template {
                 Piece::Row { feeder, text } => {
                     out.write_all(text.row(feeders[*feeder].row(asker.vu, asker.seq) as usize))
                 }
-                Piece::RequestId if self.open => write!(out, "{:016x}-{:x}", self.id_key, asker.seq),
-                Piece::RequestId => write!(out, "{:016x}-{:x}-{:x}", self.id_key, asker.vu, asker.seq),
+                Piece::RequestId if self.open => {
+                    write!(out, "{:016x}-{:x}", self.id_key, asker.seq)
+                }
+                Piece::RequestId => {
+                    write!(out, "{:016x}-{:x}-{:x}", self.id_key, asker.vu, asker.seq)
+                }
                 Piece::Vu if self.open => write!(out, "{}", asker.seq),
                 Piece::Vu => write!(out, "{}", asker.vu),
                 Piece::Iteration => write!(out, "{}", asker.seq),
@@ -160,7 +186,12 @@ impl Builder<'_> {
         if !rooted {
             out.push(Piece::Fixed(b"/".to_vec()));
         }
-        out.extend(parts.iter().enumerate().map(|(at, part)| self.piece(part, at == 0)));
+        out.extend(
+            parts
+                .iter()
+                .enumerate()
+                .map(|(at, part)| self.piece(part, at == 0)),
+        );
     }
 
     fn piece(&self, part: &Part, slash: bool) -> Piece {
@@ -170,7 +201,11 @@ impl Builder<'_> {
                 let place = self.group.feeders.get_full(feeder);
                 let (at, table) = place.map_or((0, ""), |(at, _, spec)| (at, spec.table.as_str()));
                 let empty = Column::Utf8(Vec::new());
-                let values = self.inputs.get(table).and_then(|table| table.get(column)).unwrap_or(&empty);
+                let values = self
+                    .inputs
+                    .get(table)
+                    .and_then(|table| table.get(column))
+                    .unwrap_or(&empty);
                 Piece::Row {
                     feeder: at,
                     text: TextColumn::new(values, slash),
@@ -185,12 +220,21 @@ impl Builder<'_> {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.group.request.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+        self.group
+            .request
+            .headers
+            .iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
     /// The user's own Host header, if it is plain text.
     fn user_host(&self, host: &str) -> String {
-        let own = self.group.request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let own = self
+            .group
+            .request
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
         match own.map(|(_, value)| value.as_slice()) {
             Some([Part::Text { text }]) => text.clone(),
             _ => host.to_owned(),
@@ -203,13 +247,19 @@ impl Builder<'_> {
         let mut pieces = Vec::new();
         let mut fixed = |text: &str| pieces.push(Piece::Fixed(text.as_bytes().to_vec()));
         if !self.has("user-agent") {
-            fixed(if curl { "User-Agent: curl/8\r\n" } else { "User-Agent: svload\r\n" });
+            fixed(if curl {
+                "User-Agent: curl/8\r\n"
+            } else {
+                "User-Agent: svload\r\n"
+            });
         }
         if !self.has("accept") {
             fixed("Accept: */*\r\n");
         }
         for (name, value) in &self.group.request.headers {
-            let secret = CREDENTIALS.iter().any(|known| name.eq_ignore_ascii_case(known));
+            let secret = CREDENTIALS
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known));
             if name.eq_ignore_ascii_case("host") || (secret && !credentials) {
                 continue;
             }
@@ -249,7 +299,13 @@ mod tests {
 
     const CLOSED: &str = r#"{"kind": "constant-vus", "vus": 2}"#;
 
-    fn text(group: &GroupSpec, inputs: &IndexMap<String, Table>, open: bool, vu: u64, seq: u64) -> String {
+    fn text(
+        group: &GroupSpec,
+        inputs: &IndexMap<String, Table>,
+        open: bool,
+        vu: u64,
+        seq: u64,
+    ) -> String {
         let template = Template::new(7, group, "cache", inputs, open);
         let feeders: Vec<_> = group
             .feeders
@@ -270,11 +326,14 @@ mod tests {
         assert_eq!(template.fixed(), Some(expected.as_bytes()));
         plain.client = Client::Curl;
         plain.connection = Connection::New;
-        assert!(text(&plain, &IndexMap::new(), false, 0, 0).starts_with("GET / HTTP/1.1\r\nHost: cache\r\nUser-Agent: curl/8\r\nAccept: */*\r\nX-A"));
+        assert!(text(&plain, &IndexMap::new(), false, 0, 0).starts_with(
+            "GET / HTTP/1.1\r\nHost: cache\r\nUser-Agent: curl/8\r\nAccept: */*\r\nX-A"
+        ));
         assert!(!text(&plain, &IndexMap::new(), false, 0, 0).contains("Connection"));
         plain.client = Client::Engine;
         plain.request.method = "POST".into();
-        assert!(text(&plain, &IndexMap::new(), false, 0, 0).ends_with("X-A: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
+        assert!(text(&plain, &IndexMap::new(), false, 0, 0)
+            .ends_with("X-A: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
     }
 
     #[test]
@@ -283,18 +342,45 @@ mod tests {
         let spec = r#"{"object": {"table": "objects", "take": "walk"}}"#;
         varying.feeders = serde_json::from_str(spec).unwrap();
         let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
-        varying.request.path = vec![part(r#"{"feeder": "object", "column": "path"}"#), part(r#"{"text": "?n="}"#), part(r#"{"var": "iteration"}"#)];
-        varying.request.headers = vec![
-            ("X-Cold".into(), vec![part(r#"{"text": "c-"}"#), part(r#"{"var": "request.id"}"#)]),
-            ("user-agent".into(), vec![part(r#"{"text": "me/"}"#), part(r#"{"var": "vu"}"#)]),
+        varying.request.path = vec![
+            part(r#"{"feeder": "object", "column": "path"}"#),
+            part(r#"{"text": "?n="}"#),
+            part(r#"{"var": "iteration"}"#),
         ];
-        let table: Table = [("path".to_owned(), Column::Utf8(vec!["/a".into(), "b".into()]))].into_iter().collect();
+        varying.request.headers = vec![
+            (
+                "X-Cold".into(),
+                vec![part(r#"{"text": "c-"}"#), part(r#"{"var": "request.id"}"#)],
+            ),
+            (
+                "user-agent".into(),
+                vec![part(r#"{"text": "me/"}"#), part(r#"{"var": "vu"}"#)],
+            ),
+        ];
+        let table: Table = [(
+            "path".to_owned(),
+            Column::Utf8(vec!["/a".into(), "b".into()]),
+        )]
+        .into_iter()
+        .collect();
         let inputs: IndexMap<_, _> = [("objects".to_owned(), table)].into_iter().collect();
         let first = text(&varying, &inputs, false, 3, 0);
-        assert!(first.starts_with("GET /a?n=0 HTTP/1.1\r\nHost: cache\r\nAccept: */*\r\nX-Cold: c-"), "{first}");
+        assert!(
+            first.starts_with("GET /a?n=0 HTTP/1.1\r\nHost: cache\r\nAccept: */*\r\nX-Cold: c-"),
+            "{first}"
+        );
         assert!(first.ends_with("user-agent: me/3\r\n\r\n"));
         assert!(text(&varying, &inputs, false, 3, 1).starts_with("GET /b?n=1 "));
-        let id = |open, vu, seq| text(&varying, &inputs, open, vu, seq).split("c-").nth(1).unwrap().split('\r').next().unwrap().to_owned();
+        let id = |open, vu, seq| {
+            text(&varying, &inputs, open, vu, seq)
+                .split("X-Cold: c-")
+                .nth(1)
+                .unwrap()
+                .split('\r')
+                .next()
+                .unwrap()
+                .to_owned()
+        };
         assert_ne!(id(false, 1, 11), id(false, 11, 1));
         assert_eq!(id(true, 1, 5), id(true, 2, 5));
         varying.name = "other".into();
@@ -305,15 +391,28 @@ mod tests {
     #[test]
     fn a_hop_to_another_origin_carries_no_credentials() {
         let mut secret = group(CLOSED);
-        secret.request.headers = vec![("Authorization".into(), vec![Part::Text { text: "token".into() }])];
+        secret.request.headers = vec![(
+            "Authorization".into(),
+            vec![Part::Text {
+                text: "token".into(),
+            }],
+        )];
         let template = Template::new(7, &secret, "cache", &IndexMap::new(), false);
         let hop = |foreign| {
             let mut out = Vec::new();
-            let line = HopLine { method: "GET", path: "/x", host: "h", foreign };
+            let line = HopLine {
+                method: "GET",
+                path: "/x",
+                host: "h",
+                foreign,
+            };
             template.render_hop(&line, &[], Asker { vu: 0, seq: 0 }, &mut out);
             String::from_utf8(out).unwrap()
         };
         assert!(hop(false).contains("Authorization: token"));
-        assert_eq!(hop(true), "GET /x HTTP/1.1\r\nHost: h\r\nUser-Agent: svload\r\nAccept: */*\r\n\r\n");
+        assert_eq!(
+            hop(true),
+            "GET /x HTTP/1.1\r\nHost: h\r\nUser-Agent: svload\r\nAccept: */*\r\n\r\n"
+        );
     }
 }

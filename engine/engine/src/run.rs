@@ -44,7 +44,8 @@ pub fn run_share<S>(
     let share = share::parse(text, inputs)?;
     let plan = Plan::new(&share, inputs)?;
     let clock = start_clock(&share)?;
-    let control = Control::new(plan.threads, plan.groups.len()).map_err(os("making the engine's bells"))?;
+    let control =
+        Control::new(plan.threads, plan.groups.len()).map_err(os("making the engine's bells"))?;
     // Kernel receive stamps are switched on for the whole machine by the first socket that asks and off after the
     // last: this one keeps them on, so that the switch is not thrown while requests are timed.
     let _stamps = std::net::UdpSocket::bind("127.0.0.1:0").inspect(|socket| {
@@ -58,7 +59,9 @@ pub fn run_share<S>(
                 let _leaving = Leaving(control);
                 work(plan, control, thread, clock, cpus)
             };
-            let spawned = thread::Builder::new().name(format!("svload-{thread}")).spawn_scoped(scope, body);
+            let spawned = thread::Builder::new()
+                .name(format!("svload-{thread}"))
+                .spawn_scoped(scope, body);
             match spawned {
                 Ok(handle) => threads.push(handle),
                 Err(error) => {
@@ -71,7 +74,10 @@ pub fn run_share<S>(
         if watched.is_err() {
             control.stop();
         }
-        let ended: Vec<_> = threads.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| Err(defect(&*panic)))).collect();
+        let ended: Vec<_> = threads
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|panic| Err(defect(&*panic))))
+            .collect();
         let outcomes = ended.into_iter().collect::<Result<Vec<Outcome>, Failure>>();
         let stopped = watched?;
         match outcomes {
@@ -113,19 +119,32 @@ fn start_clock(share: &Share) -> Result<Clock, Fault> {
     let now_ns = sys::monotonic_ns();
     match share.start_at_ns {
         0 => Ok(Clock::starting_at(now_ns + LEAD_NS)),
-        at_ns if at_ns < now_ns => Err(Fault::new("share.start_at_ns", format!("lies {} ms in the past", (now_ns - at_ns) / 1_000_000))),
+        at_ns if at_ns < now_ns => Err(Fault::new(
+            "share.start_at_ns",
+            format!("lies {} ms in the past", (now_ns - at_ns) / 1_000_000),
+        )),
         at_ns => Ok(Clock::starting_at(at_ns)),
     }
 }
 
-fn work(plan: &Plan, control: &Control, thread: usize, clock: Clock, cpus: &[usize]) -> Result<Outcome, Failure> {
+fn work(
+    plan: &Plan,
+    control: &Control,
+    thread: usize,
+    clock: Clock,
+    cpus: &[usize],
+) -> Result<Outcome, Failure> {
     let run = || {
         if !cpus.is_empty() {
-            sys::pin_to_cpu(cpus[thread % cpus.len()]).map_err(|error| Failure::Os("pinning a thread to its CPU", error))?;
+            sys::pin_to_cpu(cpus[thread % cpus.len()])
+                .map_err(|error| Failure::Os("pinning a thread to its CPU", error))?;
         }
         sys::sharpen_timers().map_err(|error| Failure::Os("setting the timer slack", error))?;
-        let worker = Worker::new(plan, control, thread, clock).map_err(|error| Failure::Os("making an epoll", error))?;
-        worker.run().map_err(|error| Failure::Os("waiting for sockets", error))
+        let worker = Worker::new(plan, control, thread, clock)
+            .map_err(|error| Failure::Os("making an epoll", error))?;
+        worker
+            .run()
+            .map_err(|error| Failure::Os("waiting for sockets", error))
     };
     let outcome = run();
     if outcome.is_err() {
@@ -141,12 +160,17 @@ fn watch<S>(
     clock: Clock,
     sink: &mut dyn FnMut(&str) -> Result<(), S>,
 ) -> Result<bool, RunError<S>> {
-    let names: Vec<&str> = share.groups.iter().map(|group| group.name.as_str()).collect();
+    let names: Vec<&str> = share
+        .groups
+        .iter()
+        .map(|group| group.name.as_str())
+        .collect();
     let (mut stop_fd, mut stopped) = (share.stop_fd, false);
     let mut next_ns = clock.now_ns().max(0) + REPORT_PERIOD_NS;
     while control.finished() < share.threads {
         let wait_ms = ((next_ns - clock.now_ns()).max(0) / 1_000_000 + 1).min(1_000) as i32;
-        let (stop, _) = sys::wait_either(stop_fd, control.done.fd(), wait_ms).map_err(os("waiting for the load"))?;
+        let (stop, _) = sys::wait_either(stop_fd, control.done.fd(), wait_ms)
+            .map_err(os("waiting for the load"))?;
         control.done.hush();
         if stop {
             (stop_fd, stopped) = (-1, true);

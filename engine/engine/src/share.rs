@@ -217,8 +217,9 @@ impl Fault {
 /// Reads a share and checks it against its tables.
 pub fn parse(text: &str, inputs: &IndexMap<String, Table>) -> Result<Share, Fault> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let share: Share = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| Fault::new(format!("share.{}", error.path()), error.inner().to_string()))?;
+    let share: Share = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        Fault::new(format!("share.{}", error.path()), error.inner().to_string())
+    })?;
     check(&share, inputs)?;
     Ok(share)
 }
@@ -233,13 +234,37 @@ fn ensure(good: bool, field: impl FnOnce() -> String, problem: &str) -> Result<(
 
 fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
     let field = |name: &'static str| move || name.to_owned();
-    ensure(share.format == FORMAT, field("format"), "this engine runs format 1")?;
-    ensure((1..=256).contains(&share.threads), field("threads"), "must be 1 to 256")?;
-    ensure(share.interval_ns > 0, field("interval_ns"), "must be positive")?;
+    ensure(
+        share.format == FORMAT,
+        field("format"),
+        "this engine runs format 1",
+    )?;
+    ensure(
+        (1..=256).contains(&share.threads),
+        field("threads"),
+        "must be 1 to 256",
+    )?;
+    ensure(
+        share.interval_ns > 0,
+        field("interval_ns"),
+        "must be positive",
+    )?;
     let (from, to) = share.window_ns;
-    ensure(0 <= from && from < to, field("window_ns"), "must be [from, to) with 0 <= from < to")?;
-    ensure(!share.groups.is_empty(), field("groups"), "is empty: nothing to do")?;
-    ensure(share.groups.len() < 1_000, field("groups"), "has more than 999 entries")?;
+    ensure(
+        0 <= from && from < to,
+        field("window_ns"),
+        "must be [from, to) with 0 <= from < to",
+    )?;
+    ensure(
+        !share.groups.is_empty(),
+        field("groups"),
+        "is empty: nothing to do",
+    )?;
+    ensure(
+        share.groups.len() < 1_000,
+        field("groups"),
+        "has more than 999 entries",
+    )?;
     for (at, group) in share.groups.iter().enumerate() {
         let place = format!("groups[{at}]");
         check_times(share, group, &place)?;
@@ -250,71 +275,167 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
 }
 
 fn check_times(share: &Share, group: &GroupSpec, place: &str) -> Result<(), Fault> {
-    ensure(group.start_offset_ns >= 0, || format!("{place}.start_offset_ns"), "must not be negative")?;
+    ensure(
+        group.start_offset_ns >= 0,
+        || format!("{place}.start_offset_ns"),
+        "must not be negative",
+    )?;
     let after = group.stop_offset_ns > group.start_offset_ns;
-    ensure(after, || format!("{place}.stop_offset_ns"), "must be later than start_offset_ns")?;
-    ensure(group.graceful_stop_ns >= 0, || format!("{place}.graceful_stop_ns"), "must not be negative")?;
-    let end_ns = group.stop_offset_ns.checked_add(group.graceful_stop_ns).unwrap_or(i64::MAX);
+    ensure(
+        after,
+        || format!("{place}.stop_offset_ns"),
+        "must be later than start_offset_ns",
+    )?;
+    ensure(
+        group.graceful_stop_ns >= 0,
+        || format!("{place}.graceful_stop_ns"),
+        "must not be negative",
+    )?;
+    let end_ns = group
+        .stop_offset_ns
+        .checked_add(group.graceful_stop_ns)
+        .unwrap_or(i64::MAX);
     let bounded = end_ns / share.interval_ns < INTERVALS_MAX;
-    ensure(bounded, || format!("{place}.stop_offset_ns"), "needs more than 1,000,000 intervals: take a larger interval_ns")
+    ensure(
+        bounded,
+        || format!("{place}.stop_offset_ns"),
+        "needs more than 1,000,000 intervals: take a larger interval_ns",
+    )
 }
 
 fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
     let field = |name: &'static str| move || format!("{place}.executor.{name}");
     match &group.executor {
         ExecutorSpec::ConstantVus(options) => {
-            ensure((1..=VUS_MAX).contains(&options.vus), field("vus"), "must be 1 to 1,000,000")?;
-            ensure((1..=VUS_MAX).contains(&options.vu_step), field("vu_step"), "must be 1 to 1,000,000")?;
-            ensure(options.vus_total() <= VUS_MAX, field("vus_total"), "must be at most 1,000,000")?;
-            let last = (options.vus - 1).saturating_mul(options.vu_step).saturating_add(options.vu_from);
-            ensure(last < options.vus_total(), field("vus_total"), "is smaller than the last VU's global number")?;
+            ensure(
+                (1..=VUS_MAX).contains(&options.vus),
+                field("vus"),
+                "must be 1 to 1,000,000",
+            )?;
+            ensure(
+                (1..=VUS_MAX).contains(&options.vu_step),
+                field("vu_step"),
+                "must be 1 to 1,000,000",
+            )?;
+            ensure(
+                options.vus_total() <= VUS_MAX,
+                field("vus_total"),
+                "must be at most 1,000,000",
+            )?;
+            let last = (options.vus - 1)
+                .saturating_mul(options.vu_step)
+                .saturating_add(options.vu_from);
+            ensure(
+                last < options.vus_total(),
+                field("vus_total"),
+                "is smaller than the last VU's global number",
+            )?;
             let think = match options.think_time {
                 crate::pace::ThinkTime::ConstantNs(ns) => ns < 1 << 60,
                 crate::pace::ThinkTime::UniformNs([low, high]) => low <= high && high < 1 << 60,
                 crate::pace::ThinkTime::ExponentialNs(mean) => (0.0..1e15).contains(&mean),
             };
-            ensure(think, field("think_time"), "must not be negative, and uniform_ns is [low, high]")?;
+            ensure(
+                think,
+                field("think_time"),
+                "must not be negative, and uniform_ns is [low, high]",
+            )?;
             let spread = options.ramp_up_ns.max(options.spread_ns) < 1 << 60;
             ensure(spread, field("ramp_up_ns"), "is too long")
         }
         ExecutorSpec::ConstantArrivalRate(options) => {
             let rate = (1e-6..=1e8).contains(&options.rate_rps);
             ensure(rate, field("rate_rps"), "must be 1e-6 to 1e8")?;
-            ensure((1..=VUS_MAX).contains(&options.index_step), field("index_step"), "must be 1 to 1,000,000")?;
-            ensure(options.index_from <= VUS_MAX, field("index_from"), "must be at most 1,000,000")?;
-            ensure((1..=VUS_MAX).contains(&options.max_vus), field("max_vus"), "must be 1 to 1,000,000")
+            ensure(
+                (1..=VUS_MAX).contains(&options.index_step),
+                field("index_step"),
+                "must be 1 to 1,000,000",
+            )?;
+            ensure(
+                options.index_from <= VUS_MAX,
+                field("index_from"),
+                "must be at most 1,000,000",
+            )?;
+            ensure(
+                (1..=VUS_MAX).contains(&options.max_vus),
+                field("max_vus"),
+                "must be 1 to 1,000,000",
+            )
         }
     }
 }
 
-fn check_request(share: &Share, group: &GroupSpec, inputs: &IndexMap<String, Table>, place: &str) -> Result<(), Fault> {
+fn check_request(
+    share: &Share,
+    group: &GroupSpec,
+    inputs: &IndexMap<String, Table>,
+    place: &str,
+) -> Result<(), Fault> {
     for (name, feeder) in &group.feeders {
         let field = || format!("{place}.feeders.{name}.table");
         let table = inputs.get(&feeder.table);
-        ensure(table.is_some(), field, &format!("no input table is called {:?}", feeder.table))?;
-        let rows: Vec<usize> = table.map(|table| table.values().map(Column::len).collect()).unwrap_or_default();
-        ensure(rows.iter().all(|n| *n > 0 && *n == rows[0]) && !rows.is_empty(), field, "has no rows, or columns of unequal length")?;
+        ensure(
+            table.is_some(),
+            field,
+            &format!("no input table is called {:?}", feeder.table),
+        )?;
+        let rows: Vec<usize> = table
+            .map(|table| table.values().map(Column::len).collect())
+            .unwrap_or_default();
+        ensure(
+            rows.iter().all(|n| *n > 0 && *n == rows[0]) && !rows.is_empty(),
+            field,
+            "has no rows, or columns of unequal length",
+        )?;
     }
     let request = &group.request;
     let field = |name: &'static str| move || format!("{place}.request.{name}");
     let known = share.endpoints.contains_key(&request.endpoint);
-    ensure(known, field("endpoint"), &format!("no endpoint is called {:?}", request.endpoint))?;
-    ensure(request.timeout_ns > 0, field("timeout_ns"), "must be positive")?;
+    ensure(
+        known,
+        field("endpoint"),
+        &format!("no endpoint is called {:?}", request.endpoint),
+    )?;
+    ensure(
+        request.timeout_ns > 0,
+        field("timeout_ns"),
+        "must be positive",
+    )?;
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let method = !request.method.is_empty() && request.method.bytes().all(token);
     ensure(method, field("method"), "is no HTTP method")?;
-    check_parts(group, inputs, &request.path, &format!("{place}.request.path"), |byte| byte > b' ' && byte != 127)?;
+    check_parts(
+        group,
+        inputs,
+        &request.path,
+        &format!("{place}.request.path"),
+        |byte| byte > b' ' && byte != 127,
+    )?;
     for (at, (name, value)) in request.headers.iter().enumerate() {
         let header = format!("{place}.request.headers[{at}]");
-        ensure(!name.is_empty() && name.bytes().all(token), || header.clone(), "has a name that HTTP does not allow")?;
-        check_parts(group, inputs, value, &header, |byte| (byte >= b' ' && byte != 127) || byte == b'\t')?;
+        ensure(
+            !name.is_empty() && name.bytes().all(token),
+            || header.clone(),
+            "has a name that HTTP does not allow",
+        )?;
+        check_parts(group, inputs, value, &header, |byte| {
+            (byte >= b' ' && byte != 127) || byte == b'\t'
+        })?;
     }
     for (at, check) in request.checks.iter().enumerate() {
-        if let CheckSpec::Size { size_bytes: SizeSpec::Feeder { feeder, column }, .. } = check {
+        if let CheckSpec::Size {
+            size_bytes: SizeSpec::Feeder { feeder, column },
+            ..
+        } = check
+        {
             let field = format!("{place}.request.checks[{at}].size_bytes");
             let column = find_column(group, inputs, feeder, column, &field)?;
             let sizes = (0..column.len()).all(|row| column.size(row).is_some());
-            ensure(sizes, || field, "must name a column of whole numbers that are not negative")?;
+            ensure(
+                sizes,
+                || field,
+                "must name a column of whole numbers that are not negative",
+            )?;
         }
     }
     Ok(())
@@ -335,7 +456,11 @@ fn check_parts(
             Part::Feeder { feeder, column } => {
                 if let Column::Utf8(values) = find_column(group, inputs, feeder, column, &field)? {
                     let bad = values.iter().position(|value| !value.bytes().all(&allowed));
-                    ensure(bad.is_none(), || field, &format!("row {} {problem}", bad.unwrap_or(0)))?;
+                    ensure(
+                        bad.is_none(),
+                        || field,
+                        &format!("row {} {problem}", bad.unwrap_or(0)),
+                    )?;
                 }
             }
             Part::Var { .. } => {}
@@ -351,8 +476,16 @@ fn find_column<'a>(
     column: &str,
     field: &str,
 ) -> Result<&'a Column, Fault> {
-    let table = group.feeders.get(feeder).and_then(|feeder| inputs.get(&feeder.table));
-    let table = table.ok_or_else(|| Fault::new(format!("share.{field}"), format!("no feeder is called {feeder:?}")))?;
+    let table = group
+        .feeders
+        .get(feeder)
+        .and_then(|feeder| inputs.get(&feeder.table));
+    let table = table.ok_or_else(|| {
+        Fault::new(
+            format!("share.{field}"),
+            format!("no feeder is called {feeder:?}"),
+        )
+    })?;
     table.get(column).ok_or_else(|| {
         let problem = format!("feeder {feeder:?} has no column {column:?}");
         Fault::new(format!("share.{field}"), problem)

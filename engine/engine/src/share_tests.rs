@@ -12,8 +12,14 @@ pub(crate) fn group(executor: &str) -> GroupSpec {
 
 fn inputs() -> IndexMap<String, Table> {
     let table: Table = [
-        ("path".to_owned(), Column::Utf8(vec!["/a".into(), "/b c".into()])),
-        ("good".to_owned(), Column::Utf8(vec!["/a".into(), "/b".into()])),
+        (
+            "path".to_owned(),
+            Column::Utf8(vec!["/a".into(), "/b c".into()]),
+        ),
+        (
+            "good".to_owned(),
+            Column::Utf8(vec!["/a".into(), "/b".into()]),
+        ),
         ("size_bytes".to_owned(), Column::U64(vec![1, 2])),
     ]
     .into_iter()
@@ -34,7 +40,10 @@ fn contract_example() -> serde_json::Value {
 fn problem(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let mut value = contract_example();
     change(&mut value);
-    parse(&value.to_string(), &inputs()).map_or_else(|fault| format!("{}: {}", fault.field, fault.problem), |_| "none".into())
+    parse(&value.to_string(), &inputs()).map_or_else(
+        |fault| format!("{}: {}", fault.field, fault.problem),
+        |_| "none".into(),
+    )
 }
 
 #[test]
@@ -55,31 +64,90 @@ impl GroupSpec {
 
 #[test]
 fn a_fault_names_its_field() {
-    let group = |value: &mut serde_json::Value, key: &str, with: serde_json::Value| value["groups"][0][key] = with;
+    let group = |value: &mut serde_json::Value, key: &str, with: serde_json::Value| {
+        value["groups"][0][key] = with
+    };
     for (text, change) in [
-        ("share.format", Box::new(|v: &mut serde_json::Value| v["format"] = 9.into()) as Box<dyn FnOnce(&mut serde_json::Value)>),
+        (
+            "share.format",
+            Box::new(|v: &mut serde_json::Value| v["format"] = 9.into())
+                as Box<dyn FnOnce(&mut serde_json::Value)>,
+        ),
         ("share.threads", Box::new(|v| v["threads"] = 0.into())),
         ("share.threads", Box::new(|v| v["threads"] = "x".into())),
-        ("share.window_ns", Box::new(|v| v["window_ns"] = serde_json::json!([5, 5]))),
-        ("share.interval_ns", Box::new(|v| v["interval_ns"] = 0.into())),
-        ("share.groups[0].stop_offset_ns", Box::new(|v| v["interval_ns"] = 1.into())),
-        ("share.groups[0].stop_offset_ns", Box::new(move |v| group(v, "stop_offset_ns", 0.into()))),
-        ("share.groups[0].surprise", Box::new(move |v| group(v, "surprise", 0.into()))),
-        ("share.groups[0].client", Box::new(move |v| group(v, "client", "wget".into()))),
-        ("share.groups[0].executor.vus", Box::new(|v| v["groups"][0]["executor"]["vus"] = 0.into())),
-        ("share.groups[0].executor.vus_total", Box::new(|v| v["groups"][0]["executor"]["vus_total"] = 7.into())),
-        ("share.groups[0].request.endpoint", Box::new(|v| v["groups"][0]["request"]["endpoint"] = "http://x".into())),
-        ("share.groups[0].request.method", Box::new(|v| v["groups"][0]["request"]["method"] = "GE T".into())),
-        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "path".into())),
-        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "none".into())),
-        ("share.groups[0].request.path[0]", Box::new(|v| v["groups"][0]["request"]["path"][0] = serde_json::json!({"text": "/a\r\nX: y"}))),
-        ("share.groups[0].request.headers[0]", Box::new(|v| v["groups"][0]["request"]["headers"][0][0] = "X:".into())),
-        ("share.groups[0].request.checks[1].size_bytes", Box::new(|v| {
-            v["groups"][0]["request"]["checks"][1]["size_bytes"]["column"] = "good".into();
-        })),
-        ("share.groups[0].feeders.object.table", Box::new(|v| v["groups"][0]["feeders"]["object"]["table"] = "no".into())),
+        (
+            "share.window_ns",
+            Box::new(|v| v["window_ns"] = serde_json::json!([5, 5])),
+        ),
+        (
+            "share.interval_ns",
+            Box::new(|v| v["interval_ns"] = 0.into()),
+        ),
+        (
+            "share.groups[0].stop_offset_ns",
+            Box::new(|v| v["interval_ns"] = 1.into()),
+        ),
+        (
+            "share.groups[0].stop_offset_ns",
+            Box::new(move |v| group(v, "stop_offset_ns", 0.into())),
+        ),
+        (
+            "share.groups[0].surprise",
+            Box::new(move |v| group(v, "surprise", 0.into())),
+        ),
+        (
+            "share.groups[0].client",
+            Box::new(move |v| group(v, "client", "wget".into())),
+        ),
+        (
+            "share.groups[0].executor.vus",
+            Box::new(|v| v["groups"][0]["executor"]["vus"] = 0.into()),
+        ),
+        (
+            "share.groups[0].executor.vus_total",
+            Box::new(|v| v["groups"][0]["executor"]["vus_total"] = 7.into()),
+        ),
+        (
+            "share.groups[0].request.endpoint",
+            Box::new(|v| v["groups"][0]["request"]["endpoint"] = "http://x".into()),
+        ),
+        (
+            "share.groups[0].request.method",
+            Box::new(|v| v["groups"][0]["request"]["method"] = "GE T".into()),
+        ),
+        (
+            "share.groups[0].request.path[0]",
+            Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "path".into()),
+        ),
+        (
+            "share.groups[0].request.path[0]",
+            Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "none".into()),
+        ),
+        (
+            "share.groups[0].request.path[0]",
+            Box::new(|v| {
+                v["groups"][0]["request"]["path"][0] = serde_json::json!({"text": "/a\r\nX: y"})
+            }),
+        ),
+        (
+            "share.groups[0].request.headers[0]",
+            Box::new(|v| v["groups"][0]["request"]["headers"][0][0] = "X:".into()),
+        ),
+        (
+            "share.groups[0].request.checks[1].size_bytes",
+            Box::new(|v| {
+                v["groups"][0]["request"]["checks"][1]["size_bytes"]["column"] = "good".into();
+            }),
+        ),
+        (
+            "share.groups[0].feeders.object.table",
+            Box::new(|v| v["groups"][0]["feeders"]["object"]["table"] = "no".into()),
+        ),
     ] {
         let problem = problem(change);
-        assert!(problem.starts_with(&format!("{text}: ")) || problem.starts_with(&format!("{text}.")), "{problem} (wanted {text})");
+        assert!(
+            problem.starts_with(&format!("{text}: ")) || problem.starts_with(&format!("{text}.")),
+            "{problem} (wanted {text})"
+        );
     }
 }

@@ -194,7 +194,8 @@ impl Epoll {
         let fd = self.0.as_raw_fd();
         if PWAIT2_MISSING.load(Ordering::Relaxed) {
             // Before Linux 5.11: whole milliseconds, rounded down; the last part of one is polled.
-            let timeout_ms = timeout_ns.map_or(-1, |ns| (ns / 1_000_000).min(i32::MAX as i64) as i32);
+            let timeout_ms =
+                timeout_ns.map_or(-1, |ns| (ns / 1_000_000).min(i32::MAX as i64) as i32);
             // SAFETY: the kernel writes at most `raw.len()` events into `raw`.
             return unsafe { libc::epoll_wait(fd, raw.as_mut_ptr(), raw.len() as i32, timeout_ms) };
         }
@@ -259,8 +260,7 @@ pub fn receive_stamped(socket: BorrowedFd<'_>, buf: &mut [u8]) -> io::Result<(us
         while !header.is_null() {
             let (level, kind) = ((*header).cmsg_level, (*header).cmsg_type);
             if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
-                let spec: libc::timespec =
-                    std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                let spec: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
                 if spec.tv_sec != 0 {
                     stamp = Some(spec.tv_sec * 1_000_000_000 + spec.tv_nsec);
                 }

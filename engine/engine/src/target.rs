@@ -30,10 +30,14 @@ impl Allowed {
     /// Parses CIDR blocks ("127.0.0.0/8", "::1/128"; a bare address is one host). The error is the text that is none.
     pub fn parse<T: AsRef<str>>(blocks: &[T]) -> Result<Self, String> {
         let parse = |block: &str| {
-            let (address, bits) = block.split_once('/').map_or((block, None), |(a, b)| (a, Some(b)));
+            let (address, bits) = block
+                .split_once('/')
+                .map_or((block, None), |(a, b)| (a, Some(b)));
             let address: IpAddr = address.parse().ok()?;
             let width = if address.is_ipv4() { 32 } else { 128 };
-            let bits = bits.map_or(Some(width), |text| text.parse().ok().filter(|bits| *bits <= width))?;
+            let bits = bits.map_or(Some(width), |text| {
+                text.parse().ok().filter(|bits| *bits <= width)
+            })?;
             let (base, v4) = match address {
                 IpAddr::V4(v4) => (u128::from(u32::from(v4)), true),
                 IpAddr::V6(v6) => (u128::from(v6), false),
@@ -69,7 +73,9 @@ pub fn connect(allowed: &Allowed, address: SocketAddr) -> Result<(Socket, bool),
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))
         .map_err(|error| ErrorKind::of_connect(&error))?;
-    socket.set_tcp_nodelay(true).map_err(|error| ErrorKind::of_connect(&error))?;
+    socket
+        .set_tcp_nodelay(true)
+        .map_err(|error| ErrorKind::of_connect(&error))?;
     match socket.connect(&address.into()) {
         Ok(()) => Ok((socket, true)),
         Err(error) if in_progress(&error) => Ok((socket, false)),
@@ -87,7 +93,8 @@ mod tests {
 
     #[test]
     fn only_listed_networks_are_permitted() {
-        let allowed = Allowed::parse(&["127.0.0.0/8", "::1/128", "10.1.2.0/23", "192.0.2.7"]).unwrap();
+        let allowed =
+            Allowed::parse(&["127.0.0.0/8", "::1/128", "10.1.2.0/23", "192.0.2.7"]).unwrap();
         for (address, permitted) in [
             ("127.0.0.1", true),
             ("127.255.0.3", true),
@@ -103,11 +110,19 @@ mod tests {
             ("::ffff:128.0.0.1", false),
             ("::7f00:1", false),
         ] {
-            assert_eq!(allowed.permits(address.parse().unwrap()), permitted, "{address}");
+            assert_eq!(
+                allowed.permits(address.parse().unwrap()),
+                permitted,
+                "{address}"
+            );
         }
         assert!(!Allowed::default().permits("127.0.0.1".parse().unwrap()));
-        assert!(Allowed::parse(&["0.0.0.0/0"]).unwrap().permits("8.8.8.8".parse().unwrap()));
-        assert!(Allowed::parse(&["::/0"]).unwrap().permits("::2".parse().unwrap()));
+        assert!(Allowed::parse(&["0.0.0.0/0"])
+            .unwrap()
+            .permits("8.8.8.8".parse().unwrap()));
+        assert!(Allowed::parse(&["::/0"])
+            .unwrap()
+            .permits("::2".parse().unwrap()));
     }
 
     #[test]

@@ -23,7 +23,12 @@ impl Tls {
     /// `field`: where the share says so, for the fault.
     pub fn new(spec: &TlsSpec, field: &str) -> Result<Self, Fault> {
         let name = ServerName::try_from(spec.server_name.trim_matches(['[', ']']).to_owned())
-            .map_err(|_| Fault::new(format!("{field}.server_name"), "is neither a host name nor an address"))?;
+            .map_err(|_| {
+                Fault::new(
+                    format!("{field}.server_name"),
+                    "is neither a host name nor an address",
+                )
+            })?;
         let provider = Arc::new(ring::default_provider());
         let versions: &[_] = match spec.min {
             TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
@@ -33,10 +38,15 @@ impl Tls {
             .with_protocol_versions(versions)
             .map_err(|error| Fault::new(format!("{field}.min"), error.to_string()))?;
         let mut config = if spec.verify {
-            builder.with_root_certificates(roots(spec, field)?).with_no_client_auth()
+            builder
+                .with_root_certificates(roots(spec, field)?)
+                .with_no_client_auth()
         } else {
             let verifier = Arc::new(AnyCertificate(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+                .with_no_client_auth()
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::disabled();
@@ -60,7 +70,10 @@ impl Tls {
 
 fn roots(spec: &TlsSpec, field: &str) -> Result<RootCertStore, Fault> {
     let fault = |problem: &str| Fault::new(format!("{field}.ca_pem"), problem);
-    let pem = spec.ca_pem.as_deref().ok_or_else(|| fault("is missing, and verify is true"))?;
+    let pem = spec
+        .ca_pem
+        .as_deref()
+        .ok_or_else(|| fault("is missing, and verify is true"))?;
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         let certificate = certificate.map_err(|_| fault("is not PEM"))?;
@@ -95,7 +108,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -104,7 +122,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -7,8 +7,10 @@ use rustls::ClientConfig;
 
 use crate::conn::ConnKey;
 use crate::executor::Start;
+use crate::plan::GroupPlan;
 use crate::record::Sample;
 use crate::request::Asker;
+use crate::share::Take;
 use crate::wire::http1::Decoder;
 
 /// Where a request is.
@@ -87,6 +89,26 @@ impl Slot {
         self.decoder.reset(to_head_request);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;
+    }
+
+    /// Whether the request asks for a row again before its VU had all rows of the table. Open groups have no VUs: they
+    /// are counted from the rows asked, at the end.
+    pub fn repeats_early(&mut self, plan: &GroupPlan, asker: Asker, row: i64) -> bool {
+        let rows = plan.rows() as u64;
+        if plan.open || rows < 2 {
+            return false;
+        }
+        let new_round = asker.seq.is_multiple_of(rows);
+        match plan.take() {
+            Some(Take::First) => !new_round,
+            Some(Take::Random) => {
+                if new_round {
+                    self.seen.clear();
+                }
+                !self.seen.insert(row as u64)
+            }
+            Some(Take::Walk) | None => false,
+        }
     }
 
     pub fn active(&self) -> bool {

@@ -44,14 +44,17 @@ fn error_names() -> Vec<&'static str> {
 #[cfg(feature = "truth")]
 #[pyfunction]
 fn truth_serve(py: Python<'_>, config: &str, ready_fd: RawFd, stop_fd: RawFd) -> PyResult<String> {
-    py.detach(|| svload_truth::serve(config, ready_fd, stop_fd)).map_err(PyValueError::new_err)
+    py.detach(|| svload_truth::serve(config, ready_fd, stop_fd))
+        .map_err(PyValueError::new_err)
 }
 
 /// Says that this build has no truth server.
 #[cfg(not(feature = "truth"))]
 #[pyfunction]
 fn truth_serve(_config: &str, _ready_fd: RawFd, _stop_fd: RawFd) -> PyResult<String> {
-    Err(PyRuntimeError::new_err("this build of svload._native has no truth server (cargo feature `truth`)"))
+    Err(PyRuntimeError::new_err(
+        "this build of svload._native has no truth server (cargo feature `truth`)",
+    ))
 }
 
 fn read_tables(tables: &Bound<'_, PyDict>) -> PyResult<IndexMap<String, Table>> {
@@ -71,18 +74,26 @@ fn read_tables(tables: &Bound<'_, PyDict>) -> PyResult<IndexMap<String, Table>> 
 }
 
 fn read_column(data: &Bound<'_, PyAny>, field: &str) -> PyResult<Column> {
-    let (code, values): (String, Bound<'_, PyAny>) = data
-        .extract()
-        .map_err(|_| PyTypeError::new_err(format!("{field}: must be a tuple (type code, bytes or list)")))?;
+    let (code, values): (String, Bound<'_, PyAny>) = data.extract().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "{field}: must be a tuple (type code, bytes or list)"
+        ))
+    })?;
     if code == "utf8" {
         return Ok(Column::Utf8(values.extract()?));
     }
     let bytes: &[u8] = values.extract()?;
-    Column::from_bytes(&code, bytes)
-        .ok_or_else(|| PyValueError::new_err(format!("{field}: is no {code:?} column (u64, i64, u32, u16, u8, utf8), or cut short")))
+    Column::from_bytes(&code, bytes).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "{field}: is no {code:?} column (u64, i64, u32, u16, u8, utf8), or cut short"
+        ))
+    })
 }
 
-fn write_tables<'py>(py: Python<'py>, tables: &IndexMap<String, Table>) -> PyResult<Bound<'py, PyDict>> {
+fn write_tables<'py>(
+    py: Python<'py>,
+    tables: &IndexMap<String, Table>,
+) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     for (name, table) in tables {
         let columns = PyDict::new(py);

@@ -102,7 +102,9 @@ impl ConstantArrivalRate {
     }
 
     fn next_arrival(&self) -> Option<(u64, i64)> {
-        self.arrived.peek().filter(|(_, due_ns)| *due_ns < self.stop_ns)
+        self.arrived
+            .peek()
+            .filter(|(_, due_ns)| *due_ns < self.stop_ns)
     }
 
     /// Since when a place is free; `None` if all are taken.
@@ -173,11 +175,15 @@ impl ConstantArrivalRate {
 
     /// An arrival is dropped if no slot was free at its due time, however late the loop looks at it.
     fn poll_dropping(&mut self, now_ns: i64, ledger: &mut dyn Ledger) -> Option<Start> {
-        while let Some((index, due_ns)) = self.next_arrival().filter(|(_, due_ns)| *due_ns <= now_ns) {
+        while let Some((index, due_ns)) =
+            self.next_arrival().filter(|(_, due_ns)| *due_ns <= now_ns)
+        {
             ledger.due(due_ns);
             self.arrived.advance();
             match self.free_since_ns() {
-                Some(free_ns) if free_ns <= due_ns => return Some(self.start(index, due_ns, free_ns)),
+                Some(free_ns) if free_ns <= due_ns => {
+                    return Some(self.start(index, due_ns, free_ns))
+                }
                 _ => ledger.dropped(due_ns),
             }
         }
@@ -220,7 +226,10 @@ impl Executor for ConstantArrivalRate {
 
     fn finished(&self, now_ns: i64) -> bool {
         let over = now_ns >= self.stop_ns || self.arrived.peek().is_none();
-        self.in_flight == 0 && self.backlog == 0 && over && self.next_arrival().is_none_or(|(_, due)| due > now_ns)
+        self.in_flight == 0
+            && self.backlog == 0
+            && over
+            && self.next_arrival().is_none_or(|(_, due)| due > now_ns)
     }
 
     fn active_vus(&self, _now_ns: i64) -> u64 {
@@ -231,7 +240,9 @@ impl Executor for ConstantArrivalRate {
         while let Some((_, due_ns)) = self.next_arrival().filter(|(_, due_ns)| *due_ns <= end_ns) {
             ledger.due(due_ns);
             self.arrived.advance();
-            let free = self.free_since_ns().is_some_and(|free_ns| free_ns <= due_ns);
+            let free = self
+                .free_since_ns()
+                .is_some_and(|free_ns| free_ns <= due_ns);
             if self.on_full == OnFull::Wait {
                 self.backlog += 1;
             } else if free {
@@ -242,7 +253,9 @@ impl Executor for ConstantArrivalRate {
             }
         }
         for _ in 0..std::mem::take(&mut self.backlog) {
-            let Some((_, due_ns)) = self.served.peek() else { break };
+            let Some((_, due_ns)) = self.served.peek() else {
+                break;
+            };
             self.served.advance();
             ledger.waiting(due_ns, self.free_since_ns().unwrap_or(end_ns), end_ns);
             self.take_place();
@@ -275,7 +288,12 @@ mod tests {
         assert_eq!(fast.len(), 100);
         assert!(book.waiting.is_empty());
         let (slow, _) = run(90 * MS, 0);
-        let dues = |begun: &[(Start, i64)]| begun.iter().map(|(start, _)| start.due_ns).collect::<Vec<_>>();
+        let dues = |begun: &[(Start, i64)]| {
+            begun
+                .iter()
+                .map(|(start, _)| start.due_ns)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(dues(&fast), dues(&slow));
         assert!(slow.iter().all(|(start, at)| start.due_ns == *at));
         let (late, book) = run(MS / 10, 2 * MS);
@@ -297,7 +315,10 @@ mod tests {
             assert_eq!(start.ready_ns, *at);
         }
         let (last, _) = begun[19];
-        assert_eq!(last.ready_ns - last.due_ns, begun[1].0.due_ns + 90 * MS - last.due_ns);
+        assert_eq!(
+            last.ready_ns - last.due_ns,
+            begun[1].0.due_ns + 90 * MS - last.due_ns
+        );
     }
 
     #[test]
@@ -306,7 +327,15 @@ mod tests {
         let mut book = Book::default();
         let first = open.poll(MS, &mut book).unwrap();
         // Done at 1.5 ms, but noticed at 50 ms: the wait ends when the slot was free.
-        open.release(Release { slot: first.slot, at_ns: MS + MS / 2, unsent: false, warm: true }, &mut book);
+        open.release(
+            Release {
+                slot: first.slot,
+                at_ns: MS + MS / 2,
+                unsent: false,
+                warm: true,
+            },
+            &mut book,
+        );
         let second = open.poll(50 * MS, &mut book).unwrap();
         assert_eq!(second.ready_ns, second.due_ns.max(MS + MS / 2));
         assert_eq!(book.due.len(), 50);
@@ -317,8 +346,13 @@ mod tests {
         let mut open = executor(r#""max_vus": 2, "on_full": "drop""#, 0, 1);
         let (begun, book) = simulate(open.as_mut(), 100 * MS, 0, |_| 10 * MS - 1);
         assert_eq!(begun.len(), 20);
-        assert_eq!((book.due.len(), book.dropped.len(), book.waiting.len()), (100, 80, 0));
-        assert!(begun.iter().all(|(start, _)| start.ready_ns == start.due_ns));
+        assert_eq!(
+            (book.due.len(), book.dropped.len(), book.waiting.len()),
+            (100, 80, 0)
+        );
+        assert!(begun
+            .iter()
+            .all(|(start, _)| start.ready_ns == start.due_ns));
     }
 
     #[test]
@@ -330,7 +364,9 @@ mod tests {
                 let mut open = executor(r#""max_vus": 3, "arrivals": "poisson""#, thread, threads);
                 slots += open.slots();
                 let (begun, book) = simulate(open.as_mut(), 100 * MS, 0, |_| 5 * MS);
-                assert!(begun.iter().all(|(start, _)| (start.slot as usize) < open.slots()));
+                assert!(begun
+                    .iter()
+                    .all(|(start, _)| (start.slot as usize) < open.slots()));
                 dues.extend(book.due);
             }
             assert_eq!(slots, 3);
@@ -344,13 +380,26 @@ mod tests {
     fn live_connections_are_preferred() {
         let mut open = executor(r#""max_vus": 9"#, 0, 1);
         let mut book = Book::default();
-        let slots: Vec<_> = (0..3).map(|_| open.poll(50 * MS, &mut book).unwrap().slot).collect();
+        let slots: Vec<_> = (0..3)
+            .map(|_| open.poll(50 * MS, &mut book).unwrap().slot)
+            .collect();
         for (slot, warm) in slots.iter().zip([true, true, false]) {
-            open.release(Release { slot: *slot, at_ns: 50 * MS, unsent: false, warm }, &mut book);
+            open.release(
+                Release {
+                    slot: *slot,
+                    at_ns: 50 * MS,
+                    unsent: false,
+                    warm,
+                },
+                &mut book,
+            );
         }
         open.cooled(slots[1]);
         assert_eq!(open.poll(50 * MS, &mut book).unwrap().slot, slots[0]);
-        let others = [open.poll(50 * MS, &mut book).unwrap().slot, open.poll(50 * MS, &mut book).unwrap().slot];
+        let others = [
+            open.poll(50 * MS, &mut book).unwrap().slot,
+            open.poll(50 * MS, &mut book).unwrap().slot,
+        ];
         assert!(others.contains(&slots[1]) && others.contains(&slots[2]));
     }
 

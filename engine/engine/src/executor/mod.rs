@@ -100,10 +100,12 @@ pub fn build(seed: u64, group: &GroupSpec, thread: u64, threads: u64) -> Option<
         return None;
     }
     Some(match &group.executor {
-        ExecutorSpec::ConstantVus(options) => Box::new(constant_vus::ConstantVus::new(seed, group, options, lane)),
-        ExecutorSpec::ConstantArrivalRate(options) => {
-            Box::new(constant_arrival_rate::ConstantArrivalRate::new(seed, group, options, lane))
+        ExecutorSpec::ConstantVus(options) => {
+            Box::new(constant_vus::ConstantVus::new(seed, group, options, lane))
         }
+        ExecutorSpec::ConstantArrivalRate(options) => Box::new(
+            constant_arrival_rate::ConstantArrivalRate::new(seed, group, options, lane),
+        ),
     })
 }
 
@@ -146,25 +148,48 @@ pub(crate) mod testing {
         late_ns: i64,
         mut service: impl FnMut(&Start) -> i64,
     ) -> (Vec<(Start, i64)>, Book) {
-        let (mut book, mut begun, mut flying): (Book, Vec<(Start, i64)>, Vec<(i64, Start)>) = Default::default();
+        let mut book = Book::default();
+        let mut begun: Vec<(Start, i64)> = Vec::new();
+        let mut flying: Vec<(i64, Start)> = Vec::new();
         let mut now = 0;
         loop {
             while let Some(start) = executor.poll(now, &mut book) {
-                assert!(start.due_ns <= start.ready_ns && start.ready_ns <= now, "{start:?} at {now}");
+                assert!(
+                    start.due_ns <= start.ready_ns && start.ready_ns <= now,
+                    "{start:?} at {now}"
+                );
                 flying.push((now + service(&start), start));
                 begun.push((start, now));
             }
             flying.sort_by_key(|(done, start)| (std::cmp::Reverse(*done), start.slot));
-            let next = [flying.last().map(|(done, _)| *done), executor.next_wake_ns()];
-            let Some(next) = next.into_iter().flatten().min().filter(|next| *next <= end_ns) else { break };
+            let next = [
+                flying.last().map(|(done, _)| *done),
+                executor.next_wake_ns(),
+            ];
+            let Some(next) = next
+                .into_iter()
+                .flatten()
+                .min()
+                .filter(|next| *next <= end_ns)
+            else {
+                break;
+            };
             now = now.max(next + late_ns);
             while let Some((done, start)) = flying.pop_if(|(done, _)| *done <= now) {
-                let release = Release { slot: start.slot, at_ns: done, unsent: false, warm: true };
+                let release = Release {
+                    slot: start.slot,
+                    at_ns: done,
+                    unsent: false,
+                    warm: true,
+                };
                 executor.release(release, &mut book);
             }
         }
         executor.close(end_ns, &mut book);
-        assert_eq!(book.due.len(), begun.len() + book.waiting.len() + book.dropped.len());
+        assert_eq!(
+            book.due.len(),
+            begun.len() + book.waiting.len() + book.dropped.len()
+        );
         (begun, book)
     }
 }

@@ -53,6 +53,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn a_bucket_is_at_most_a_128th_wide(value in 0..i64::MAX) {
             let (low, high) = bounds_ns(bucket(value));

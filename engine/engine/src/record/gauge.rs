@@ -52,7 +52,8 @@ impl Gauge {
     /// Brings the integral up to `at_ns`.
     pub fn integrate(&mut self, at_ns: i64) {
         if at_ns > self.last_ns {
-            self.area_ns += i128::from(clip(self.window, self.last_ns, at_ns)) * i128::from(self.level);
+            self.area_ns +=
+                i128::from(clip(self.window, self.last_ns, at_ns)) * i128::from(self.level);
             self.last_ns = at_ns;
         }
     }
@@ -104,13 +105,19 @@ impl Silences {
         for thread in &mut threads {
             thread.completion(end_ns);
         }
-        let shortest = threads.iter().map(|thread| thread.longest_ns).min().unwrap_or(0);
+        let shortest = threads
+            .iter()
+            .map(|thread| thread.longest_ns)
+            .min()
+            .unwrap_or(0);
         let Some(first) = threads.pop() else { return 0 };
         if threads.is_empty() {
             return shortest;
         }
         let resolution = (first.window.1 - first.window.0) / PARTS;
-        let common = threads.iter().fold(first.long, |common, thread| overlaps(&common, &thread.long));
+        let common = threads
+            .iter()
+            .fold(first.long, |common, thread| overlaps(&common, &thread.long));
         let longest = common.iter().map(|(from, to)| to - from).max().unwrap_or(0);
         if longest > resolution {
             longest
@@ -143,6 +150,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn the_gauge_equals_the_sum_of_residences(
             visits in proptest::collection::vec((0i64..1_000, 0i64..500, 0i64..300), 0..40),

@@ -198,8 +198,10 @@ impl GroupRecord {
         self.totals.request_ns += clip(window, sample.begun_ns, until_ns);
         self.totals.residence_ns += clip(window, sample.due_ns, until_ns);
         let interval = self.interval_of(sample.due_ns);
-        self.histograms.add(interval, Metric::GeneratorLag, sample.lag_ns());
-        self.histograms.add(interval, Metric::SlotWait, sample.ready_ns - sample.due_ns);
+        self.histograms
+            .add(interval, Metric::GeneratorLag, sample.lag_ns());
+        self.histograms
+            .add(interval, Metric::SlotWait, sample.ready_ns - sample.due_ns);
     }
 
     fn count_latencies(&mut self, sample: &Sample) {
@@ -210,14 +212,21 @@ impl GroupRecord {
             self.histograms.add(interval, Metric::ReadLag, read_lag_ns);
         }
         if !sample.ok() {
-            self.histograms.add(interval, Metric::FailedResponse, response_ns);
+            self.histograms
+                .add(interval, Metric::FailedResponse, response_ns);
             return;
         }
         let without_lag_ns = response_ns - sample.lag_ns() - read_lag_ns.max(0);
         self.histograms.add(interval, Metric::Response, response_ns);
-        self.histograms.add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
-        self.histograms.add(interval, Metric::ResponseWithoutLag, without_lag_ns);
-        self.histograms.add(interval, Metric::ServerTime, sample.first_byte_ns - sample.written_ns);
+        self.histograms
+            .add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
+        self.histograms
+            .add(interval, Metric::ResponseWithoutLag, without_lag_ns);
+        self.histograms.add(
+            interval,
+            Metric::ServerTime,
+            sample.first_byte_ns - sample.written_ns,
+        );
     }
 
     /// A request that is still in flight when the load ends.
@@ -300,11 +309,27 @@ mod tests {
         record.begun(900, 2, false);
         record.finished(sample(900, 2_500));
         record.fold(|_| ());
-        assert_eq!((record.intervals[0].due, record.intervals[0].begun, record.intervals[0].ok), (1, 1, 1));
+        assert_eq!(
+            (
+                record.intervals[0].due,
+                record.intervals[0].begun,
+                record.intervals[0].ok
+            ),
+            (1, 1, 1)
+        );
         assert_eq!(record.intervals[0].response_sum_ns, 1_600);
-        assert_eq!((record.intervals[2].completed_ok, record.intervals[2].bytes_received), (1, 7));
+        assert_eq!(
+            (
+                record.intervals[2].completed_ok,
+                record.intervals[2].bytes_received
+            ),
+            (1, 7)
+        );
         assert_eq!(record.rows_asked, [0, 0, 1]);
-        assert_eq!((record.totals.residence_ns, record.totals.request_ns), (1_500, 1_500));
+        assert_eq!(
+            (record.totals.residence_ns, record.totals.request_ns),
+            (1_500, 1_500)
+        );
         assert_eq!(record.samples.len(), 1);
     }
 
@@ -317,7 +342,10 @@ mod tests {
         record.dropped(3_000);
         record.begun(2_000, -1, false);
         record.begun(4_000, -1, false);
-        record.finished(Sample { error: ErrorKind::ConnectRefused, ..sample(2_000, 2_100) });
+        record.finished(Sample {
+            error: ErrorKind::ConnectRefused,
+            ..sample(2_000, 2_100)
+        });
         record.fold(|_| ());
         record.abandoned(&sample(4_000, NEVER), 8_000);
         record.waiting(5_000, 8_000, 8_000);

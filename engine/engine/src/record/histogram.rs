@@ -41,7 +41,8 @@ impl Dense {
     #[inline]
     fn add(&mut self, metric: Metric, value_ns: i64) {
         let bucket = bucket(value_ns) as usize;
-        let octave = self.0[metric as usize * OCTAVES + bucket / SUB].get_or_insert_with(|| Box::new([0; SUB]));
+        let octave = self.0[metric as usize * OCTAVES + bucket / SUB]
+            .get_or_insert_with(|| Box::new([0; SUB]));
         octave[bucket % SUB] += 1;
     }
 
@@ -49,7 +50,10 @@ impl Dense {
         for (place, octave) in self.0.iter().enumerate() {
             let Some(octave) = octave else { continue };
             let first = (place % OCTAVES * SUB) as u32;
-            for (bucket, count) in (first..).zip(octave.iter()).filter(|(_, count)| **count > 0) {
+            for (bucket, count) in (first..)
+                .zip(octave.iter())
+                .filter(|(_, count)| **count > 0)
+            {
                 out.push(Cell {
                     interval,
                     metric: (place / OCTAVES) as u8,
@@ -77,7 +81,9 @@ impl Histograms {
         if at >= self.young.len() {
             self.young.resize_with(at + 1, || None);
         }
-        self.young[at].get_or_insert_with(Dense::new).add(metric, value_ns);
+        self.young[at]
+            .get_or_insert_with(Dense::new)
+            .add(metric, value_ns);
     }
 
     /// Turns intervals below `interval` into rows, to bound memory. Late values may still come: they are added up at the end.
@@ -108,7 +114,8 @@ impl Histograms {
 pub fn merge_cells(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells.sort_unstable();
     cells.dedup_by(|next, kept| {
-        let same = (next.interval, next.metric, next.bucket) == (kept.interval, kept.metric, kept.bucket);
+        let same =
+            (next.interval, next.metric, next.bucket) == (kept.interval, kept.metric, kept.bucket);
         if same {
             kept.count += next.count;
         }
@@ -124,10 +131,21 @@ mod tests {
 
     fn metric(code: u8) -> Metric {
         use Metric::*;
-        [Response, FailedResponse, Service, GeneratorLag, SlotWait, ResponseWithoutLag, ReadLag, ServerTime][code as usize]
+        [
+            Response,
+            FailedResponse,
+            Service,
+            GeneratorLag,
+            SlotWait,
+            ResponseWithoutLag,
+            ReadLag,
+            ServerTime,
+        ][code as usize]
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn threads_and_freezing_change_nothing(
             values in proptest::collection::vec((0u32..20, 0u8..8, 0i64..5_000_000_000, 0usize..3), 0..300),

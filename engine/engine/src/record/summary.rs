@@ -55,24 +55,35 @@ impl Merged {
         let mut silences = Vec::new();
         for record in records {
             merged.totals.add(&record.totals);
-            merged.errors.iter_mut().zip(record.errors).for_each(|(sum, n)| *sum += n);
+            merged
+                .errors
+                .iter_mut()
+                .zip(record.errors)
+                .for_each(|(sum, n)| *sum += n);
             add_all(&mut merged.status, &record.status);
             add_all(&mut merged.hop_status, &record.hop_status);
             add_all(&mut merged.checks_failed, &record.checks_failed);
             add_all(&mut merged.rows_asked, &record.rows_asked);
             let intervals = merged.intervals.len().max(record.intervals.len());
             merged.intervals.resize(intervals, Interval::default());
-            merged.intervals.iter_mut().zip(&record.intervals).for_each(|(sum, interval)| sum.add(interval));
+            merged
+                .intervals
+                .iter_mut()
+                .zip(&record.intervals)
+                .for_each(|(sum, interval)| sum.add(interval));
             merged.cells.extend(record.histograms.into_cells());
             merged.samples.extend(record.samples);
             merged.in_flight_area_ns += record.gauge.area_ns();
             silences.push(record.silences);
         }
         merged.cells = merge_cells(merged.cells);
-        merged.samples.sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq));
+        merged
+            .samples
+            .sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq));
         merged.longest_silence_ns = Silences::longest_of(silences, end_ns);
         if plan.open {
-            merged.totals.early_repeats = open_early_repeats(plan, &merged.rows_asked, merged.totals.begun);
+            merged.totals.early_repeats =
+                open_early_repeats(plan, &merged.rows_asked, merged.totals.begun);
         }
         merged
     }
@@ -80,7 +91,9 @@ impl Merged {
     fn json(&self, plan: &GroupPlan, window: (i64, i64)) -> Value {
         let t = &self.totals;
         let checks = plan.spec.request.checks.iter().zip(&self.checks_failed);
-        let checks_failed: Map<_, _> = checks.map(|(check, n)| (check.name().to_owned(), json!(n))).collect();
+        let checks_failed: Map<_, _> = checks
+            .map(|(check, n)| (check.name().to_owned(), json!(n)))
+            .collect();
         let window_ns = (window.1 - window.0).max(1);
         json!({
             "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "dropped": t.dropped,
@@ -109,7 +122,8 @@ fn open_early_repeats(plan: &GroupPlan, asked: &[u64], begun: u64) -> u64 {
 
 fn status_json(counts: &[u64]) -> Map<String, Value> {
     let seen = counts.iter().enumerate().filter(|(_, n)| **n > 0);
-    seen.map(|(status, n)| (status.to_string(), json!(n))).collect()
+    seen.map(|(status, n)| (status.to_string(), json!(n)))
+        .collect()
 }
 
 /// Merges what the threads left. `stopped`: by `stop_fd` (or the sink) before the end.
@@ -121,26 +135,44 @@ pub fn merge(plan: &Plan, mut outcomes: Vec<Outcome>, stopped: bool) -> IndexMap
                 "loop_pass_max_ns": outcome.loop_pass_max_ns})
         })
         .collect();
-    let unauthorised: BTreeSet<String> = outcomes.iter().flat_map(|outcome| outcome.unauthorised.clone()).collect();
+    let unauthorised: BTreeSet<String> = outcomes
+        .iter()
+        .flat_map(|outcome| outcome.unauthorised.clone())
+        .collect();
     let merged: Vec<Merged> = plan
         .groups
         .iter()
         .map(|group| {
             // The groups of an outcome are taken from the front, so that no record is copied.
-            let records: Vec<(i64, GroupRecord)> =
-                outcomes.iter_mut().map(|outcome| (outcome.ends_ns.remove(0), outcome.records.remove(0))).collect();
+            let records: Vec<(i64, GroupRecord)> = outcomes
+                .iter_mut()
+                .map(|outcome| (outcome.ends_ns.remove(0), outcome.records.remove(0)))
+                .collect();
             let end_ns = records.iter().map(|(end_ns, _)| *end_ns).max().unwrap_or(0);
-            Merged::of(group, records.into_iter().map(|(_, record)| record).collect(), end_ns)
+            Merged::of(
+                group,
+                records.into_iter().map(|(_, record)| record).collect(),
+                end_ns,
+            )
         })
         .collect();
-    let groups: Vec<Value> = plan.groups.iter().zip(&merged).map(|(group, merged)| merged.json(group, plan.window)).collect();
+    let groups: Vec<Value> = plan
+        .groups
+        .iter()
+        .zip(&merged)
+        .map(|(group, merged)| merged.json(group, plan.window))
+        .collect();
     let summary = json!({
         "groups": groups, "threads": threads, "unauthorised": unauthorised,
         "stopped": if stopped { "stop_fd" } else { "end" },
     });
-    let samples: Vec<(u16, Sample)> =
-        (0u16..).zip(&merged).flat_map(|(group, merged)| merged.samples.iter().map(move |sample| (group, *sample))).collect();
-    let text: Table = [("json".to_owned(), Column::Utf8(vec![summary.to_string()]))].into_iter().collect();
+    let samples: Vec<(u16, Sample)> = (0u16..)
+        .zip(&merged)
+        .flat_map(|(group, merged)| merged.samples.iter().map(move |sample| (group, *sample)))
+        .collect();
+    let text: Table = [("json".to_owned(), Column::Utf8(vec![summary.to_string()]))]
+        .into_iter()
+        .collect();
     [
         ("samples", samples_table(&samples)),
         ("intervals", intervals_table(&merged)),
@@ -162,7 +194,11 @@ macro_rules! table {
 fn intervals_table(merged: &[Merged]) -> Table {
     let rows: Vec<(u16, u32, Interval)> = (0u16..)
         .zip(merged)
-        .flat_map(|(group, merged)| (0u32..).zip(&merged.intervals).map(move |(at, interval)| (group, at, *interval)))
+        .flat_map(|(group, merged)| {
+            (0u32..)
+                .zip(&merged.intervals)
+                .map(move |(at, interval)| (group, at, *interval))
+        })
         .collect();
     table!(rows;
         "group" U16 |row| row.0,
@@ -180,8 +216,10 @@ fn intervals_table(merged: &[Merged]) -> Table {
 }
 
 fn histograms_table(merged: &[Merged]) -> Table {
-    let rows: Vec<(u16, Cell)> =
-        (0u16..).zip(merged).flat_map(|(group, merged)| merged.cells.iter().map(move |cell| (group, *cell))).collect();
+    let rows: Vec<(u16, Cell)> = (0u16..)
+        .zip(merged)
+        .flat_map(|(group, merged)| merged.cells.iter().map(move |cell| (group, *cell)))
+        .collect();
     table!(rows;
         "group" U16 |row| row.0,
         "interval" U32 |row| row.1.interval,
@@ -194,7 +232,11 @@ fn histograms_table(merged: &[Merged]) -> Table {
 fn rows_table(merged: &[Merged]) -> Table {
     let rows: Vec<(u16, u32, u64)> = (0u16..)
         .zip(merged)
-        .flat_map(|(group, merged)| (0u32..).zip(&merged.rows_asked).map(move |(row, n)| (group, row, *n)))
+        .flat_map(|(group, merged)| {
+            (0u32..)
+                .zip(&merged.rows_asked)
+                .map(move |(row, n)| (group, row, *n))
+        })
         .filter(|(_, _, asked)| *asked > 0)
         .collect();
     table!(rows;

@@ -8,7 +8,9 @@ const SIZE_LINE_LIMIT: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In the size; `digits` seen so far.
-    Size { digits: u8 },
+    Size {
+        digits: u8,
+    },
     /// Blanks after the size (RFC 9112 calls them bad but legal before an extension).
     Blank,
     Extension,
@@ -91,7 +93,11 @@ impl Chunked {
 
     fn size(&mut self, byte: u8, digits: u8) -> Result<State, WireError> {
         let Some(digit) = (byte as char).to_digit(16) else {
-            return if digits == 0 { Err(WireError::Malformed) } else { self.after_size(byte) };
+            return if digits == 0 {
+                Err(WireError::Malformed)
+            } else {
+                self.after_size(byte)
+            };
         };
         if digits == 16 {
             return Err(WireError::Malformed);
@@ -126,7 +132,11 @@ impl Chunked {
     }
 
     fn end_of_size_line(&mut self, byte: u8) -> Result<State, WireError> {
-        let next = if self.left == 0 { State::TrailerStart } else { State::Data };
+        let next = if self.left == 0 {
+            State::TrailerStart
+        } else {
+            State::Data
+        };
         expect(byte, b'\n', next)
     }
 
@@ -157,13 +167,18 @@ mod tests {
 
     fn decode(input: &[u8]) -> Result<(usize, bool, u64), WireError> {
         let mut body = 0;
-        Chunked::default().push(input, &mut body).map(|(used, done)| (used, done, body))
+        Chunked::default()
+            .push(input, &mut body)
+            .map(|(used, done)| (used, done, body))
     }
 
     #[test]
     fn bodies_are_counted_to_their_end() {
         assert_eq!(decode(b"5\r\nhello\r\n0\r\n\r\nnext"), Ok((15, true, 5)));
-        assert_eq!(decode(b"A;name=value\r\n0123456789\r\n000\r\nX: y\r\nZ: q\r\n\r\n"), Ok((45, true, 10)));
+        assert_eq!(
+            decode(b"A;name=value\r\n0123456789\r\n000\r\nX: y\r\nZ: q\r\n\r\n"),
+            Ok((45, true, 10))
+        );
         assert_eq!(decode(b"5 \t;x\r\nhello\r\n0\r\n\r\n"), Ok((19, true, 5)));
         assert_eq!(decode(b"0\r\n\r\n"), Ok((5, true, 0)));
         assert_eq!(decode(b"ffffffffffffffff\r\nab"), Ok((20, false, 2)));
@@ -186,7 +201,12 @@ mod tests {
             b"0\r\nX: y\n",
             b"0\r\n\rX",
         ] {
-            assert_eq!(decode(bad), Err(WireError::Malformed), "{}", bad.escape_ascii());
+            assert_eq!(
+                decode(bad),
+                Err(WireError::Malformed),
+                "{}",
+                bad.escape_ascii()
+            );
         }
         let long = [b"1;".as_slice(), &vec![b'x'; 5_000]].concat();
         assert_eq!(decode(&long), Err(WireError::Malformed));

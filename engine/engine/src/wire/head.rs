@@ -28,11 +28,16 @@ pub struct Head {
 }
 
 /// Parses a head at the start of `input`; `Ok(None)` if it is not complete. `location` receives the Location header.
-pub fn parse(input: &[u8], to_head_request: bool, location: &mut Vec<u8>) -> Result<Option<Head>, WireError> {
+pub fn parse(
+    input: &[u8],
+    to_head_request: bool,
+    location: &mut Vec<u8>,
+) -> Result<Option<Head>, WireError> {
     let mut storage = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
-    let bytes = match config.parse_response_with_uninit_headers(&mut response, input, &mut storage) {
+    let bytes = match config.parse_response_with_uninit_headers(&mut response, input, &mut storage)
+    {
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(WireError::HeaderTooLarge),
@@ -53,7 +58,11 @@ pub fn parse(input: &[u8], to_head_request: bool, location: &mut Vec<u8>) -> Res
     };
     let keep_alive = framing != Framing::UntilClose
         && !fields.close
-        && if http11 { true } else { fields.keep_alive && !fields.transfer_encoding };
+        && if http11 {
+            true
+        } else {
+            fields.keep_alive && !fields.transfer_encoding
+        };
     Ok(Some(Head {
         bytes,
         status,
@@ -83,9 +92,15 @@ impl Fields {
                     location.clear();
                     location.extend_from_slice(header.value);
                 }
-                10 if header.name.eq_ignore_ascii_case("connection") => fields.connection(header.value),
-                14 if header.name.eq_ignore_ascii_case("content-length") => fields.content_length(header.value)?,
-                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => fields.codings(header.value),
+                10 if header.name.eq_ignore_ascii_case("connection") => {
+                    fields.connection(header.value)
+                }
+                14 if header.name.eq_ignore_ascii_case("content-length") => {
+                    fields.content_length(header.value)?
+                }
+                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                    fields.codings(header.value)
+                }
                 _ => {}
             }
         }
@@ -129,7 +144,10 @@ impl Fields {
 }
 
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+    value
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
@@ -160,24 +178,52 @@ mod tests {
     #[test]
     fn framing_follows_the_rfc() {
         assert_eq!(framing("Content-Length: 5\r\n"), Ok(Framing::Length(5)));
-        assert_eq!(framing("Content-Length: 5, 5\r\ncontent-length: 5\r\n"), Ok(Framing::Length(5)));
+        assert_eq!(
+            framing("Content-Length: 5, 5\r\ncontent-length: 5\r\n"),
+            Ok(Framing::Length(5))
+        );
         assert_eq!(framing("Content-Length: 0\r\n"), Ok(Framing::Empty));
         assert_eq!(framing(""), Ok(Framing::UntilClose));
-        assert_eq!(framing("Transfer-Encoding: gzip, Chunked\r\nContent-Length: 5\r\n"), Ok(Framing::Chunked));
-        assert_eq!(framing("Transfer-Encoding: chunked, gzip\r\n"), Ok(Framing::UntilClose));
-        for bad in ["5, 6", "5\r\nContent-Length: 6", "+5", "-1", "", "5x", "18446744073709551616", "5,"] {
-            assert_eq!(framing(&format!("Content-Length: {bad}\r\n")), Err(WireError::Malformed), "{bad}");
+        assert_eq!(
+            framing("Transfer-Encoding: gzip, Chunked\r\nContent-Length: 5\r\n"),
+            Ok(Framing::Chunked)
+        );
+        assert_eq!(
+            framing("Transfer-Encoding: chunked, gzip\r\n"),
+            Ok(Framing::UntilClose)
+        );
+        for bad in [
+            "5, 6",
+            "5\r\nContent-Length: 6",
+            "+5",
+            "-1",
+            "",
+            "5x",
+            "18446744073709551616",
+            "5,",
+        ] {
+            assert_eq!(
+                framing(&format!("Content-Length: {bad}\r\n")),
+                Err(WireError::Malformed),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn answers_without_body_have_none() {
         for status in [100, 103, 204, 304] {
-            let head = head(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n")).unwrap().unwrap();
+            let head = head(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"))
+                .unwrap()
+                .unwrap();
             assert_eq!(head.framing, Framing::Empty);
             assert_eq!(head.interim, status < 200);
         }
-        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", true, &mut Vec::new());
+        let head = parse(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+            true,
+            &mut Vec::new(),
+        );
         assert_eq!(head.unwrap().unwrap().framing, Framing::Empty);
     }
 
@@ -198,9 +244,15 @@ mod tests {
     #[test]
     fn nonsense_is_malformed() {
         assert_eq!(head("SSH-2.0-OpenSSH\r\n"), Err(WireError::Malformed));
-        assert_eq!(head("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Err(WireError::Malformed));
+        assert_eq!(
+            head("HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+            Err(WireError::Malformed)
+        );
         assert_eq!(head("HTTP/1.1 200 OK\r\nContent"), Ok(None));
         let many = "X: y\r\n".repeat(HEADERS_MAX + 1);
-        assert_eq!(head(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")), Err(WireError::HeaderTooLarge));
+        assert_eq!(
+            head(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")),
+            Err(WireError::HeaderTooLarge)
+        );
     }
 }

@@ -4,11 +4,10 @@ use super::{Worker, LINGER_MAX, LINGER_NS, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::executor::{Release, Start};
-use crate::plan::GroupPlan;
 use crate::record::NEVER;
 use crate::redirect::is_redirect;
 use crate::request::Asker;
-use crate::share::{Client, Take};
+use crate::share::Client;
 use crate::sys::Event;
 use crate::vu::{Phase, Slot};
 use crate::wire::http1::Step;
@@ -27,7 +26,7 @@ impl Worker<'_> {
             seq: start.seq,
         };
         let row = plan.row(asker);
-        let repeat = is_early_repeat(plan, slot, asker, row);
+        let repeat = slot.repeats_early(plan, asker, row);
         slot.begin(&start, row);
         group.record.begun(start.due_ns, row, repeat);
         slot.out_is_fixed = plan.template.fixed().is_some();
@@ -56,7 +55,9 @@ impl Worker<'_> {
             }
             // A curl process starts without sessions.
             let resumes = !(group.plan.new_connections && group.plan.spec.client == Client::Curl);
-            slot.tls[slot.hop.endpoint].get_or_insert_with(|| tls.for_user(resumes)).clone()
+            slot.tls[slot.hop.endpoint]
+                .get_or_insert_with(|| tls.for_user(resumes))
+                .clone()
         });
         let owner = Owner { group: g, slot: s };
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
@@ -78,7 +79,9 @@ impl Worker<'_> {
         conn.endpoint = slot.hop.endpoint;
         let key = self.conns.insert(conn);
         slot.conn = Some(key);
-        let Some(conn) = self.conns.get(key) else { return };
+        let Some(conn) = self.conns.get(key) else {
+            return;
+        };
         slot.sample.connection = conn.id;
         let stage = conn.stage;
         if let Err(error) = self.epoll.add(conn.fd(), conn.token) {
@@ -117,7 +120,9 @@ impl Worker<'_> {
     }
 
     fn shake_hands(&mut self, g: usize, s: u32, key: ConnKey) {
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         match conn.handshake() {
             Ok(true) => {
                 let kind = conn.tls_kind;
@@ -143,7 +148,9 @@ impl Worker<'_> {
     pub(super) fn send(&mut self, g: usize, s: u32, key: ConnKey) {
         self.requests += 1;
         let stamped = self.requests % STAMP_ONE_IN == 1;
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         let stamped = stamped && !conn.has_tls();
         if stamped {
             conn.stamp_receives();
@@ -158,7 +165,11 @@ impl Worker<'_> {
         let slot = &mut group.slots[s as usize];
         slot.stamped = stamped;
         slot.phase = Phase::Sending;
-        let length = if slot.out_is_fixed { group.plan.template.fixed().map_or(0, <[u8]>::len) } else { slot.out.len() };
+        let length = if slot.out_is_fixed {
+            group.plan.template.fixed().map_or(0, <[u8]>::len)
+        } else {
+            slot.out.len()
+        };
         let sample = &mut slot.sample;
         sample.connection = id;
         sample.reused = reused;
@@ -174,7 +185,9 @@ impl Worker<'_> {
     fn flush(&mut self, g: usize, s: u32, key: ConnKey) {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         let before = slot.hop.written;
         let bytes = match group.plan.template.fixed() {
             Some(fixed) if slot.out_is_fixed => fixed,
@@ -195,8 +208,12 @@ impl Worker<'_> {
     /// A socket or the bell has news.
     pub(super) fn on_event(&mut self, event: Event) {
         // The bell has no connection: it only ends the wait.
-        let Some(key) = self.conns.find(event.token) else { return };
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(key) = self.conns.find(event.token) else {
+            return;
+        };
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         conn.hung_up |= event.hangup;
         let (Owner { group: g, slot: s }, stage) = (conn.owner, conn.stage);
         if stage == Stage::Lingering {
@@ -208,7 +225,8 @@ impl Worker<'_> {
         }
         match slot.phase {
             Phase::Idle => {}
-            Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup) {
+            Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup)
+            {
                 Ok(()) => self.connected(g, s, key),
                 Err(kind) => {
                     self.tick();
@@ -229,7 +247,11 @@ impl Worker<'_> {
     /// News on a connection without a request: tickets are taken, anything else ends it.
     fn watch_idle(&mut self, key: ConnKey, slot: Option<(usize, u32)>) {
         let mut buf = std::mem::take(&mut self.buf);
-        let blocked = self.conns.get_mut(key).map(|conn| conn.read(&mut buf, None)) == Some(Ok(Got::Blocked));
+        let blocked = self
+            .conns
+            .get_mut(key)
+            .map(|conn| conn.read(&mut buf, None))
+            == Some(Ok(Got::Blocked));
         self.buf = buf;
         if blocked {
             return;
@@ -259,7 +281,13 @@ impl Worker<'_> {
     }
 
     /// Reads what is there. `None`: the answer is not complete.
-    fn read_answer(&mut self, g: usize, s: u32, key: ConnKey, buf: &mut [u8]) -> Option<Result<(), ErrorKind>> {
+    fn read_answer(
+        &mut self,
+        g: usize,
+        s: u32,
+        key: ConnKey,
+        buf: &mut [u8],
+    ) -> Option<Result<(), ErrorKind>> {
         loop {
             let group = &mut self.groups[g];
             let slot = &mut group.slots[s as usize];
@@ -281,7 +309,9 @@ impl Worker<'_> {
                 Err(error) => return Some(Err(error.into())),
                 Ok(Step::More) if drained => return None,
                 Ok(Step::More) => {}
-                Ok(Step::Done { used }) if used < bytes => return Some(Err(ErrorKind::UnexpectedData)),
+                Ok(Step::Done { used }) if used < bytes => {
+                    return Some(Err(ErrorKind::UnexpectedData))
+                }
                 Ok(Step::Done { .. }) => return Some(nothing_follows(conn, drained, buf)),
             }
         }
@@ -311,7 +341,8 @@ impl Worker<'_> {
     /// A request ends for a reason that is no answer.
     pub(super) fn fail(&mut self, g: usize, s: u32, kind: ErrorKind) {
         let slot = &mut self.groups[g].slots[s as usize];
-        let untouched = !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
+        let untouched =
+            !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
         let stale = untouched && matches!(kind, ErrorKind::ReadReset | ErrorKind::WriteReset);
         if let Some(key) = slot.conn.take() {
             if slot.home == Some(key) {
@@ -319,7 +350,15 @@ impl Worker<'_> {
             }
             self.conns.close(key);
         }
-        self.finish(g, s, if stale { ErrorKind::StaleConnection } else { kind });
+        self.finish(
+            g,
+            s,
+            if stale {
+                ErrorKind::StaleConnection
+            } else {
+                kind
+            },
+        );
     }
 
     /// Judges a request, records it, and frees its slot.
@@ -338,7 +377,12 @@ impl Worker<'_> {
         sample.body_bytes = body_bytes;
         sample.error = kind;
         if kind == ErrorKind::None {
-            sample.error = judge(group.plan, slot.asker, status, body_bytes, &mut group.record.checks_failed);
+            sample.error = group.plan.judge(
+                slot.asker,
+                status,
+                body_bytes,
+                &mut group.record.checks_failed,
+            );
         }
         group.record.finished(*sample);
         let release = Release {
@@ -374,13 +418,16 @@ impl Worker<'_> {
     /// Closes a connection in order. Where the server closes too, its FIN is awaited for a while, so that the
     /// TIME_WAIT, and with it the local port, is not ours.
     pub(super) fn retire(&mut self, key: ConnKey, server_closes: bool) {
-        let Some(conn) = self.conns.get_mut(key) else { return };
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
         if !server_closes || conn.hung_up || conn.stage != Stage::Ready {
             return self.conns.close(key);
         }
         conn.say_goodbye();
         conn.stage = Stage::Lingering;
-        self.lingering.push_back((self.now_ns + LINGER_NS, conn.token));
+        self.lingering
+            .push_back((self.now_ns + LINGER_NS, conn.token));
         if self.lingering.len() > LINGER_MAX {
             if let Some((_, token)) = self.lingering.pop_front() {
                 self.close_lingering(token);
@@ -406,7 +453,11 @@ fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
 /// After a complete answer: the connection must hold nothing more.
 fn nothing_follows(conn: &mut Conn, drained: bool, buf: &mut [u8]) -> Result<(), ErrorKind> {
     if conn.has_tls() {
-        return if conn.has_leftover() { Err(ErrorKind::UnexpectedData) } else { Ok(()) };
+        return if conn.has_leftover() {
+            Err(ErrorKind::UnexpectedData)
+        } else {
+            Ok(())
+        };
     }
     if drained {
         return Ok(());
@@ -419,40 +470,5 @@ fn nothing_follows(conn: &mut Conn, drained: bool, buf: &mut [u8]) -> Result<(),
             conn.hung_up = true;
             Ok(())
         }
-    }
-}
-
-fn judge(plan: &GroupPlan, asker: Asker, status: u16, body_bytes: u64, failed: &mut [u64]) -> ErrorKind {
-    let mut passed = true;
-    for (check, failed) in plan.checks.iter().zip(failed) {
-        if !check.passes(plan, asker, status, body_bytes) {
-            *failed += 1;
-            passed = false;
-        }
-    }
-    if !plan.expects(status) {
-        ErrorKind::Status
-    } else if !passed {
-        ErrorKind::Check
-    } else {
-        ErrorKind::None
-    }
-}
-
-/// Whether a VU asks for a row again before it had all rows of the table (closed loop; open groups are counted at the end).
-fn is_early_repeat(plan: &GroupPlan, slot: &mut Slot, asker: Asker, row: i64) -> bool {
-    let rows = plan.rows() as u64;
-    if plan.open || rows < 2 {
-        return false;
-    }
-    match plan.take() {
-        Some(Take::First) => asker.seq % rows != 0,
-        Some(Take::Random) => {
-            if asker.seq % rows == 0 {
-                slot.seen.clear();
-            }
-            !slot.seen.insert(row as u64)
-        }
-        Some(Take::Walk) | None => false,
     }
 }

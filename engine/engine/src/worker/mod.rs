@@ -80,14 +80,24 @@ pub struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     /// Prepares thread number `thread`.
-    pub fn new(plan: &'a Plan, control: &'a Control, thread: usize, clock: Clock) -> io::Result<Self> {
+    pub fn new(
+        plan: &'a Plan,
+        control: &'a Control,
+        thread: usize,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(control.bells[thread].fd(), BELL_TOKEN)?;
         let group = |group: &'a GroupPlan| {
-            let executor = executor::build(plan.seed, &group.spec, thread as u64, plan.threads as u64);
+            let executor =
+                executor::build(plan.seed, &group.spec, thread as u64, plan.threads as u64);
             GroupRun {
                 closed: executor.is_none(),
-                slots: Vec::with_capacity(executor.as_ref().map_or(0, |executor| executor.slots().min(1 << 16))),
+                slots: Vec::with_capacity(
+                    executor
+                        .as_ref()
+                        .map_or(0, |executor| executor.slots().min(1 << 16)),
+                ),
                 executor,
                 record: GroupRecord::new(RecordPlan {
                     interval_ns: plan.interval_ns,
@@ -130,7 +140,8 @@ impl<'a> Worker<'a> {
         while self.tick() < 0 && !self.control.stopped() {
             self.epoll.wait(&mut events, Some(-self.now_ns))?;
         }
-        let (cpu_ns, wall_ns, queue_ns) = (sys::thread_cpu_ns(), sys::monotonic_ns(), run_queue_ns());
+        let (cpu_ns, wall_ns, queue_ns) =
+            (sys::thread_cpu_ns(), sys::monotonic_ns(), run_queue_ns());
         let mut pass_ns = self.tick();
         while self.turn() {
             let timeout_ns = self.timeout_ns();
@@ -171,7 +182,10 @@ impl<'a> Worker<'a> {
         self.expire();
         self.tick();
         let ended = |group: &GroupRun<'_>, now_ns: i64| {
-            let finished = group.executor.as_ref().is_none_or(|executor| executor.finished(now_ns));
+            let finished = group
+                .executor
+                .as_ref()
+                .is_none_or(|executor| executor.finished(now_ns));
             !group.closed && (finished || now_ns >= group.end_ns)
         };
         for g in 0..self.groups.len() {
@@ -194,22 +208,39 @@ impl<'a> Worker<'a> {
             let mut begun = 0;
             while !self.groups[g].closed && begun < PUMP_MAX {
                 let group = &mut self.groups[g];
-                let Some(executor) = &mut group.executor else { break };
+                let Some(executor) = &mut group.executor else {
+                    break;
+                };
                 group.dirty = false;
-                let Some(start) = executor.poll(self.now_ns, &mut group.record) else { break };
+                let Some(start) = executor.poll(self.now_ns, &mut group.record) else {
+                    break;
+                };
                 self.begin(g, start);
                 begun += 1;
             }
             let group = &mut self.groups[g];
-            let wake_ns = group.executor.as_ref().filter(|_| !group.closed).and_then(|executor| executor.next_wake_ns());
+            let wake_ns = group
+                .executor
+                .as_ref()
+                .filter(|_| !group.closed)
+                .and_then(|executor| executor.next_wake_ns());
             let again = group.dirty || begun == PUMP_MAX;
-            self.next_wake_ns = self.next_wake_ns.min(if again { self.now_ns } else { wake_ns.unwrap_or(i64::MAX) });
+            self.next_wake_ns = self.next_wake_ns.min(if again {
+                self.now_ns
+            } else {
+                wake_ns.unwrap_or(i64::MAX)
+            });
         }
     }
 
     /// Fails requests whose time is over and closes connections that lingered long enough.
     fn expire(&mut self) {
-        while let Some(Reverse((at_ns, g, s))) = self.deadlines.peek().copied().filter(|top| top.0 .0 <= self.now_ns) {
+        while let Some(Reverse((at_ns, g, s))) = self
+            .deadlines
+            .peek()
+            .copied()
+            .filter(|top| top.0 .0 <= self.now_ns)
+        {
             self.deadlines.pop();
             let slot = &mut self.groups[g].slots[s as usize];
             if slot.armed_ns != Some(at_ns) {
@@ -226,7 +257,12 @@ impl<'a> Worker<'a> {
                 self.arm(g, s);
             }
         }
-        while let Some((_, token)) = self.lingering.front().copied().filter(|(at_ns, _)| *at_ns <= self.now_ns) {
+        while let Some((_, token)) = self
+            .lingering
+            .front()
+            .copied()
+            .filter(|(at_ns, _)| *at_ns <= self.now_ns)
+        {
             self.lingering.pop_front();
             self.close_lingering(token);
         }
@@ -241,7 +277,10 @@ impl<'a> Worker<'a> {
     /// Sees to it that the slot's deadline is noticed. One heap entry a slot: it is moved on when it comes up too early.
     fn arm(&mut self, g: usize, s: u32) {
         let slot = &mut self.groups[g].slots[s as usize];
-        if slot.armed_ns.is_none_or(|armed_ns| armed_ns > slot.deadline_ns) {
+        if slot
+            .armed_ns
+            .is_none_or(|armed_ns| armed_ns > slot.deadline_ns)
+        {
             slot.armed_ns = Some(slot.deadline_ns);
             self.deadlines.push(Reverse((slot.deadline_ns, g, s)));
         }
@@ -258,9 +297,20 @@ impl<'a> Worker<'a> {
             }
         };
         let mut next_ns = self.next_wake_ns;
-        next_ns = self.groups.iter().filter(|group| !group.closed).map(group_end).fold(next_ns, i64::min);
-        next_ns = self.deadlines.peek().map_or(next_ns, |Reverse((at_ns, _, _))| next_ns.min(*at_ns));
-        next_ns = self.lingering.front().map_or(next_ns, |(at_ns, _)| next_ns.min(*at_ns));
+        next_ns = self
+            .groups
+            .iter()
+            .filter(|group| !group.closed)
+            .map(group_end)
+            .fold(next_ns, i64::min);
+        next_ns = self
+            .deadlines
+            .peek()
+            .map_or(next_ns, |Reverse((at_ns, _, _))| next_ns.min(*at_ns));
+        next_ns = self
+            .lingering
+            .front()
+            .map_or(next_ns, |(at_ns, _)| next_ns.min(*at_ns));
         if self.unposted {
             next_ns = next_ns.min(self.next_post_ns);
         }
@@ -281,10 +331,13 @@ impl<'a> Worker<'a> {
     fn post(&mut self) {
         self.next_post_ns = self.now_ns + POST_PERIOD_NS;
         self.unposted = false;
-        let Ok(mut board) = self.control.boards[self.thread].try_lock() else { return };
+        let Ok(mut board) = self.control.boards[self.thread].try_lock() else {
+            return;
+        };
         for (group, post) in self.groups.iter_mut().zip(board.iter_mut()) {
             let totals = &group.record.totals;
-            (post.due, post.begun, post.ok, post.failed) = (totals.due, totals.begun, totals.ok, totals.failed);
+            (post.due, post.begun, post.ok, post.failed) =
+                (totals.due, totals.begun, totals.ok, totals.failed);
             post.errors = group.record.errors;
             post.active_vus = match &group.executor {
                 Some(executor) if !group.closed => executor.active_vus(self.now_ns),
@@ -323,7 +376,11 @@ impl<'a> Worker<'a> {
     fn timeout_kind(&self, g: usize, s: u32) -> ErrorKind {
         use crate::conn::Stage;
         let slot = &self.groups[g].slots[s as usize];
-        match slot.conn.and_then(|key| self.conns.get(key)).map(|conn| conn.stage) {
+        match slot
+            .conn
+            .and_then(|key| self.conns.get(key))
+            .map(|conn| conn.stage)
+        {
             Some(Stage::Connecting) => ErrorKind::ConnectTimeout,
             Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
             _ if slot.decoder.touched() => ErrorKind::TimeoutBody,
@@ -335,5 +392,8 @@ impl<'a> Worker<'a> {
 /// Time the calling thread waited for a CPU so far, ns (0 where the kernel does not tell).
 fn run_queue_ns() -> i64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+    text.split_whitespace()
+        .nth(1)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
 }

@@ -37,7 +37,11 @@ impl Worker<'_> {
             self.note_unauthorised(hop.origin.as_ref().map(Origin::full).unwrap_or_default());
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
         };
-        if !self.plan.allowed.permits(self.endpoints[endpoint].address.ip()) {
+        if !self
+            .plan
+            .allowed
+            .permits(self.endpoints[endpoint].address.ip())
+        {
             let target = self.endpoints[endpoint].origin.full();
             self.note_unauthorised(target);
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
@@ -50,7 +54,11 @@ impl Worker<'_> {
         if let Some(known) = self.plan.endpoint_of(origin) {
             return Some(known);
         }
-        if let Some(known) = self.endpoints.iter().position(|endpoint| endpoint.origin == *origin) {
+        if let Some(known) = self
+            .endpoints
+            .iter()
+            .position(|endpoint| endpoint.origin == *origin)
+        {
             return Some(known);
         }
         let ip: IpAddr = origin.host.trim_matches(['[', ']']).parse().ok()?;
@@ -83,7 +91,8 @@ impl Worker<'_> {
             host: &self.endpoints[endpoint].host_header,
             foreign: endpoint != plan.endpoint,
         };
-        plan.template.render_hop(&line, &plan.feeders, slot.asker, &mut slot.out);
+        plan.template
+            .render_hop(&line, &plan.feeders, slot.asker, &mut slot.out);
         slot.out_is_fixed = false;
         let server_closes = !slot.decoder.keep_alive();
         slot.begin_hop(endpoint, method == "HEAD");
@@ -95,7 +104,11 @@ impl Worker<'_> {
         // Between origins a kept connection to the group's own endpoint stays; any other ends with its hop.
         slot.conn = None;
         let stays = reusable && from == plan.endpoint && !plan.new_connections;
-        slot.home = if stays { key } else { home.filter(|home| Some(*home) != key) };
+        slot.home = if stays {
+            key
+        } else {
+            home.filter(|home| Some(*home) != key)
+        };
         let back = slot.home.filter(|_| endpoint == plan.endpoint);
         slot.conn = back;
         if let Some(key) = key.filter(|_| !stays) {
@@ -110,7 +123,10 @@ impl Worker<'_> {
 
 /// Method and path of request bytes that we wrote ourselves.
 fn request_line(bytes: &[u8]) -> (&str, &str) {
-    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = bytes
+        .split(|byte| *byte == b'\r')
+        .next()
+        .unwrap_or_default();
     let mut words = std::str::from_utf8(line).unwrap_or("GET /").split(' ');
     (words.next().unwrap_or("GET"), words.next().unwrap_or("/"))
 }

@@ -1,0 +1,174 @@
+//! The engine against a TLS server: verification, resumption, versions.
+
+mod common;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use common::{run, share, Server, MS};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{json, Value};
+
+struct Lab {
+    ca_pem: String,
+    config: Arc<ServerConfig>,
+}
+
+fn lab(name: &str) -> Lab {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec![name.to_owned()])
+        .unwrap()
+        .signed_by(&key, &ca)
+        .unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    Lab {
+        ca_pem: ca.pem(),
+        config: Arc::new(config),
+    }
+}
+
+fn tls_server(lab: &Lab, answer: &'static str) -> Server {
+    let config = lab.config.clone();
+    Server::start(move |stream: TcpStream| {
+        let session = ServerConnection::new(config.clone()).unwrap();
+        let answer = answer.as_bytes().to_vec();
+        common::serve(StreamOwned::new(session, stream), &move |_: &str| {
+            answer.clone()
+        });
+    })
+}
+
+fn tls_share(server: &Server, lab: &Lab) -> Value {
+    let mut share = share(server.address);
+    let tls = json!({"server_name": "cache.test", "ca_pem": lab.ca_pem, "verify": true, "resumption": true, "min": "1.2"});
+    share["endpoints"] =
+        json!({"https://cache.test": {"address": server.address.to_string(), "tls": tls}});
+    share["groups"][0]["request"]["endpoint"] = "https://cache.test".into();
+    share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 2, "limit": 20});
+    share["groups"][0]["stop_offset_ns"] = (5_000 * MS).into();
+    share
+}
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+#[test]
+fn a_verified_connection_carries_all_requests() {
+    let lab = lab("cache.test");
+    let server = tls_server(&lab, HELLO);
+    let ran = run(&tls_share(&server, &lab));
+    ran.assert_all_ok();
+    assert_eq!(
+        (
+            ran.count("ok"),
+            ran.count("tls_full"),
+            ran.count("tls_resumed")
+        ),
+        (20, 2, 0)
+    );
+    assert_eq!(ran.count("body_bytes"), 100);
+    assert!(ran.samples("tls").iter().all(|kind| *kind == 1));
+    let (connect, appconnect) = (ran.samples("connect_ns"), ran.samples("appconnect_ns"));
+    let reused = ran.samples("reused");
+    for row in 0..reused.len() {
+        assert_eq!(reused[row] == 1, appconnect[row] == 0);
+        assert!(connect[row] <= appconnect[row]);
+    }
+}
+
+#[test]
+fn new_connections_resume_their_users_session_or_not() {
+    let lab = lab("cache.test");
+    let server = tls_server(&lab, HELLO);
+    let mut share = tls_share(&server, &lab);
+    share["groups"][0]["connection"] = "new".into();
+    for min in ["1.2", "1.3"] {
+        share["endpoints"]["https://cache.test"]["tls"]["min"] = min.into();
+        share["endpoints"]["https://cache.test"]["tls"]["resumption"] = true.into();
+        share["groups"][0]["client"] = "engine".into();
+        let resuming = run(&share);
+        resuming.assert_all_ok();
+        assert_eq!(
+            (resuming.count("tls_full"), resuming.count("tls_resumed")),
+            (2, 18)
+        );
+        share["groups"][0]["client"] = "curl".into();
+        let curl = run(&share);
+        assert_eq!((curl.count("tls_full"), curl.count("tls_resumed")), (20, 0));
+        share["groups"][0]["client"] = "engine".into();
+        share["endpoints"]["https://cache.test"]["tls"]["resumption"] = false.into();
+        let full = run(&share);
+        assert_eq!((full.count("tls_full"), full.count("tls_resumed")), (20, 0));
+        assert!(full.samples("appconnect_ns").iter().all(|ns| *ns > 0));
+    }
+}
+
+#[test]
+fn a_wrong_name_or_authority_is_refused() {
+    let (lab, other) = (lab("other.test"), lab("cache.test"));
+    let server = tls_server(&lab, HELLO);
+    for trusted in [&lab, &other] {
+        let mut share = tls_share(&server, trusted);
+        let ran = run(&share);
+        ran.assert_all_fail_with("tls_certificate");
+        assert_eq!(
+            (ran.count("written"), ran.count("connections_opened")),
+            (0, ran.count("begun"))
+        );
+        share["endpoints"]["https://cache.test"]["tls"]["verify"] = false.into();
+        run(&share).assert_all_ok();
+    }
+}
+
+#[test]
+fn a_server_without_tls_fails_the_handshake() {
+    let lab = lab("cache.test");
+    let silent = Server::start(|mut stream| {
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let talker = Server::start(|mut stream| {
+        let _ = stream.write_all(b"220 ready\r\n");
+        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+    });
+    for (server, error) in [(&talker, "tls_handshake"), (&silent, "tls_timeout")] {
+        let mut share = tls_share(server, &lab);
+        share["groups"][0]["request"]["timeout_ns"] = (200 * MS).into();
+        share["groups"][0]["executor"]["limit"] = 4.into();
+        run(&share).assert_all_fail_with(error);
+    }
+}
+
+#[test]
+fn tls_cut_off_is_no_end() {
+    let lab = lab("cache.test");
+    // Read until close, but the server never says goodbye in TLS.
+    let server = tls_server(&lab, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npartial");
+    let mut share = tls_share(&server, &lab);
+    share["groups"][0]["executor"]["limit"] = 4.into();
+    run(&share).assert_all_fail_with("short_body");
+}
+
+#[test]
+fn large_bodies_pass() {
+    let lab = lab("cache.test");
+    let body = "x".repeat(1_000_000);
+    let answer: &'static str = Box::leak(
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{body}").into_boxed_str(),
+    );
+    let server = tls_server(&lab, answer);
+    let ran = run(&tls_share(&server, &lab));
+    ran.assert_all_ok();
+    assert_eq!(ran.count("body_bytes"), 20_000_000);
+}
