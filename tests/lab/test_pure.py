@@ -56,6 +56,23 @@ def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() ->
     assert all(problem.details["path"] for problem in problems)
 
 
+def test_an_option_without_effect_is_refused() -> None:
+    _, problems = check_specs(
+        [
+            spec("a", "external", at="http://127.0.0.1:1", nofile=5),
+            spec("b", "command", run="true", tuning={"x": 1}),
+            spec("c", "truth", role="store", link="10 Mbit/s"),
+            spec("d", "truth", role="store", nofile=5, tuning={"log_limit": 5}, link=None),
+        ]
+    )
+    assert [problem.details["path"] for problem in problems] == [
+        ("a", "nofile"),
+        ("b", "tuning"),
+        ("c", "link"),
+    ]
+    assert all("Leave it out" in str(problem) for problem in problems)
+
+
 def test_options_are_read_with_their_units() -> None:
     options, problems = check_specs(
         [

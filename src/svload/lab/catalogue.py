@@ -20,6 +20,8 @@ from svload.model.errors import Problem
 from svload.model.study import ServiceSpec
 
 ENTRY_POINTS = "svload.kits"
+NOT_YET = ("link", "disk_rate")
+"""Options of every service that nothing carries out yet."""
 
 
 @cache
@@ -71,7 +73,7 @@ def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], li
         except ValidationError as why:
             problems += [_explained(spec, kind, error) for error in why.errors()]
             continue
-        problems += _check_tls(spec, kind, parsed)
+        problems += _check_tls(spec, kind, parsed) + _check_ignored(spec, kind)
     return options, problems
 
 
@@ -107,6 +109,26 @@ def _explained(spec: ServiceSpec, kind: type[Kit], error: Any) -> Problem:
         "study-bad-value",
         {"where": where, "reason": reason, "found": f"“{error['input']}”", "hint": hint, "path": path},
     )
+
+
+def _check_ignored(spec: ServiceSpec, kind: type[Kit]) -> list[Problem]:
+    """A study that sets what would have no effect is refused."""
+    found = []
+    for key in (*kind.ignores, *NOT_YET):
+        default = KitOptions.model_fields[key].default
+        if spec.options.get(key, default) != default:
+            reason = (
+                "this svload cannot limit it yet" if key in NOT_YET else f"the kit {kind.name} cannot set it"
+            )
+            details: dict[str, object] = {
+                "where": f"lab.{spec.name}.{key}",
+                "reason": reason,
+                "found": f"“{spec.options[key]}”",
+                "hint": "Leave it out.",
+                "path": (spec.name, key),
+            }
+            found.append(Problem("study-bad-value", details))
+    return found
 
 
 def _check_tls(spec: ServiceSpec, kind: type[Kit], options: KitOptions) -> list[Problem]:

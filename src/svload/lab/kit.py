@@ -45,8 +45,12 @@ class KitOptions(BaseModel):
     port: int | None = option(
         None, ge=1, le=65535, doc="a fixed port for http; left out, svload picks a free one"
     )
-    cpus: float | None = option(None, gt=0, unit="cores", doc="CPU quota of all its processes")
-    memory: SizeBytes | None = option(None, unit="size", doc="memory limit of all its processes")
+    cpus: float | None = option(
+        None, gt=0, unit="cores", doc="CPU quota of each process that it starts, children included"
+    )
+    memory: SizeBytes | None = option(
+        None, unit="size", doc="memory limit of each process that it starts, children included"
+    )
     nofile: int | None = option(None, ge=1, doc="soft limit of open files")
     link: str | None = option(None, unit="rate", doc="rate of its network link (needs root)")
     disk_rate: str | None = option(
@@ -106,13 +110,15 @@ class KitContext:
 class Kit(ABC):
     """One kind of server. `Options` is its schema; `needs` names the services that must be ready first.
 
-    `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+    `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that none is without
+    effect. `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type[KitOptions]] = KitOptions
     own_tls: ClassVar[bool] = False
+    ignores: ClassVar[tuple[str, ...]] = ()
     front: ClassVar[bool] = True
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:

@@ -31,6 +31,7 @@ READY_WITHIN_S = 60.0
 LIFE = datetime.timedelta(days=30)
 """Of certificates: longer than any run, shorter than forgetting."""
 PARALLEL = 4
+SAY_EVERY_S = 10.0
 OnEvent = Callable[[Event], None]
 T = TypeVar("T")
 
@@ -295,7 +296,16 @@ class Lab:
         name = objects.service
         self._up[name].kit.hold(self._holds.setdefault(name, fill_key([objects], seed)))
         self._up[name].facts = facts = self._described(self._up[name])
-        found = fill(objects, facts, seed, on_progress=on_progress)
+        found = fill(objects, facts, seed, on_progress=on_progress or self._say_progress(name))
+        if found.reused:
+            self._tell(
+                Event(
+                    "notice",
+                    {
+                        "text": f"{name} holds its {len(found.table):,} objects from an earlier run; they were listed and compared."
+                    },
+                )
+            )
         before = self._sets.get(objects.name)
         if before and before[:2] == (objects, seed) and before[2].table != found.table:
             raise fail(
@@ -311,6 +321,18 @@ class Lab:
         for objects, seed, _ in list(self._sets.values()):
             if objects.service in restarted:
                 self._fill(objects, seed)
+
+    def _say_progress(self, service: str) -> OnProgress:
+        """A sentence now and then where filling takes long."""
+        said = time.monotonic()
+
+        def progress(what: str, done: int, of: int) -> None:
+            nonlocal said
+            if what == "put" and time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                self._tell(Event("notice", {"text": f"Filling {service}: {done:,} of {of:,} objects."}))
+
+        return progress
 
     def _facts_of(self, name: str) -> ServiceFacts:
         facts = self._up[name].facts

@@ -60,6 +60,7 @@ class Command(Server):
     name = "command"
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
+    ignores = ("tuning",)
     options: CommandOptions
     _port: int
 

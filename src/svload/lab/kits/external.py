@@ -46,6 +46,7 @@ class External(Kit):
     summary = "a server that runs already (at: URL)"
     Options = ExternalOptions
     front = False
+    ignores = ("port", "cpus", "memory", "nofile", "tuning")
     options: ExternalOptions
 
     @classmethod
