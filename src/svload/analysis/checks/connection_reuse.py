@@ -1,0 +1,88 @@
+"""Connections opened are those that the plan means: one a request with `new`, one a user (or slot) with `keep-alive` (METHOD §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.view import GroupView
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+from svload.model.traffic import ConstantVus
+
+_NEVER_OPEN = (
+    "connect_refused",
+    "connect_timeout",
+    "connect_reset",
+    "connect_unreachable",
+    "emfile",
+    "eaddrnotavail",
+    "enobufs",
+    "unauthorised_target",
+    "lookup",
+)
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class ConnectionReuse(Check):
+    """REFUSED beyond 2 % of requests on connections that were not planned.
+
+    Failures open a new connection for the user's next request; a server that closes an idle or worn-out connection stays below 2 %.
+    """
+
+    name = "connection-reuse"
+    row = "manipulation checks: connections opened ≠ planned reuse"
+    order = 33
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Each group against its own plan."""
+        found = [_group(group) for group in context.groups]
+        wrong = [(off, told) for off, told in found if off > limits.REUSE]
+        if wrong:
+            remedy = (
+                "See whether the server (or its front) closes connections by itself, or say connection: new."
+            )
+            return self.result(
+                "REFUSED",
+                f"Connections were not used as planned: {'; '.join(told for _, told in wrong)}.",
+                max(off for off, _ in wrong),
+                limits.REUSE,
+                remedy,
+            )
+        return self.result(
+            "VALID",
+            f"Connections were used as planned: {'; '.join(told for _, told in found)}.",
+            max((off for off, _ in found), default=0.0),
+            limits.REUSE,
+        )
+
+
+def _group(group: GroupView) -> tuple[float, str]:
+    summary = group.summary
+    begun = max(summary.begun, 1)
+    if group.spec.connection == "new":
+        never = sum(summary.errors.get(name, 0) for name in _NEVER_OPEN)
+        redirects = summary.connections_opened if group.spec.request.follow_redirects else summary.begun
+        missing = summary.begun - never - summary.in_flight - summary.connections_opened
+        extra = summary.connections_opened - max(summary.begun, redirects)
+        off = max(missing, extra, 0) / begun
+        return (
+            off,
+            f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests ({percent(off)} off a new one each)",
+        )
+    slots = _slots(group)
+    if slots is None:
+        return 0.0, f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
+    extra = max(summary.connections_opened - slots - summary.failed, 0)
+    return (
+        extra / begun,
+        f"{group.name} opened {summary.connections_opened:,} for {slots:,} users and {summary.failed:,} failures ({percent(extra / begun)} of requests on others)",
+    )
+
+
+def _slots(group: GroupView) -> int | None:
+    executor = group.spec.executor
+    return executor.vus if isinstance(executor, ConstantVus) else executor.max_vus

@@ -1,0 +1,125 @@
+"""How much of each shown percentile is the generator's own doing: Q(response) over Q(response − generator lag − read lag)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.measures import SHOWN
+from svload.analysis.quantiles import Ranked, bucket_middles, least_n_eff, ranked_counts, ranked_values
+from svload.analysis.view import GroupView
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class Harm(NamedTuple):
+    """One figure: `share` is Q over Q′ less one; what it is of; the two values in ns."""
+
+    share: float
+    what: str
+    with_ns: float
+    without_ns: float
+
+
+class GeneratorHarm(Check):
+    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown.
+
+    Generator lag is known of every request. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
+    for percentiles that so many can carry, else on the mean, where the sampled part needs no pairing.
+    """
+
+    name = "generator-harm"
+    row = "generator's harm"
+    order = 20
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """The worst figure over groups and percentiles."""
+        found = [harm for group in context.groups for harm in _harms(group, context)]
+        if not found:
+            return self.result("VALID", "No percentile is shown, so the generator can have harmed none.")
+        most = max(found, key=lambda harm: harm.share)
+        grade = above(most.share, limits.HARM)
+        shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
+        verdict = (
+            f"at most {percent(most.share)} of a shown percentile is the generator's doing"
+            if grade == "VALID"
+            else f"{percent(most.share)} is the generator's doing"
+        )
+        remedy = "Give the generator a core of its own (or more generators), or ask for less load."
+        return self.result(
+            grade, f"{shown}: {verdict}.", most.share, limits.HARM[0 if grade != "REFUSED" else 1], remedy
+        )
+
+
+def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
+    shown = [stat for stat in SHOWN if _is_shown(context, group, stat)]
+    if group.rows is None:
+        pairs = (
+            ranked_counts(group.histogram("response"), group.due),
+            ranked_counts(group.histogram("response_without_lag"), group.due),
+        )
+        yield from _of_percentiles(f"{group.name}.response", shown, *pairs)
+        yield from _of_mean_histograms(group)
+        return
+    rows = group.rows
+    ok = rows["ok"]
+    response, clean = rows["response_ns"][ok], (rows["response_ns"] - rows["lag_ns"])[ok]
+    yield from _of_percentiles(
+        f"{group.name}.response", shown, ranked_values(response, group.due), ranked_values(clean, group.due)
+    )
+    read_lag = rows["read_lag_ns"][ok]
+    sampled = read_lag >= 0
+    yield from _of_sample(group, shown, response[sampled], clean[sampled] - read_lag[sampled])
+
+
+def _is_shown(context: Context, group: GroupView, stat: str) -> bool:
+    estimate = context.metrics.get(f"{group.name}.response.{stat}")
+    return estimate is not None and estimate.value is not None
+
+
+def _of_percentiles(what: str, stats: list[str], response: Ranked, clean: Ranked) -> Iterator[Harm]:
+    for stat in stats:
+        p = float(stat[1:]) / 100
+        with_ns, without_ns = response.quantile(p), clean.quantile(p)
+        if with_ns is not None and without_ns is not None:
+            yield _harm(f"{what}.{stat}", with_ns, without_ns)
+
+
+def _of_sample(
+    group: GroupView, shown: list[str], response: NDArray[np.generic], clean: NDArray[np.generic]
+) -> Iterator[Harm]:
+    what = f"{group.name}.response of the {len(response)} requests with a read stamp"
+    carried = [stat for stat in shown if len(response) >= least_n_eff(float(stat[1:]) / 100)]
+    if carried:
+        yield from _of_percentiles(what, carried, ranked_values(response), ranked_values(clean))
+    if len(response) >= limits.LEAST_READ_LAGS:
+        yield _harm(
+            f"the mean {what}", float(np.mean(response.astype(float))), float(np.mean(clean.astype(float)))
+        )
+
+
+def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
+    """Harm on the mean: E(response − lag − read lag) needs the margins alone."""
+    response, lag, read_lag = (group.histogram(name) for name in ("response", "generator_lag", "read_lag"))
+    if min(response.sum(), read_lag.sum()) >= limits.LEAST_READ_LAGS:
+        with_ns = _mean(response)
+        yield _harm(f"the mean {group.name}.response", with_ns, with_ns - _mean(lag) - _mean(read_lag))
+
+
+def _mean(counts: NDArray[np.int64]) -> float:
+    filled = np.flatnonzero(counts)
+    return float(np.average(bucket_middles(filled), weights=counts[filled])) if len(filled) else 0.0
+
+
+def _harm(what: str, with_ns: float, without_ns: float) -> Harm:
+    share = with_ns / without_ns - 1 if without_ns > 0 else (0.0 if with_ns <= 0 else float("inf"))
+    return Harm(share, what, with_ns, without_ns)

@@ -1,0 +1,50 @@
+"""The factor did what it says: every `expect` of the case's levels, by counters, feeders and traffic (METHOD §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis.checks.base import Check, Context
+from svload.analysis.criteria import criterion_of, find, outcome, show
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class Manipulation(Check):
+    """REFUSED where an expectation does not hold or cannot be read."""
+
+    name = "manipulation"
+    row = "manipulation checks: expect"
+    order = 30
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """All expectations of the case."""
+        held, broken = [], []
+        for text in config.expects:
+            criterion = criterion_of(text, config, context.owners)
+            estimate = find(criterion.ref, context.metrics)
+            shown = show(criterion.ref, estimate.value)
+            if outcome(criterion, estimate):
+                held.append(f"{text} (it was {shown})")
+            elif estimate.value is None:
+                broken.append(f"{text} could not be read: {estimate.reason}")
+            else:
+                broken.append(f"{text} was expected, it was {shown}")
+        if broken:
+            remedy = "Make the level act (see the service's settings and reset), or correct its expect."
+            return self.result(
+                "REFUSED",
+                f"The factor did not do what it says: {'; '.join(broken)}.",
+                float(len(broken)),
+                0.0,
+                remedy,
+            )
+        told = (
+            f"The factors did what they say: {'; '.join(held)}."
+            if held
+            else "No level of this case states an expectation."
+        )
+        return self.result("VALID", told, 0.0, 0.0)

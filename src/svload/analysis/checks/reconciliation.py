@@ -1,0 +1,171 @@
+"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was in flight (METHOD §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.measures import counter_deltas
+from svload.analysis.view import GroupView
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+
+UNSURE = (
+    "write_reset",
+    "read_reset",
+    "stale_connection",
+    "timeout_first_byte",
+    "timeout_body",
+    "short_body",
+    "malformed",
+    "header_too_large",
+    "unexpected_data",
+)
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+"""Errors after which a server may or may not have counted a request, or counted bytes that never arrived."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One count of one service: ours, theirs, and how many may differ for what was in flight or torn."""
+
+    what: str
+    ours: float
+    theirs: float
+    slack: float
+
+    @property
+    def off(self) -> float:
+        """Deviation beyond the slack, as a share of ours."""
+        return max(abs(self.theirs - self.ours) - self.slack, 0.0) / max(self.ours, self.theirs, 1.0)
+
+    def __str__(self) -> str:
+        slack = f" ± {self.slack:,.0f} in flight" if self.slack else ""
+        return f"{self.what} {self.theirs:,.0f} against {self.ours:,.0f}{slack}"
+
+
+class Reconciliation(Check):
+    """WEAK above 0.5 %, REFUSED above 2 % of what was written. What a service does not offer is named."""
+
+    name = "reconciliation"
+    row = "reconciliation"
+    order = 34
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Every service that a group names in its URLs; one behind another is judged through the other's fetches."""
+        hosts = sorted({group.spec.request.host for group in context.groups})
+        compared, missing = [], []
+        for host in hosts:
+            mine = [group for group in context.groups if group.spec.request.host == host]
+            offered = counter_deltas(trial, host)
+            found, lacking = _compare(host, mine, offered, _forwarded(trial, config, host, hosts))
+            compared += found
+            missing += [f"{host} offers no {name}" for name in lacking]
+        told = f" Not reconciled: {', '.join(missing)}." if missing else ""
+        if not compared:
+            return self.result("VALID", f"No server offers a count to hold against what was written.{told}")
+        most = max(compared, key=lambda one: one.off)
+        grade = above(most.off, limits.RECONCILED)
+        limit = limits.RECONCILED[1 if grade == "REFUSED" else 0]
+        if grade == "VALID":
+            return self.result(
+                grade,
+                f"Servers counted what was written: {'; '.join(map(str, compared))}.{told}",
+                most.off,
+                limit,
+            )
+        remedy = "See that nothing else asks this server during the trial, and that its counters are read after they settled."
+        return self.result(
+            grade,
+            f"Servers counted otherwise: {most}, {percent(most.off)} off.{told}",
+            most.off,
+            limit,
+            remedy,
+        )
+
+
+def _compare(
+    host: str, groups: Sequence[GroupView], offered: Mapping[str, float], forwarded: float | None
+) -> tuple[list[Compared], list[str]]:
+    summaries = [group.summary for group in groups]
+    slack = float(
+        sum(summary.in_flight + sum(summary.errors.get(name, 0) for name in UNSURE) for summary in summaries)
+    )
+    written = sum(summary.written for summary in summaries)
+    redirected = any(group.spec.request.follow_redirects for group in groups)
+    found: list[Compared] = []
+    lacking = []
+    alone = forwarded == 0
+    if "requests" not in offered:
+        lacking.append("requests")
+    elif forwarded is None:
+        lacking.append("requests apart from what other services fetch from it")
+    elif redirected:
+        lacking.append("requests apart from redirects")
+    else:
+        found.append(Compared(f"{host} requests", written + forwarded, offered["requests"], slack))
+    statuses = _statuses(host, groups, offered, slack) if alone and not redirected else None
+    found += [statuses] if statuses else []
+    lacking += [] if statuses else ["statuses of these requests alone"]
+    received = _bytes(host, groups, offered, slack, written) if alone and not redirected else None
+    found += [received] if received else []
+    lacking += [] if received else ["bytes of these requests alone"]
+    return found, lacking
+
+
+def _statuses(
+    host: str, groups: Sequence[GroupView], offered: Mapping[str, float], slack: float
+) -> Compared | None:
+    """The status whose counts are furthest apart."""
+    theirs = {
+        name.removeprefix("status."): count for name, count in offered.items() if name.startswith("status.")
+    }
+    if not theirs:
+        return None
+    ours: dict[str, int] = {}
+    for group in groups:
+        for status, count in group.summary.status.items():
+            ours[status] = ours.get(status, 0) + count
+    total = max(sum(ours.values()), 1)
+    apart = {status: abs(theirs.get(status, 0.0) - ours.get(status, 0)) for status in {*ours, *theirs}}
+    status = max(sorted(apart), key=lambda name: apart[name])
+    shown = Compared(f"{host} status {status}", ours.get(status, 0), theirs.get(status, 0.0), slack)
+    if shown.off and max(shown.ours, shown.theirs) < total:
+        return Compared(
+            f"{host} status {status} ({shown.theirs:,.0f} against {shown.ours:,.0f}) of all answers",
+            total,
+            total + apart[status],
+            slack,
+        )
+    return shown
+
+
+def _bytes(
+    host: str, groups: Sequence[GroupView], offered: Mapping[str, float], slack: float, written: float
+) -> Compared | None:
+    """Bytes of bodies, else of whole answers; one in flight may differ by the largest mean answer."""
+    for ours_name, theirs_name in (("body_bytes", "body_bytes_out"), ("bytes_received", "bytes_out")):
+        if theirs_name in offered:
+            ours = float(sum(getattr(group.summary, ours_name) for group in groups))
+            each = max(ours, offered[theirs_name]) / max(written, 1)
+            return Compared(
+                f"{host} {theirs_name.replace('_', ' ')}", ours, offered[theirs_name], slack * each
+            )
+    return None
+
+
+def _forwarded(trial: TrialData, config: CaseConfig, host: str, hosts: Sequence[str]) -> float | None:
+    """Requests that other targets of this case send on to `host`: their misses; None if one does not count them."""
+    total = 0.0
+    for service in config.services:
+        if service.options.get("of") == host and service.name in hosts and service.name != host:
+            misses = counter_deltas(trial, service.name).get("misses")
+            if misses is None:
+                return None
+            total += misses
+    return total

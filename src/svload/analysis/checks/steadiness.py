@@ -1,0 +1,60 @@
+"""Does response or throughput drift over the kept window? |Theil–Sen slope| · T > 10 % of the median and surely not 0 → WEAK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.series import Drift, drift, response_series, throughput_series
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class Steadiness(Check):
+    """Response and throughput of every group after the cut; throughput of an open loop is the plan's, so it is left out."""
+
+    name = "steadiness"
+    row = "steady"
+    order = 41
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """WEAK where a series drifts."""
+        found = drifts(context)
+        drifting = {what: one for what, one in found.items() if one.unsteady}
+        if drifting:
+            told = ", ".join(f"{what} by {100 * one.relative:+.3g} %" for what, one in drifting.items())
+            largest = max(abs(one.relative) for one in drifting.values())
+            return self.result(
+                "WEAK",
+                f"Over the kept window it drifts: {told}.",
+                largest,
+                limits.DRIFT,
+                "Measure longer, or let the lab warm up before the trial.",
+            )
+        if not found:
+            return self.result("VALID", "There are too few observations to tell whether it drifts.")
+        largest = max(abs(one.relative) for one in found.values())
+        return self.result(
+            "VALID",
+            f"Steady: no series drifts surely by more than {percent(limits.DRIFT)} of its median.",
+            largest,
+            limits.DRIFT,
+        )
+
+
+def drifts(context: Context) -> dict[str, Drift]:
+    """Drift of each series that is long enough, by its name."""
+    found = {}
+    for group in context.groups:
+        series = {"response": response_series(group)[1]} | (
+            {"throughput": throughput_series(group)} if group.closed else {}
+        )
+        for name, values in series.items():
+            one = drift(values)
+            if one is not None:
+                found[f"{group.name}.{name}"] = one
+    return found

@@ -1,0 +1,98 @@
+"""HTTPS requests all ran on connections with a TLS session; handshakes and resumptions are counted (METHOD §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.measures import counter_deltas
+from svload.analysis.view import GroupView
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+
+_TLS_ERRORS = (
+    "tls_handshake",
+    "tls_certificate",
+    "tls_timeout",
+    "connect_refused",
+    "connect_timeout",
+    "connect_reset",
+)
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class TlsSessions(Check):
+    """REFUSED where an https group has a connection without a session, an http group one with, or resumption was not as asked."""
+
+    name = "tls-sessions"
+    row = "manipulation checks: HTTPS requests all on connections with a TLS session"
+    order = 32
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """By the generators' counts, the rows, and the servers' counters where they are offered."""
+        wrong = [told for group in context.groups for told in _wrong(group)]
+        counted, off = _by_servers(trial, context)
+        wrong += off
+        if wrong:
+            return self.result(
+                "REFUSED",
+                f"TLS was not as asked: {'; '.join(wrong)}.",
+                float(len(wrong)),
+                0.0,
+                "See the service's TLS front and the study's scheme.",
+            )
+        secure = [group for group in context.groups if group.spec.request.scheme == "https"]
+        if not secure:
+            return self.result(
+                "VALID", "No group asks for HTTPS, and no connection had a TLS session.", 0.0, 0.0
+            )
+        full, resumed = (
+            sum(getattr(group.summary, name) for group in secure) for name in ("tls_full", "tls_resumed")
+        )
+        told = (
+            f"All HTTPS requests ran on TLS sessions: {full:,} full handshakes, {resumed:,} resumed{counted}."
+        )
+        return self.result("VALID", told, 0.0, 0.0)
+
+
+def _wrong(group: GroupView) -> list[str]:
+    summary, sessions = group.summary, group.summary.tls_full + group.summary.tls_resumed
+    if group.spec.request.scheme != "https":
+        return [f"{group.name} asks for http and had {sessions} TLS sessions"] if sessions else []
+    excused = sum(summary.errors.get(name, 0) for name in _TLS_ERRORS) + summary.in_flight
+    wrong = []
+    if summary.connections_opened - sessions > excused:
+        wrong.append(
+            f"{group.name} opened {summary.connections_opened:,} connections and had {sessions:,} TLS sessions"
+        )
+    if group.rows is not None and bool((group.rows["ok"] & (group.rows["tls"] == 0)).any()):
+        wrong.append(f"{group.name} has answers without a TLS session")
+    if summary.ok and not sessions:
+        wrong.append(f"{group.name} had no TLS session at all")
+    if not group.spec.tls_resumption and summary.tls_resumed:
+        wrong.append(f"{group.name} resumed {summary.tls_resumed:,} sessions and was told not to")
+    return wrong
+
+
+def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
+    """(what the servers counted, for the sentence; where they contradict)."""
+    counted, wrong = [], []
+    for service in sorted({group.spec.request.host for group in context.groups}):
+        mine = [group.summary for group in context.groups if group.spec.request.host == service]
+        ours = sum(summary.tls_full + summary.tls_resumed for summary in mine)
+        offered = counter_deltas(trial, service)
+        if "tls_handshakes" not in offered or not ours:
+            continue
+        theirs = offered["tls_handshakes"] + offered.get("tls_resumed", 0.0)
+        counted.append(f"{service} counted {theirs:,.0f}")
+        excused = sum(summary.errors.get(name, 0) for summary in mine for name in _TLS_ERRORS) + sum(
+            summary.in_flight for summary in mine
+        )
+        if abs(theirs - ours) - excused > limits.TLS_COUNTED * ours:
+            wrong.append(
+                f"{service} counted {theirs:,.0f} sessions against {ours:,} of the generators ({percent(abs(theirs - ours) / ours)} off)"
+            )
+    return f" ({', '.join(counted)})" if counted else "", wrong

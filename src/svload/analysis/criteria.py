@@ -1,0 +1,66 @@
+"""Criteria (`expect`, thresholds) on measured values: one place where a metric's name finds its number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from svload.analysis.view import main_group
+from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
+from svload.model.results import Estimate
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration, show_size
+
+TIMED_OUT = "> time-out"
+
+
+def owners_of_case(config: CaseConfig) -> dict[str, Source]:
+    """Whom a metric may name in this case."""
+    owners: dict[str, Source] = {feeder.name: "feeder" for feeder in config.feeders}
+    owners |= {service.name: "service" for service in config.services}
+    owners |= {group.name: "traffic" for group in config.groups}
+    return owners
+
+
+def metric_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None = None) -> MetricRef:
+    """The metric that `text` spells; without an owner it is the case's main group's. Raises ValueError."""
+    return _owned(parse_metric(text, {**owners_of_case(config), **(owners or {})}), config)
+
+
+def criterion_of(text: str, config: CaseConfig, owners: Mapping[str, Source] | None = None) -> Criterion:
+    """The criterion that `text` spells; without an owner it is about the case's main group. Raises ValueError."""
+    criterion = parse_criterion(text, {**owners_of_case(config), **(owners or {})})
+    return replace(criterion, ref=_owned(criterion.ref, config))
+
+
+def _owned(ref: MetricRef, config: CaseConfig) -> MetricRef:
+    return ref if ref.owner else replace(ref, owner=main_group(config))
+
+
+def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
+    """The metric's estimate, or null with the reason that it was not measured."""
+    return metrics.get(str(ref)) or Estimate(value=None, reason=f"{ref} was not measured in this case")
+
+
+def outcome(criterion: Criterion, estimate: Estimate, timeout_s: float | None = None) -> bool | None:
+    """Whether it holds; None where there is no number. A percentile beyond the time-out fails every upper limit within it."""
+    if estimate.value is not None:
+        return criterion.holds(estimate.value)
+    beyond = estimate.reason.startswith(TIMED_OUT) and criterion.op in ("<", "<=", "==")
+    return False if beyond and timeout_s is not None and criterion.value <= timeout_s else None
+
+
+def show(ref: MetricRef, value: float | None) -> str:
+    """A value in its metric's unit, three or four figures."""
+    if value is None:
+        return "–"
+    match ref.metric.dimension:
+        case "time_s":
+            return show_duration(value)
+        case "size_bytes":
+            return show_size(value)
+        case "ratio":
+            return f"{100 * value:.4g} %"
+        case "rate_rps":
+            return f"{value:.4g}/s"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"

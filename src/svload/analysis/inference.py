@@ -1,0 +1,166 @@
+"""Tests and intervals between runs (METHOD §2): sign flips, permutations, Holm, t and bootstrap on logs, least detectable effects.
+
+All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import comb, exp, log, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from svload.analysis import limits
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+DRAWS = 20_000
+_TIE = 1e-9
+
+
+def t_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interval | None:
+    """Student's t interval of the mean of `values`; None for fewer than two."""
+    x = np.asarray(values, dtype=float)
+    if len(x) < 2:
+        return None
+    half = float(stdtrit(len(x) - 1, (1 + level) / 2)) * float(x.std(ddof=1)) / sqrt(len(x))
+    mean = float(x.mean())
+    return mean - half, mean + half
+
+
+def bootstrap_interval(values: ArrayLike, level: float = 1 - 2 * limits.TAIL) -> Interval:
+    """Percentile bootstrap of the mean, seeded."""
+    x = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(20_000)
+    means = x[rng.integers(0, len(x), (4_000, len(x)))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def mean_interval(values: ArrayLike) -> Interval | None:
+    """95 % interval of the mean: t, bootstrap from `BOOTSTRAP_FROM` values on."""
+    x = np.asarray(values, dtype=float)
+    return bootstrap_interval(x) if len(x) >= limits.BOOTSTRAP_FROM else t_interval(x)
+
+
+def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, Interval | None]:
+    """Difference of means (treatment − baseline) and Welch's 95 % interval; no interval with fewer than two on a side."""
+    t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
+    difference = float(t.mean() - b.mean())
+    if len(t) < 2 or len(b) < 2:
+        return difference, None
+    vt, vb = float(t.var(ddof=1)) / len(t), float(b.var(ddof=1)) / len(b)
+    if vt + vb == 0:
+        return difference, (difference, difference)
+    freedom = (vt + vb) ** 2 / (vt**2 / (len(t) - 1) + vb**2 / (len(b) - 1))
+    half = float(stdtrit(freedom, 1 - limits.TAIL)) * sqrt(vt + vb)
+    return difference, (difference - half, difference + half)
+
+
+def sign_flip_p(differences: ArrayLike) -> float:
+    """Two-sided p of "no difference" by flipping the sign of each block: exact up to 2^16 flips, seeded draws above.
+
+    The statistic is |Σ|. With draws the observed one counts too: p = (1 + hits)/(1 + draws).
+    """
+    d = np.asarray(differences, dtype=float)
+    if not len(d):
+        return 1.0
+    observed = abs(float(d.sum())) * (1 - _TIE)
+    if len(d) <= limits.ENUMERATE_UP_TO:
+        sums = np.zeros(1)
+        for value in d:
+            sums = np.concatenate([sums + value, sums - value])
+        return float(np.mean(np.abs(sums) >= observed))
+    rng = np.random.default_rng(len(d))
+    signs = rng.integers(0, 2, (DRAWS, len(d))) * 2 - 1
+    hits = int(np.count_nonzero(np.abs(signs @ d) >= observed))
+    return (1 + hits) / (1 + DRAWS)
+
+
+def permutation_p(treatment: ArrayLike, baseline: ArrayLike) -> float:
+    """Two-sided p of "no difference" of unblocked runs by relabelling them; exact up to 2^16 labellings, seeded draws above."""
+    t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
+    joined = np.concatenate([t, b])
+    observed = abs(float(t.mean() - b.mean())) * (1 - _TIE)
+    total = float(joined.sum())
+
+    def gap(sums: Floats) -> Floats:
+        return np.asarray(np.abs(sums / len(t) - (total - sums) / len(b)))
+
+    if comb(len(joined), len(t)) <= 2**limits.ENUMERATE_UP_TO:
+        chosen = np.array(list(combinations(range(len(joined)), len(t))))
+        return float(np.mean(gap(joined[chosen].sum(axis=1)) >= observed))
+    rng = np.random.default_rng(len(joined))
+    order = np.argsort(rng.random((DRAWS, len(joined))), axis=1)[:, : len(t)]
+    hits = int(np.count_nonzero(gap(joined[order].sum(axis=1)) >= observed))
+    return (1 + hits) / (1 + DRAWS)
+
+
+def smallest_sign_flip_p(blocks: int) -> float:
+    """The least p that sign flips over so many blocks can give."""
+    if blocks < 1:
+        return 1.0
+    return max(2.0 / 2.0**blocks, 1 / (1 + DRAWS)) if blocks > limits.ENUMERATE_UP_TO else 2.0 / 2.0**blocks
+
+
+def smallest_permutation_p(treatment: int, baseline: int) -> float:
+    """The least two-sided p of relabelling so many runs a side."""
+    return min(1.0, (2.0 if treatment == baseline else 1.0) / comb(treatment + baseline, treatment))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given (Holm 1979): step-down, monotone, at most 1."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    reached = 0.0
+    for rank, index in enumerate(order):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = reached
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values for a matrix that is explored, in the order given (Benjamini & Hochberg 1995)."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index], reverse=True)
+    adjusted = [0.0] * len(p_values)
+    reached = 1.0
+    for above, index in enumerate(order):
+        reached = min(reached, p_values[index] * len(p_values) / (len(p_values) - above))
+        adjusted[index] = reached
+    return adjusted
+
+
+def hodges_lehmann(values: ArrayLike) -> float:
+    """Median of all pairwise (Walsh) averages: the robust centre of the blocks' differences. Above 400 values, of a seeded 400."""
+    x = np.asarray(values, dtype=float)
+    if len(x) > 400:
+        x = np.random.default_rng(len(x)).choice(x, 400, replace=False)
+    upper = np.triu_indices(len(x))
+    return float(np.median((x[upper[0]] + x[upper[1]]) / 2))
+
+
+def blocks_needed(claims: int, alpha: float = limits.ALPHA) -> int:
+    """Blocks with which the best outcome of `claims` tests passes Holm: the least n with claims · 2/2ⁿ ≤ alpha."""
+    blocks = 1
+    while max(claims, 1) * smallest_sign_flip_p(blocks) > alpha and blocks < 64:
+        blocks += 1
+    return blocks
+
+
+def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | None:
+    """Relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ + t₀.₈)·sd/√n) − 1. None below two blocks."""
+    if blocks < 2:
+        return None
+    alpha = limits.ALPHA / max(claims, 1)
+    reach = float(stdtrit(blocks - 1, 1 - alpha / 2)) + float(stdtrit(blocks - 1, limits.POWER))
+    return exp(min(reach * sd_log / sqrt(blocks), 50.0)) - 1
+
+
+def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
+    """The sd of block log ratios behind a ratio's t interval [low, high]; None where it can't be read back."""
+    if blocks < 2 or low <= 0 or high < low:
+        return None
+    return (log(high) - log(low)) / 2 * sqrt(blocks) / float(stdtrit(blocks - 1, 1 - limits.TAIL))

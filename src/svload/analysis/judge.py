@@ -1,0 +1,195 @@
+"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims decided (METHOD §2, §3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from svload.analysis import ANALYSIS_VERSION
+from svload.analysis.cases import case_result, threshold_results
+from svload.analysis.checks import Context, all_checks
+from svload.analysis.checks.base import worst
+from svload.analysis.compare import judge_claims, metrics_of_claims
+from svload.analysis.criteria import criterion_of, owners_of_case
+from svload.analysis.measures import measure_trial
+from svload.analysis.sentences import findings_of
+from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
+from svload.analysis.server import GROWS, overloaded_groups, server_state
+from svload.analysis.view import kept_window, look
+from svload.model.metrics import MetricRef, Source
+from svload.model.results import CheckResult, Estimate, Findings, TrialResult, Verdict
+from svload.model.study import CaseConfig, Lock
+from svload.study.check import owners_of
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+_REPLICATE = re.compile(r"\.r(\d+)$")
+
+
+def judge_trial(
+    trial: TrialData,
+    config: CaseConfig,
+    *,
+    lock: Lock | None = None,
+    cut: CaseCut | None = None,
+    extra: Sequence[MetricRef] = (),
+) -> TrialResult:
+    """A trial's metrics and both verdicts.
+
+    Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one uses the case's. `lock` names
+    owners of metrics that this case lacks; `extra` adds statistics beyond those that tables show. Metrics are in base units.
+    """
+    length_ns = trial.summary.window_ns[1] - trial.summary.window_ns[0]
+    cut = cut or provisional_cut(trial_cut(trial, config), length_ns)
+    window = kept_window(trial.summary, cut.cut_ns)
+    groups = look(trial, config, window)
+    owners = _owners(config, lock)
+    wanted = (*extra, *(criterion_of(text, config, owners).ref for text in config.expects))
+    metrics = measure_trial(trial, config, window, wanted, groups)
+    context = Context(groups, metrics, cut, owners)
+    checks = tuple(check.judge(trial, config, context) for check in all_checks())
+    state, told = server_state(context, checks)
+    if state == "OVERLOADED":
+        metrics = _growing(metrics, overloaded_groups(context))
+    replicate, block = _place(trial)
+    return TrialResult(
+        trial=trial.summary.trial,
+        case=trial.summary.case,
+        replicate=replicate,
+        block=block,
+        verdict=_verdict(trial.summary.trial, checks, state, told),
+        metrics=metrics,
+        cut_ns=cut.cut_ns,
+    )
+
+
+def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
+    """A trial's own warm-up cut, from the window without ramps."""
+    return own_cut(look(trial, config, kept_window(trial.summary)))
+
+
+def judge_run(
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    trials: Iterable[TrialData],
+    *,
+    planned: int | None = None,
+    attempts: Sequence[dict[str, Any]] = (),
+    phases_s: Mapping[str, float] | None = None,
+) -> Findings:
+    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has.
+
+    `trials` is gone through twice (the cut of a case needs all its replicates); give a re-iterable that reads anew to save memory.
+    """
+    trials = trials if isinstance(trials, Sequence) or not hasattr(trials, "__next__") else list(trials)
+    cuts = _case_cuts(configs, trials)
+    wanted = _wanted(lock, configs)
+    plots: dict[str, int] = {}
+    results = []
+    for trial in trials:
+        name = trial.summary.trial
+        if trial.summary.case not in configs:
+            continue
+        config = configs[trial.summary.case]
+        results.append(
+            judge_trial(trial, config, lock=lock, cut=cuts[name], extra=wanted.get(trial.summary.case, ()))
+        )
+        plots[name] = trial.lab.whole_plot
+    order = {case.name: number for number, case in enumerate(lock.cases)}
+    results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
+    cases = tuple(
+        case_result(lock, case, configs.get(case.name), [one for one in results if one.case == case.name])
+        for case in lock.cases
+    )
+    claims = judge_claims(lock, configs, cases, results, plots)
+    thresholds = threshold_results(configs, cases, _all_owners(lock))
+    count = planned if planned is not None else len(lock.valid_cases) * lock.measure.replicates
+    return Findings(
+        analysis_version=ANALYSIS_VERSION,
+        study=lock.name,
+        question=lock.question,
+        profile=lock.profile,
+        complete=len(results) >= count,
+        planned_trials=count,
+        sealed_trials=len(results),
+        attempts=tuple(attempts),
+        cases=cases,
+        trials=tuple(results),
+        claims=claims,
+        thresholds=thresholds,
+        findings=findings_of(lock, cases, results, claims, thresholds),
+        phases_s=dict(phases_s or {}),
+    )
+
+
+def _case_cuts(configs: Mapping[str, CaseConfig], trials: Iterable[TrialData]) -> dict[str, CaseCut]:
+    """By trial: the cut of its case and what that says of it."""
+    own: dict[str, list[tuple[str, Cut]]] = {}
+    length_ns: dict[str, int] = {}
+    for trial in trials:
+        case = trial.summary.case
+        if case in configs:
+            own.setdefault(case, []).append((trial.summary.trial, trial_cut(trial, configs[case])))
+            length_ns[case] = trial.summary.window_ns[1] - trial.summary.window_ns[0]
+    return {
+        name: decided
+        for case, found in own.items()
+        for (name, _), decided in zip(
+            found, case_cut([cut for _, cut in found], length_ns[case]), strict=True
+        )
+    }
+
+
+def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
+    """By case: the metrics that its thresholds and the study's claims name."""
+    owners = _all_owners(lock)
+    claims = metrics_of_claims(lock, configs)
+    return {
+        name: [criterion_of(text, config, owners).ref for text in config.thresholds] + claims.get(name, [])
+        for name, config in configs.items()
+    }
+
+
+def _all_owners(lock: Lock) -> dict[str, Source]:
+    return owners_of(lock.source)
+
+
+def _owners(config: CaseConfig, lock: Lock | None) -> dict[str, Source]:
+    return {**(_all_owners(lock) if lock else {}), **owners_of_case(config)}
+
+
+def _place(trial: TrialData) -> tuple[int, int]:
+    """(replicate, block): by the seal, else by the trial's name."""
+    if trial.seal is not None:
+        return trial.seal.replicate, trial.seal.block
+    found = _REPLICATE.search(trial.summary.trial)
+    number = int(found[1]) if found else 1
+    return number, number
+
+
+def _verdict(trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str]) -> Verdict:
+    instrument = worst(*(check.grade for check in checks))
+    wrong = sorted((check for check in checks if check.grade != "VALID"), key=lambda check: check.grade)
+    return Verdict(
+        trial=trial,
+        instrument=instrument,
+        server=state,
+        reasons=(*(check.sentence for check in wrong), *told),
+        checks=tuple(checks),
+        remedy=next((check.remedy for check in wrong if check.grade == instrument), ""),
+    )
+
+
+def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, Estimate]:
+    """Percentiles of an overloaded group, marked: they grow with the run's length."""
+    heads = tuple(
+        f"{group}.{metric}." for group in groups for metric in ("response", "ok_response", "slot_wait")
+    )
+    return {
+        name: estimate.model_copy(update={"reason": GROWS})
+        if name.startswith(heads) and estimate.value is not None
+        else estimate
+        for name, estimate in metrics.items()
+    }

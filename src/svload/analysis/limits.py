@@ -1,0 +1,70 @@
+"""Every limit of METHOD by name. Nothing else in this room holds a threshold; changing one here breaks a test.
+
+WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, times in ns where the name says so.
+"""
+
+from __future__ import annotations
+
+# How sure (METHOD §2)
+ALPHA = 0.05
+"""Family-wise level of a study's claims."""
+TAIL = 0.025
+"""Each tail of an interval: 95 %, equal tails."""
+LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
+"""Least effective sample for a percentile: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025, so that order statistics enclose it."""
+STRONG_TAIL = 10
+"""A percentile is marked weak unless n_eff·(1 − p) reaches this."""
+BATCHES = (400, 200, 100)
+"""Numbers of batch means that are tried, most first (Banks et al.)."""
+BATCH_LAG1 = 0.2
+"""Lag-1 correlation of batch means above which no interval within a run is given."""
+REGROUPED = (20, 40)
+"""Batches are regrouped to this many for the variance."""
+BOOTSTRAP_FROM = 20
+"""Blocks per side from which the bootstrap gives the interval instead of t."""
+ENUMERATE_UP_TO = 16
+"""Sign flips are enumerated up to 2^this, drawn above."""
+POWER = 0.8
+"""Probability with which the least detectable effect is detected."""
+DESCRIBE_BLOCKS = 3
+"""Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
+CLAIM_BRING_UPS = 6
+"""Bring-ups needed for a claim about a factor that restarts services."""
+SUCCESS_DIFFERS = 0.001
+"""Difference of success rates from which a claim tells both."""
+
+# Warm-up and steadiness (METHOD §1)
+MSER_OBSERVATIONS = 600
+"""Below so many observations MSER-5 is not used."""
+MSER_BATCH = 5
+"""Observations per batch of MSER-5."""
+CUT_AT_MOST = 0.5
+"""A warm-up cut above this share of the window means that the trial was too short."""
+DRIFT = 0.10
+"""|Theil–Sen slope| · T over the median from which a trial is not steady."""
+FIRST_SPREAD_NS = 5_000_000
+"""VUs without ramp and think time start spread over this (the share's `spread_ns`); a test holds it equal to svload.drive's."""
+
+# May this trial be believed? (METHOD §3)
+HARM = (0.05, 0.20)
+"""Generator's harm: Q(response) over Q(response − generator lag − read lag), less one."""
+LEAST_READ_LAGS = 30
+"""Sampled read lags needed for harm on the mean where percentiles of the sampled part are no numbers."""
+LOAD_OPEN = (0.999, 0.995)
+"""Open: begun + dropped over what was due with slots free."""
+LOAD_CLOSED = (0.999, 0.99)
+"""Closed: time-average of active VUs over N."""
+LITTLE_CLOSED = 0.005
+"""Closed: Σ of VU time over N·T may be off by this."""
+LITTLE_OPEN = 0.02
+"""Open: Σ clipped residence over the gauge's mean may be off by this."""
+RECONCILED = (0.005, 0.02)
+"""Deviation of servers' counters from what was written, beyond what was in flight."""
+REUSE = 0.02
+"""Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
+TLS_COUNTED = 0.02
+"""Deviation of the server's count of TLS sessions from the generators'."""
+BACKLOG = 0.05
+"""Growth of the backlog over what was due from which a server is overloaded."""
+SLOTS_FULL = 0.5
+"""Share of the median response spent waiting for a slot from which an open loop's server is saturated."""

@@ -1,0 +1,402 @@
+"""Every metric of a trial in its kept window: what the load saw, what the servers counted, what was really asked.
+
+Keys are those of the metric grammar (`group.metric.stat`, `service.metric`, `feeder.metric`); values are in base units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from svload.analysis import limits
+from svload.analysis.batches import autocorrelation_times, batch_means
+from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
+from svload.analysis.view import GroupView, Window, first_feeder, look
+from svload.model.metrics import MetricRef
+from svload.model.results import Estimate
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+Floats = NDArray[np.float64]
+SHOWN = ("p50", "p90", "p95", "p99", "p99.9")
+"""The percentiles that tables show."""
+_STATS: Mapping[str, tuple[str, ...]] = {
+    "response": (*SHOWN, "mean", "max"),
+    "ok_response": (*SHOWN, "mean", "max"),
+    "service": (*SHOWN, "mean", "max"),
+    "server_time": ("p50", "p95", "p99", "mean"),
+    "generator_lag": ("p50", "p99", "max"),
+    "slot_wait": ("p50", "p99"),
+}
+CURL: Mapping[str, str] = {
+    "lookup": "lookup_ns",
+    "connect": "connect_ns",
+    "appconnect": "appconnect_ns",
+    "pretransfer": "pretransfer_ns",
+    "starttransfer": "",
+    "redirect": "redirect_ns",
+    "total": "",
+    "request_size": "request_bytes",
+    "header_size": "header_bytes",
+    "body_size": "body_bytes",
+}
+"""Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and `total` are differences of stamps."""
+_HISTOGRAM = {"ok_response": "response"}
+
+
+@dataclass(frozen=True)
+class Population:
+    """What a percentile or mean is of: its ranks, and its values in time order as units (sum or exceedances over counts).
+
+    `scale` turns its unit (ns, bytes) into the base unit. `limit` stands for failures in means.
+    """
+
+    ranked: Ranked
+    exceedances: Callable[[Floats], tuple[Floats, Floats | None]]
+    sums: Callable[[], tuple[Floats, Floats | None]]
+    scale: float = NS
+
+    def percentiles(self, stats: Iterable[str]) -> dict[str, Estimate]:
+        """`p…` stats with intervals inside the run."""
+        wanted = {stat: float(stat[1:]) / 100 for stat in stats}
+        values = [self.ranked.quantile(p) for p in wanted.values()]
+        known = np.array([np.inf if value is None else value for value in values])
+        tau, trusted = (
+            autocorrelation_times(*self.exceedances(known))
+            if self.ranked.total
+            else ([1.0] * len(known), [True] * len(known))
+        )
+        found = {}
+        for at, (stat, p) in enumerate(wanted.items()):
+            estimate = percentile(self.ranked, p, float(tau[at]), bool(trusted[at]))
+            found[stat] = estimate if self.scale == NS else _rescaled(estimate, self.scale / NS)
+        return found
+
+    def mean(self) -> Estimate:
+        """The mean with its interval by batch means (t over the regrouped batches)."""
+        if not self.ranked.total:
+            return Estimate(value=None, reason="no request is due in the kept window")
+        sums, counts = self.sums()
+        batched = batch_means(sums, counts)
+        value = float(batched.ratio[0]) * self.scale
+        low, high = None, None
+        if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
+            half = (
+                float(stdtrit(batched.batches - 1, 1 - limits.TAIL))
+                * sqrt(float(batched.variance[0]))
+                * self.scale
+            )
+            low, high = max(value - half, 0.0), value + half
+        return Estimate(value=value, low=low, high=high, n=self.ranked.total)
+
+    def extreme(self, stat: str) -> Estimate:
+        """`min` or `max`; a failure is the largest of all."""
+        ranked = self.ranked
+        if not ranked.total:
+            return Estimate(value=None, reason="no request is due in the kept window")
+        if not ranked.finite or (stat == "max" and ranked.finite < ranked.total):
+            return Estimate(
+                value=None, n=ranked.total, reason=f"> time-out ({100 * ranked.failed_share:.3g} % failed)"
+            )
+        return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) * self.scale, n=ranked.total)
+
+    def stats(self, wanted: Iterable[str]) -> dict[str, Estimate]:
+        """All wanted stats by name."""
+        wanted = tuple(wanted)
+        found = self.percentiles(stat for stat in wanted if stat.startswith("p"))
+        for stat in wanted:
+            if stat == "mean":
+                found[stat] = self.mean()
+            elif stat in ("min", "max"):
+                found[stat] = self.extreme(stat)
+        return found
+
+
+def _rescaled(estimate: Estimate, factor: float) -> Estimate:
+    scaled = {
+        name: None if (value := getattr(estimate, name)) is None else value * factor
+        for name in ("value", "low", "high")
+    }
+    return estimate.model_copy(update=scaled)
+
+
+@dataclass(frozen=True)
+class GroupMeasures:
+    """One group's metrics, each population built when first asked for."""
+
+    group: GroupView
+
+    @cached_property
+    def limit_ns(self) -> float:
+        """What a failure counts in a mean: the request's time-out."""
+        return float(self.group.spec.request.timeout_ns)
+
+    def population(self, metric: str) -> Population | None:
+        """The population of a time or size metric; None if this group does not record it."""
+        if self.group.rows is not None:
+            return self._of_rows(metric)
+        return self._of_histogram(metric)
+
+    def _of_rows(self, metric: str) -> Population | None:
+        rows = self.group.rows
+        assert rows is not None
+        if metric == "response":
+            values = np.where(rows["ok"], rows["response_ns"], np.inf)
+            total = max(self.group.due, len(values))
+            return _from_values(values, total, self.limit_ns)
+        column = _row_values(rows, metric)
+        if column is None or (metric in CURL and self.group.spec.client != "curl"):
+            return None
+        values, scale = column
+        return _from_values(values, len(values), self.limit_ns, scale)
+
+    def _of_histogram(self, metric: str) -> Population | None:
+        if metric not in _STATS:
+            return None
+        name = _HISTOGRAM.get(metric, metric)
+        counts = self.group.histogram(name)
+        if metric != "response":
+            return _from_histogram(self.group, name, counts, np.zeros(self.group.window.size), self.limit_ns)
+        failed = np.maximum(self.group.intervals["due"] - self.group.intervals["ok"], 0)
+        return _from_histogram(self.group, name, counts, failed.astype(float), self.limit_ns)
+
+    def all(self, extra: Iterable[MetricRef] = ()) -> dict[str, Estimate]:
+        """The metrics that tables show, and the extra ones asked for; keys without the group's name."""
+        wanted: dict[str, list[str]] = {metric: list(stats) for metric, stats in _STATS.items()}
+        if self.group.spec.client == "curl":
+            wanted |= {metric: ["mean", "p50"] for metric in CURL}
+        for ref in extra:
+            if ref.stat and ref.stat not in wanted.setdefault(ref.metric.name, []):
+                wanted[ref.metric.name].append(ref.stat)
+        found: dict[str, Estimate] = {}
+        for metric, stats in wanted.items():
+            population = self.population(metric)
+            if population is not None:
+                found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
+        return found | self._scalars()
+
+    def _scalars(self) -> dict[str, Estimate]:
+        group, cells = self.group, self.group.intervals
+        completed = cells["completed_ok"] + cells["completed_failed"]
+        success = (
+            _exact(group.ok / group.due, group.due)
+            if group.due
+            else Estimate(value=None, reason="no request is due in the kept window")
+        )
+        errors = success if success.value is None else _exact(1 - success.value, group.due)
+        return {
+            "throughput": _rate(completed, group.window),
+            "ok_throughput": _rate(cells["completed_ok"], group.window),
+            "success_rate": success,
+            "error_rate": errors,
+            "requests": _exact(group.summary.begun),
+            "failed": _exact(group.summary.failed),
+            "connections": _exact(group.summary.connections_opened),
+            "bytes_received": _exact(group.summary.bytes_received),
+        }
+
+
+def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:
+    """(values in time order, scale to base units) of every metric but response; of ok requests, lag and wait of all begun ones."""
+    ok, begun = rows["ok"], rows["begun_ns"] >= 0
+    if metric in ("generator_lag", "slot_wait"):
+        values = rows["lag_ns"] if metric == "generator_lag" else rows["ready_ns"] - rows["due_ns"]
+        return values[begun].astype(float), NS
+    stamps = {
+        "ok_response": ("due_ns", "done_ns"),
+        "service": ("begun_ns", "done_ns"),
+        "total": ("begun_ns", "done_ns"),
+        "server_time": ("written_ns", "first_byte_ns"),
+        "starttransfer": ("begun_ns", "first_byte_ns"),
+    }
+    if metric in stamps:
+        start, end = stamps[metric]
+        return (rows[end] - rows[start])[ok].astype(float), NS
+    if metric not in CURL:
+        return None
+    return rows[CURL[metric]][ok].astype(float), 1.0 if metric.endswith("_size") else NS
+
+
+def _from_values(values: Floats, total: int, limit_ns: float, scale: float = NS) -> Population:
+    """Values in time order; an infinite one is a failure. Failures without a row (`total` beyond them) only rank and count in the mean."""
+    missing = total - len(values)
+    capped = (
+        np.concatenate([np.minimum(values, limit_ns), np.full(missing, limit_ns)]) if scale == NS else values
+    )
+    return Population(
+        ranked_values(values[np.isfinite(values)], total),
+        lambda at: ((values[None, :] > np.minimum(at, np.finfo(float).max)[:, None]).astype(float), None),
+        lambda: (capped, None),
+        scale,
+    )
+
+
+def _from_histogram(
+    group: GroupView, name: str, counts: NDArray[np.int64], failed: Floats, limit_ns: float
+) -> Population:
+    at, bucket, count = group.entries(name)
+    middle = bucket_middles(bucket)
+    size = group.window.size
+    n = np.bincount(at, weights=count, minlength=size) + failed
+
+    def exceedances(values: Floats) -> tuple[Floats, Floats]:
+        above = [
+            np.bincount(at, weights=count * (middle > value), minlength=size) + failed for value in values
+        ]
+        return np.array(above).reshape(len(values), size), n
+
+    def sums() -> tuple[Floats, Floats]:
+        return np.bincount(
+            at, weights=count * np.minimum(middle, limit_ns), minlength=size
+        ) + failed * limit_ns, n
+
+    return Population(ranked_counts(counts, int(counts.sum() + failed.sum())), exceedances, sums)
+
+
+def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
+    """Events per second of the window, interval by batch means."""
+    if not window.size:
+        return Estimate(value=None, reason="the kept window is empty")
+    batched = batch_means(per_interval)
+    scale = 1e9 / window.interval_ns
+    value = float(batched.ratio[0]) * scale
+    low, high = None, None
+    if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
+        half = float(stdtrit(batched.batches - 1, 1 - limits.TAIL)) * sqrt(float(batched.variance[0])) * scale
+        low, high = max(value - half, 0.0), value + half
+    return Estimate(value=value, low=low, high=high, n=int(per_interval.sum()))
+
+
+def _exact(value: float, n: int = 1) -> Estimate:
+    return Estimate(value=float(value), n=n)
+
+
+def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
+    """What a service counted over the load: after − before, of the counters it offers at both moments."""
+    before, after = trial.lab.before.get(service), trial.lab.after.get(service)
+    if before is None or after is None:
+        return {}
+    return {name: value - before.values.get(name, 0.0) for name, value in after.values.items()}
+
+
+def service_measures(trial: TrialData, service: str, window: Window) -> dict[str, Estimate]:
+    """A service's counters over the load, and its CPU and memory in the window; what it does not offer is absent."""
+    counted = counter_deltas(trial, service)
+    names = ("requests", "hits", "misses", "connections", "tls_handshakes", "tls_resumed", "bytes_out")
+    found = {name: _exact(counted[name]) for name in names if name in counted}
+    if "hits" in counted and "misses" in counted:
+        looked_up = counted["hits"] + counted["misses"]
+        none = Estimate(value=None, reason="nothing was looked up in the cache")
+        found["hit_ratio"] = _exact(counted["hits"] / looked_up, int(looked_up)) if looked_up > 0 else none
+    cpu, memory = _processes(trial.monitors, service, window)
+    if cpu is not None:
+        found["cpu.mean"] = _exact(cpu)
+    if memory is not None:
+        found["memory.max"] = _exact(memory)
+    return found
+
+
+def _processes(
+    monitors: Mapping[str, NDArray[Any]], service: str, window: Window
+) -> tuple[float | None, float | None]:
+    """(cores used on average, largest resident bytes) of a service's processes in the window, from the readings that enclose it."""
+    mine = monitors["service"] == service
+    cpu = _entities(monitors, mine & (monitors["metric"] == "cpu_seconds_total"))
+    memory = _entities(monitors, mine & (monitors["metric"] == "rss_bytes"))
+    rates = [rate for at, values in cpu if (rate := _mean_rate(at, values, window)) is not None]
+    return (sum(rates) if rates else None), _largest_sum(memory, window)
+
+
+def _entities(monitors: Mapping[str, NDArray[Any]], mine: NDArray[np.bool_]) -> list[tuple[Floats, Floats]]:
+    """(offsets, values) per entity, in time order; the sum over all processes (entity "") stands for them where it is read."""
+    at, entity, value = monitors["offset_ns"][mine], monitors["entity"][mine], monitors["value"][mine]
+    names = [""] if np.any(entity == "") else sorted(set(entity))
+    found = []
+    for name in names:
+        which = np.flatnonzero(entity == name)
+        which = which[np.argsort(at[which], kind="stable")]
+        if len(which):
+            found.append((at[which].astype(float), value[which].astype(float)))
+    return found
+
+
+def _mean_rate(at: Floats, values: Floats, window: Window) -> float | None:
+    first = max(int(np.searchsorted(at, window.low_ns, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(at, window.high_ns)), len(at) - 1)
+    if last <= first or at[last] <= at[first]:
+        return None
+    return float((values[last] - values[first]) / ((at[last] - at[first]) / 1e9))
+
+
+def _largest_sum(entities: list[tuple[Floats, Floats]], window: Window) -> float | None:
+    """The largest sum over processes; each process counts with its last reading so far."""
+    moments = np.unique(np.concatenate([at for at, _ in entities])) if entities else np.zeros(0)
+    inside = moments[(moments >= window.low_ns) & (moments < window.high_ns)]
+    if not len(inside):
+        return None
+    total = np.zeros(len(inside))
+    for at, values in entities:
+        latest = np.searchsorted(at, inside, side="right") - 1
+        total += np.where(latest >= 0, values[np.maximum(latest, 0)], 0.0)
+    return float(total.max())
+
+
+def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[str, Estimate]:
+    """What was really asked of a feeder, over all groups that walk it first: repeats, distinct rows, the busiest row's share."""
+    specs = {group.name: group for group in config.groups}
+    users = [
+        (index, group)
+        for index, group in enumerate(trial.summary.groups)
+        if group.name in specs and first_feeder(specs[group.name]) == feeder
+    ]
+    if not users:
+        return {}
+    table = trial.rows
+    mine = np.isin(table["group"], [index for index, _ in users])
+    asked = (
+        np.bincount(table["row"][mine].astype(np.int64), weights=table["asked"][mine])
+        if mine.any()
+        else np.zeros(0)
+    )
+    total = float(asked.sum())
+    none = Estimate(value=None, reason="no row was asked")
+    return {
+        "early_repeats": _exact(sum(group.early_repeats for _, group in users)),
+        "distinct": _exact(int(np.count_nonzero(asked))),
+        "busiest_share": _exact(float(asked.max()) / total, int(total)) if total else none,
+    }
+
+
+def measure_trial(
+    trial: TrialData,
+    config: CaseConfig,
+    window: Window,
+    extra: Iterable[MetricRef] = (),
+    groups: tuple[GroupView, ...] | None = None,
+) -> dict[str, Estimate]:
+    """All metrics of a trial by their full names; `extra` adds statistics that a study's criteria name."""
+    extra = tuple(extra)
+    found: dict[str, Estimate] = {}
+    for group in groups if groups is not None else look(trial, config, window):
+        asked = [ref for ref in extra if ref.owner == group.name]
+        found |= {f"{group.name}.{name}": value for name, value in GroupMeasures(group).all(asked).items()}
+    for service in config.services:
+        found |= {
+            f"{service.name}.{name}": value
+            for name, value in service_measures(trial, service.name, window).items()
+        }
+    for feeder in config.feeders:
+        found |= {
+            f"{feeder.name}.{name}": value
+            for name, value in feeder_measures(trial, config, feeder.name).items()
+        }
+    return found

@@ -1,0 +1,148 @@
+"""Percentiles as METHOD §1 and §2 define them: nearest rank, failures above every limit, null below the least sample.
+
+A population is ranked once (`Ranked`) from single values or from merged histograms; its percentiles and intervals are read off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrik
+
+from svload.analysis import limits
+from svload.model.results import Estimate
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+NS = 1e-9
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A population by rank: ascending `values` (ns), how many lie at or below each, and the `total` with all that failed on top."""
+
+    values: Floats
+    at_or_below: Ints
+    total: int
+
+    @property
+    def finite(self) -> int:
+        """How many have a value at all."""
+        return int(self.at_or_below[-1]) if len(self.at_or_below) else 0
+
+    @property
+    def failed_share(self) -> float:
+        """Share of failed, dropped and unfinished ones."""
+        return 1 - self.finite / self.total if self.total else 0.0
+
+    def at_rank(self, rank: int) -> float | None:
+        """The value of that rank (from 1) in ns; None above the last finite one and below the first."""
+        if rank < 1 or rank > self.finite:
+            return None
+        return float(self.values[np.searchsorted(self.at_or_below, rank)])
+
+    def quantile(self, p: float) -> float | None:
+        """Nearest rank: the value of rank ⌈p·total⌉, in ns; None where failures stand there."""
+        return self.at_rank(max(1, nearest_rank(p, self.total)))
+
+
+def nearest_rank(p: float, total: int) -> int:
+    """⌈p·total⌉, safe against rounding."""
+    return ceil(p * total - 1e-9 * max(total, 1))
+
+
+def ranked_values(values_ns: NDArray[np.generic], total: int | None = None) -> Ranked:
+    """Single values (any order), with `total − len` failures above them."""
+    values = np.sort(np.asarray(values_ns, dtype=float))
+    return Ranked(values, np.arange(1, len(values) + 1), max(total or 0, len(values)))
+
+
+def ranked_counts(counts_by_bucket: NDArray[np.generic], total: int | None = None) -> Ranked:
+    """A merged histogram: counts by bucket index, each bucket at its middle (error ≤ 0.4 %), failures above as in `ranked_values`."""
+    filled = np.flatnonzero(counts_by_bucket)
+    at_or_below = np.cumsum(np.asarray(counts_by_bucket)[filled].astype(np.int64))
+    finite = int(at_or_below[-1]) if len(filled) else 0
+    return Ranked(bucket_middles(filled), at_or_below, max(total or 0, finite))
+
+
+def bucket_middles(index: NDArray[np.generic]) -> Floats:
+    """Representative value in ns of each bucket: itself below 128 ns, else the middle of its integers."""
+    low, high = bucket_edges(index)
+    return (low + high - 1) / 2
+
+
+def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
+    """[low, high) in ns of each bucket (model.columns.bucket_bounds, many at once)."""
+    at = np.asarray(index, dtype=np.int64)
+    exponent = np.maximum(at // 128 + 6, 7)
+    width = np.where(at < 128, 1, np.left_shift(1, exponent - 7))
+    low = np.where(at < 128, at, np.left_shift(at % 128 + 128, exponent - 7))
+    return low.astype(float), (low + width).astype(float)
+
+
+def least_n_eff(p: float) -> int:
+    """The least effective sample for percentile p (METHOD §2: equal tails, qⁿ ≤ 0.025)."""
+    return limits.LEAST_N_EFF.get(p) or ceil(log(limits.TAIL) / log(max(p, 1 - p)))
+
+
+def order_statistics(p: NDArray[np.generic] | float, n: NDArray[np.generic] | float) -> tuple[Floats, Floats]:
+    """Ranks (l, u) of n independent values whose order statistics enclose quantile p with 95 %, equal tails.
+
+    l = 0 or u = n + 1 means that this side has none. Binomial (David & Nagaraja, Order Statistics, 7.1).
+    """
+    size = np.floor(np.asarray(n, dtype=float))
+    low = _binomial_quantile(limits.TAIL, size, np.asarray(p, dtype=float))
+    high = _binomial_quantile(1 - limits.TAIL, size, np.asarray(p, dtype=float)) + 1
+    return low, high
+
+
+def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
+    """Smallest k with P(B ≤ k) ≥ level."""
+    k = np.ceil(bdtrik(level, n, p))
+    below = np.maximum(k - 1, 0)
+    return np.asarray(np.where(bdtr(below, n, p) >= level, below, k))
+
+
+def percentile(population: Ranked, p: float, tau: float = 1.0, trusted: bool = True) -> Estimate:
+    """Percentile `p` of `population` in seconds with its interval inside the run, or null with the reason.
+
+    `tau` is the autocorrelation time of 1{R > q}; `trusted` False (batches stay correlated) leaves the interval out.
+    """
+    total, n_eff = population.total, population.total / max(tau, 1.0)
+    if not total:
+        return Estimate(value=None, reason="no request is due in the kept window")
+    value = population.quantile(p)
+    if value is None:
+        reason = f"> time-out ({100 * population.failed_share:.3g} % failed)"
+        return Estimate(value=None, n=total, n_eff=n_eff, reason=reason)
+    need = least_n_eff(p)
+    if n_eff < need:
+        tail = f" of {total}, correlated" if tau > 1.05 else ""
+        return Estimate(
+            value=None,
+            n=total,
+            n_eff=n_eff,
+            reason=f"too few: {n_eff:.0f} effective requests{tail}, p{100 * p:g} needs {need}",
+        )
+    weak = n_eff * (1 - p) < limits.STRONG_TAIL or not trusted
+    low, high = _interval(population, p, n_eff) if trusted else (None, None)
+    return Estimate(
+        value=value * NS,
+        low=None if low is None else low * NS,
+        high=None if high is None else high * NS,
+        n=total,
+        n_eff=n_eff,
+        weak=weak,
+        reason="" if trusted else "correlated: only runs give its interval",
+    )
+
+
+def _interval(population: Ranked, p: float, n_eff: float) -> tuple[float | None, float | None]:
+    below, above = (float(rank) for rank in order_statistics(p, n_eff))
+    stretch = population.total / np.floor(n_eff)
+    low = population.at_rank(int(below * stretch)) if below >= 1 else None
+    high = population.at_rank(ceil(above * stretch - 1e-9)) if above <= np.floor(n_eff) else None
+    return low, high

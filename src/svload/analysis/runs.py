@@ -1,0 +1,98 @@
+"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the difference (METHOD §2)."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from svload.analysis.inference import welch_interval
+from svload.model.results import CaseResult, Findings
+
+NOT_INTERLEAVED = "not interleaved: drift is inside this difference"
+_METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "throughput", "success_rate")
+
+
+def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
+    """Per case that both have (same name and levels) and per metric of each group: second over first.
+
+    Keys: case, metric, ratio, low, high (Welch on logs; null with few runs), n ([first, second]), note, sentence. A closed loop is never
+    compared with an open one, a REFUSED case with nothing: such rows have no ratio and say why.
+    """
+    theirs = {case.case: case for case in second.cases}
+    rows: list[dict[str, Any]] = []
+    for mine in first.cases:
+        other = theirs.get(mine.case)
+        if other is None or mine.excluded or other.excluded or mine.levels != other.levels:
+            continue
+        rows += _case_rows(first, second, mine, other)
+    return rows
+
+
+def _case_rows(
+    first: Findings, second: Findings, mine: CaseResult, other: CaseResult
+) -> list[dict[str, Any]]:
+    if "REFUSED" in (mine.instrument, other.instrument):
+        return [_row(mine.case, "all", note="REFUSED: it enters no comparison")]
+    rows = []
+    for group, model in mine.load_model.items():
+        if group not in other.load_model:
+            continue
+        if other.load_model[group] != model:
+            rows.append(
+                _row(mine.case, group, note=f"{model} is never compared with {other.load_model[group]}")
+            )
+            continue
+        for name in (f"{group}.{metric}" for metric in _METRICS):
+            if name in mine.metrics and name in other.metrics:
+                rows.append(
+                    _metric_row(
+                        mine.case, name, _values(first, mine.case, name), _values(second, mine.case, name)
+                    )
+                )
+    return rows
+
+
+def _values(findings: Findings, case: str, name: str) -> list[float | None]:
+    trials = [
+        trial for trial in findings.trials if trial.case == case and trial.verdict.instrument != "REFUSED"
+    ]
+    return [trial.metrics[name].value if name in trial.metrics else None for trial in trials]
+
+
+def _metric_row(
+    case: str, name: str, first: list[float | None], second: list[float | None]
+) -> dict[str, Any]:
+    sides = [[value for value in side if value is not None and value > 0] for side in (first, second)]
+    if not sides[0] or not sides[1] or len(sides[0]) < len(first) or len(sides[1]) < len(second):
+        return _row(case, name, note="no number in every run", n=[len(side) for side in sides])
+    difference, interval = welch_interval(
+        *(np.array([log(value) for value in side]) for side in (sides[1], sides[0]))
+    )
+    low, high = (exp(interval[0]), exp(interval[1])) if interval else (None, None)
+    return _row(case, name, exp(difference), low, high, [len(side) for side in sides])
+
+
+def _row(
+    case: str,
+    metric: str,
+    ratio: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    n: list[int] | None = None,
+    note: str = NOT_INTERLEAVED,
+) -> dict[str, Any]:
+    shown = f" is {ratio:.3g} × the first run's" if ratio is not None else " has no ratio"
+    interval = f" (95 % interval {low:.3g} to {high:.3g})" if low is not None and high is not None else ""
+    sentence = f"{case}: {metric}{shown}{interval}, {note}."
+    return {
+        "case": case,
+        "metric": metric,
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "n": n or [],
+        "note": note,
+        "sentence": sentence,
+    }

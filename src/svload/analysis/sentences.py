@@ -1,0 +1,132 @@
+"""Findings as sentences with their evidence. They say what was seen, how surely, and nothing that the data does not carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
+from svload.model.study import Lock
+from svload.model.units import show_duration
+
+FLOOR_UNKNOWN = "floor unknown: exploratory"
+
+
+def findings_of(
+    lock: Lock,
+    cases: Sequence[CaseResult],
+    trials: Sequence[TrialResult],
+    claims: Sequence[Claim],
+    thresholds: Sequence[ThresholdResult],
+) -> tuple[Finding, ...]:
+    """All findings, the most important first."""
+    return (
+        *_planted(lock),
+        *_refused(cases, trials),
+        *_overloaded(cases),
+        *(_claim(claim) for claim in claims),
+        *_thresholds(thresholds),
+        *_weak(cases),
+        *_order(lock),
+    )
+
+
+def headline(result: TrialResult) -> str:
+    """One line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, of the curl-like probe where there is one, else the last group."""
+    heads = [name.removesuffix(".response.p50") for name in result.metrics if name.endswith(".response.p50")]
+    if not heads:
+        return "no request"
+    name = next((head for head in heads if f"{head}.connect.p50" in result.metrics), heads[-1])
+    median, rate, success = (
+        result.metrics[f"{name}.{metric}"] for metric in ("response.p50", "throughput", "success_rate")
+    )
+    shown = show_duration(median.value) if median.value is not None else median.reason
+    parts = [f"{name} p50 {shown}"]
+    parts += [f"{rate.value:.4g}/s"] if rate.value is not None else []
+    parts += [f"{100 * success.value:.4g} % ok"] if success.value is not None else []
+    return ", ".join(parts)
+
+
+def _planted(lock: Lock) -> Iterator[Finding]:
+    for case, fault in lock.plants.items():
+        yield Finding(
+            kind="planted",
+            sentence=f"A fault was planted in {case}: {fault}. This run demonstrates the verdicts.",
+            evidence=(f"cases/{case}",),
+            certainty="certain",
+        )
+
+
+def _refused(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    refused = [case for case in cases if case.instrument == "REFUSED"]
+    for case in refused:
+        yield Finding(
+            kind="refused",
+            sentence=f"{case.case} is REFUSED. {' '.join(case.reasons)}",
+            evidence=tuple(f"trials/{name}" for name in case.refused),
+            certainty="certain",
+        )
+    whole = {case.case for case in refused}
+    for trial in trials:
+        if trial.verdict.instrument == "REFUSED" and trial.case not in whole:
+            sentence = f"{trial.trial} is REFUSED and takes its block out of comparisons: {trial.verdict.reasons[0]} {trial.verdict.remedy}".strip()
+            yield Finding(
+                kind="refused", sentence=sentence, evidence=(f"trials/{trial.trial}",), certainty="certain"
+            )
+
+
+def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
+    for state in ("OVERLOADED", "SATURATED"):
+        named = [case.case for case in cases if case.server == state and case.instrument != "REFUSED"]
+        if named:
+            told = (
+                "the backlog grows, percentiles grow with the run's length"
+                if state == "OVERLOADED"
+                else "the slots are full, the arrivals are served"
+            )
+            yield Finding(
+                kind="server",
+                sentence=f"{state} in {', '.join(named)}: {told}.",
+                evidence=tuple(f"cases/{name}" for name in named),
+                certainty=FLOOR_UNKNOWN,
+            )
+
+
+def _claim(claim: Claim) -> Finding:
+    evidence = tuple(f"cases/{name}" for pair in claim.pairs for name in pair)
+    certainty = FLOOR_UNKNOWN if claim.state == "claim" else claim.state
+    return Finding(
+        kind="comparison",
+        sentence=claim.sentence,
+        evidence=tuple(dict.fromkeys(evidence)),
+        certainty=certainty,
+    )
+
+
+def _thresholds(thresholds: Sequence[ThresholdResult]) -> Iterator[Finding]:
+    for one in thresholds:
+        if one.outcome != "passed":
+            yield Finding(
+                kind="threshold", sentence=one.sentence, evidence=(f"cases/{one.case}",), certainty="measured"
+            )
+
+
+def _weak(cases: Sequence[CaseResult]) -> Iterator[Finding]:
+    named = [case.case for case in cases if case.instrument == "WEAK"]
+    if named:
+        verb = "is" if len(named) == 1 else "are"
+        yield Finding(
+            kind="weak",
+            sentence=f"{', '.join(named)} {verb} WEAK: usable, with the reasons told at each.",
+            evidence=tuple(f"cases/{name}" for name in named),
+            certainty="certain",
+        )
+
+
+def _order(lock: Lock) -> Iterator[Finding]:
+    if lock.measure.order == "as-listed":
+        yield Finding(
+            kind="design",
+            sentence="Trials ran as listed, not in random order: drift of the machine is inside every comparison.",
+            evidence=(),
+            certainty="certain",
+        )

@@ -1,0 +1,225 @@
+"""A run over time: warm-up cut (MSER-5 or the first cycle), one cut for a case, steadiness (METHOD §1).
+
+Ramps are outside the window by definition; everything here sees the window alone. Offsets in ns from the window's begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from svload.analysis import limits
+from svload.analysis.view import GroupView
+from svload.model.results import Grade
+from svload.model.units import show_duration
+
+Floats = NDArray[np.float64]
+MSER = "MSER-5"
+_BINS = 30
+_LEAST_BINS = 8
+_RESAMPLES = 300
+_FEW_PER_INTERVAL = 5
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One trial's own warm-up cut. `at_half`: the window's first half was not enough to find its end."""
+
+    cut_ns: int
+    at_half: bool
+    method: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class CaseCut:
+    """The cut of a case, the grade it gives to one of its trials, and the sentence for it."""
+
+    cut_ns: int
+    grade: Grade
+    sentence: str
+
+
+def mser5(values: ArrayLike) -> tuple[int, bool]:
+    """(observations to drop, whether that is half or more) by MSER-5 (White, Cobb & Spratt 2000).
+
+    Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. At half means that the
+    minimum stands at the end of that range: the series has not settled by then.
+    """
+    x = np.asarray(values, dtype=float)
+    size = limits.MSER_BATCH
+    batches = len(x) // size
+    if batches < 4:
+        return 0, False
+    y = x[: batches * size].reshape(batches, size).mean(axis=1)
+    y = y - y.mean()
+    left = np.arange(batches, 0, -1, dtype=float)
+    sums, squares = np.cumsum(y[::-1])[::-1], np.cumsum((y**2)[::-1])[::-1]
+    score = np.maximum(squares - sums**2 / left, 0.0) / left**2
+    half = int(batches * limits.CUT_AT_MOST)
+    best = int(np.argmin(score[: half + 1]))
+    return best * size, best >= half
+
+
+def own_cut(groups: Sequence[GroupView]) -> Cut:
+    """A trial's cut from its groups in the uncut window: the latest of theirs."""
+    cuts = [_group_cut(group) for group in groups if group.window.size]
+    if not cuts:
+        return Cut(0, False, "there is nothing to cut")
+    return max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
+
+
+def _group_cut(group: GroupView) -> Cut:
+    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
+    if min(completed, group.window.size) < limits.MSER_OBSERVATIONS:
+        return _first_cycle(group)
+    offset_ns, response = response_series(group)
+    dropped, late_response = mser5(response)
+    interval_ns = group.window.interval_ns
+    response_ns = int(offset_ns[dropped]) if dropped else 0
+    dropped, late_throughput = mser5(throughput_series(group))
+    half_ns = int(group.window.size * interval_ns * limits.CUT_AT_MOST)
+    cut_ns = min(max(response_ns, dropped * interval_ns), half_ns)
+    at_half = late_response or late_throughput
+    return Cut(half_ns if at_half else cut_ns, at_half, MSER, group.name)
+
+
+def response_series(group: GroupView) -> tuple[Floats, Floats]:
+    """(offset in ns, response in ns): means by due interval, or single requests where an interval has few."""
+    done = group.intervals["ok"] + group.intervals["failed"]
+    if group.rows is not None and len(group.rows) < _FEW_PER_INTERVAL * group.window.size:
+        finished = group.rows["done_ns"] >= 0
+        offset = group.rows["due_ns"][finished] - group.window.low_ns
+        return offset.astype(float), group.rows["response_ns"][finished].astype(float)
+    at = np.flatnonzero(done)
+    response: Floats = group.intervals["response_sum_ns"][at].astype(float) / done[at]
+    return at.astype(float) * float(group.window.interval_ns), response
+
+
+def throughput_series(group: GroupView) -> Floats:
+    """Completions per interval."""
+    return (group.intervals["completed_ok"] + group.intervals["completed_failed"]).astype(float)
+
+
+def _first_cycle(group: GroupView) -> Cut:
+    """Too few observations for MSER-5: the first cycle of the users goes (closed loop), nothing of an open loop.
+
+    The cycle is the median over users of the time between their first two due times in the window; a user without a second
+    one counts as one whose cycle outlasts the window. The users start spread, so the last start is added.
+    """
+    few = f"fewer than {limits.MSER_OBSERVATIONS} observations"
+    rows = group.rows
+    if not group.closed or rows is None or not len(rows):
+        return Cut(0, False, f"{few}: nothing is cut", group.name)
+    order = np.lexsort((rows["due_ns"], rows["vu"]))
+    vu, due = rows["vu"][order], rows["due_ns"][order]
+    first = np.flatnonzero(np.concatenate([[True], vu[1:] != vu[:-1]]))
+    has_second = np.concatenate([vu[1:] == vu[:-1], [False]])[first]
+    second = np.where(has_second, due[np.minimum(first + 1, len(due) - 1)], np.iinfo(np.int64).max // 2)
+    length_ns = group.window.high_ns - group.window.low_ns
+    cycle_ns = float(np.median(second - due[first]))
+    started = rows["seq"] == 0
+    last_start_ns = int(rows["due_ns"][started].max()) - group.window.low_ns if started.any() else 0
+    cut_ns = last_start_ns + cycle_ns
+    at_half = cut_ns >= length_ns * limits.CUT_AT_MOST
+    capped = int(length_ns * limits.CUT_AT_MOST) if at_half else int(cut_ns)
+    return Cut(capped, bool(at_half), f"{few}: the first cycle of each user is cut", group.name)
+
+
+def case_cut(cuts: Sequence[Cut], window_ns: int) -> list[CaseCut]:
+    """One cut for all replicates of a case, and the grade of each (METHOD §1, in the order given).
+
+    The largest own cut below half is everybody's. If the median own cut is at half the case is too short (REFUSED); else a
+    trial cut at half is WEAK: steady but correlated series are cut there by chance.
+    """
+    below = [cut.cut_ns for cut in cuts if not cut.at_half]
+    half_ns = int(window_ns * limits.CUT_AT_MOST)
+    common_ns = max(below, default=half_ns)
+    too_short = median([half_ns if cut.at_half else min(cut.cut_ns, half_ns - 1) for cut in cuts]) >= half_ns
+    return [_case_cut(cut, common_ns, window_ns, too_short, len(cuts)) for cut in cuts]
+
+
+def provisional_cut(cut: Cut, window_ns: int) -> CaseCut:
+    """A trial judged before its case's replicates are all there: its own cut; at half by MSER-5 it is WEAK until they decide."""
+    if cut.at_half and cut.method == MSER:
+        shown = f"{show_duration(cut.cut_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
+        return CaseCut(
+            cut.cut_ns,
+            "WEAK",
+            f"Not settled in its first half ({cut.group}, {MSER}): {shown} cut until all replicates decide.",
+        )
+    return case_cut([cut], window_ns)[0]
+
+
+def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replicates: int) -> CaseCut:
+    shown = f"{show_duration(common_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
+    if too_short:
+        whose = "most replicates have" if replicates > 1 else "the trial has"
+        sentence = f"Too short: {whose} not settled in the first half of {show_duration(window_ns / 1e9)} ({cut.method})."
+        return CaseCut(common_ns, "REFUSED", sentence)
+    if cut.at_half:
+        sentence = f"By its own series ({cut.group}) this trial had not settled in its first half; the case's cut is {shown} ({cut.method})."
+        return CaseCut(common_ns, "WEAK", sentence)
+    return CaseCut(common_ns, "VALID", f"Warm-up cut: {shown} ({cut.method}).")
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Slope over the whole window relative to the median; its 95 % interval where the slope is large enough to matter."""
+
+    relative: float
+    interval: tuple[float, float] | None = None
+
+    @property
+    def unsteady(self) -> bool:
+        """METHOD §1: more than 10 % of the median, and the interval excludes 0."""
+        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+
+
+def theil_sen(values: Floats) -> Floats:
+    """Median of all pairwise slopes (per step) of each row of `values` (series × points)."""
+    rows = np.atleast_2d(values)
+    first, second = np.triu_indices(rows.shape[1], 1)
+    slopes = (rows[:, second] - rows[:, first]) / (second - first)
+    return np.asarray(np.median(slopes, axis=1))
+
+
+def drift(values: ArrayLike) -> Drift | None:
+    """Drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded moving-block bootstrap of its residuals.
+
+    None for fewer than 8 values or a median of 0.
+    """
+    x = np.asarray(values, dtype=float)
+    bins = min(_BINS, len(x))
+    if bins < _LEAST_BINS:
+        return None
+    edges = np.linspace(0, len(x), bins + 1).astype(np.int64)
+    y = np.add.reduceat(x, edges[:-1]) / np.diff(edges)
+    middle = float(np.median(y))
+    if middle <= 0:
+        return None
+    slope = float(theil_sen(y)[0])
+    relative = slope * bins / middle
+    if abs(relative) <= limits.DRIFT:
+        return Drift(relative)
+    line = slope * np.arange(bins)
+    residuals = y - line - np.median(y - line)
+    slopes = theil_sen(line + _resampled_blocks(residuals))
+    low, high = np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL])
+    return Drift(relative, (float(low) * bins / middle, float(high) * bins / middle))
+
+
+def _resampled_blocks(residuals: Floats) -> Floats:
+    """Residuals redrawn in blocks of n^(1/3) neighbours (Künsch 1989), seeded."""
+    size = len(residuals)
+    length = max(2, round(size ** (1 / 3)))
+    blocks = -(-size // length)
+    rng = np.random.default_rng(size)
+    starts = rng.integers(0, size - length + 1, (_RESAMPLES, blocks))
+    at = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)[:, :size]
+    found: Floats = residuals[at]
+    return found

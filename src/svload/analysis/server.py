@@ -1,0 +1,82 @@
+"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never a refusal (METHOD §3).
+
+Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of what was due while the
+generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.
+Closed loop: users wait for their answers, so nothing piles up and one level of load cannot show saturation: STEADY where
+response and throughput do not drift, else UNKNOWN. A trial with several groups has the worst of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from svload.analysis import limits
+from svload.analysis.checks import Context
+from svload.analysis.checks.steadiness import drifts
+from svload.analysis.view import GroupView
+from svload.model.results import CheckResult, Estimate, ServerState
+
+GROWS = "grows with run length"
+_SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
+_CLEAN = ("generator-harm", "load-asked", "identities", "little")
+
+
+def most_severe(states: Iterable[ServerState]) -> ServerState:
+    """OVERLOADED before SATURATED before UNKNOWN before STEADY."""
+    return max(states, key=_SEVERITY.index, default="UNKNOWN")
+
+
+def backlog_growth(group: GroupView) -> float:
+    """(due − completed) over due in the kept window; 0 where nothing was due. Dropped arrivals were not served either."""
+    cells = group.intervals
+    completed = int((cells["completed_ok"] + cells["completed_failed"]).sum())
+    return (group.due - completed) / group.due if group.due else 0.0
+
+
+def server_state(context: Context, checks: Iterable[CheckResult]) -> tuple[ServerState, tuple[str, ...]]:
+    """(state, sentences for anything but STEADY)."""
+    refused = [check.check for check in checks if check.grade == "REFUSED" and check.check in _CLEAN]
+    if refused:
+        return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
+    found = [_closed(group, context) if group.closed else _open(group, context) for group in context.groups]
+    state = most_severe(state for state, _ in found)
+    return state, tuple(sentence for _, sentence in found if sentence)
+
+
+def overloaded_groups(context: Context) -> list[str]:
+    """Groups whose backlog grows beyond the limit: their percentiles grow with the run's length."""
+    return [
+        group.name for group in context.groups if not group.closed and backlog_growth(group) > limits.BACKLOG
+    ]
+
+
+def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
+    growth = backlog_growth(group)
+    if growth > limits.BACKLOG:
+        return "OVERLOADED", (
+            f"{group.name}: the backlog grew by {100 * growth:.3g} % of what was due with a clean generator: "
+            "the server can't keep up, and its percentiles grow with the run's length."
+        )
+    wait, response = (
+        _value(context.metrics, f"{group.name}.slot_wait.p50"),
+        _value(context.metrics, f"{group.name}.response.p50"),
+    )
+    if wait and response and wait > limits.SLOTS_FULL * response:
+        return "SATURATED", f"{group.name}: more than half of the median response is waiting for a free slot."
+    return "STEADY", ""
+
+
+def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
+    drifting = [
+        what for what, one in drifts(context).items() if one.unsteady and what.startswith(f"{group.name}.")
+    ]
+    return (
+        ("UNKNOWN", f"{', '.join(drifting)} drifts: no steady state of the server was seen.")
+        if drifting
+        else ("STEADY", "")
+    )
+
+
+def _value(metrics: Mapping[str, Estimate], name: str) -> float | None:
+    estimate = metrics.get(name)
+    return estimate.value if estimate else None

@@ -1,0 +1,210 @@
+"""A trial as the judges look at it: its kept window, and each traffic group's part of the tables as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.model.columns import HISTOGRAM_METRICS, INTERVALS
+from svload.model.results import GroupSummary, TrialSummary
+from svload.model.study import CaseConfig
+from svload.model.traffic import FeederPart, Group
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+Table = Mapping[str, NDArray[Any]]
+Ints = NDArray[np.int64]
+_BUCKETS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole intervals [first, last) of the kept window; offsets in ns from the load's start."""
+
+    first: int
+    last: int
+    interval_ns: int
+
+    @property
+    def low_ns(self) -> int:
+        """Its begin."""
+        return self.first * self.interval_ns
+
+    @property
+    def high_ns(self) -> int:
+        """Its end."""
+        return self.last * self.interval_ns
+
+    @property
+    def size(self) -> int:
+        """Intervals in it."""
+        return self.last - self.first
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.size * self.interval_ns / 1e9
+
+
+def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
+    """The whole intervals after ramps and the warm-up cut; empty where the cut leaves none."""
+    low, high = summary.window_ns
+    first = -(-(low + cut_ns) // summary.interval_ns)
+    return Window(first, max(floor(high / summary.interval_ns), first), summary.interval_ns)
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """One traffic group in a window. `rows` are its requests due in the window in order of due time, or None (histograms only)."""
+
+    index: int
+    summary: GroupSummary
+    spec: Group
+    window: Window
+    intervals: Mapping[str, Ints] = field(repr=False)
+    rows: Mapping[str, NDArray[Any]] | None = field(repr=False)
+    _histograms: Mapping[str, NDArray[Any]] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.spec.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether its load is a closed loop."""
+        return self.spec.executor.model == "closed loop"
+
+    @property
+    def due(self) -> int:
+        """Requests due in the window."""
+        return int(self.intervals["due"].sum())
+
+    @property
+    def ok(self) -> int:
+        """Of those, the ok ones, whenever they ended."""
+        return int(self.intervals["ok"].sum())
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Merged histograms of the window: metric × bucket."""
+        table = self._histograms
+        key = table["metric"].astype(np.int64) * _BUCKETS + table["bucket"]
+        size = len(HISTOGRAM_METRICS) * _BUCKETS
+        return np.bincount(key, weights=table["count"], minlength=size).astype(np.int64).reshape(-1, _BUCKETS)
+
+    def histogram(self, metric: str) -> Ints:
+        """Counts by bucket of one metric (model.columns.HISTOGRAM_METRICS) in the window."""
+        found: Ints = self.counts[HISTOGRAM_METRICS.index(metric)]
+        return found
+
+    def entries(self, metric: str) -> tuple[Ints, Ints, Ints]:
+        """(interval within the window, bucket, count) of one metric: the histogram over time."""
+        table = self._histograms
+        mine = table["metric"] == HISTOGRAM_METRICS.index(metric)
+        at = table["interval"][mine].astype(np.int64) - self.window.first
+        return at, table["bucket"][mine].astype(np.int64), table["count"][mine].astype(np.int64)
+
+
+def look(trial: TrialData, config: CaseConfig, window: Window) -> tuple[GroupView, ...]:
+    """Each group of the trial in `window`; a group that the case's configuration lacks is left out."""
+    specs = {group.name: group for group in config.groups}
+    return tuple(
+        _group(trial, index, summary, specs[summary.name], window)
+        for index, summary in enumerate(trial.summary.groups)
+        if summary.name in specs
+    )
+
+
+def _group(trial: TrialData, index: int, summary: GroupSummary, spec: Group, window: Window) -> GroupView:
+    histograms = trial.histograms
+    inside = (histograms["group"] == index) & _within(histograms["interval"], window)
+    return GroupView(
+        index=index,
+        summary=summary,
+        spec=spec,
+        window=window,
+        intervals=_dense(trial.intervals, index, window),
+        rows=_rows(trial.samples, index, window),
+        _histograms={name: histograms[name][inside] for name in ("interval", "metric", "bucket", "count")},
+    )
+
+
+def _within(interval: NDArray[Any], window: Window) -> NDArray[np.bool_]:
+    at = interval.astype(np.int64)
+    found: NDArray[np.bool_] = (at >= window.first) & (at < window.last)
+    return found
+
+
+def _dense(table: Table, index: int, window: Window) -> dict[str, Ints]:
+    """Every count of the group, one cell an interval of the window, zero where nothing happened."""
+    mine = (table["group"] == index) & _within(table["interval"], window)
+    at = table["interval"][mine].astype(np.int64) - window.first
+    dense = {}
+    for name in INTERVALS:
+        if name in ("group", "interval"):
+            continue
+        dense[name] = np.zeros(window.size, dtype=np.int64)
+        dense[name][at] = table[name][mine]
+    return dense
+
+
+def _rows(samples: Table, index: int, window: Window) -> Mapping[str, NDArray[Any]] | None:
+    mine = samples["group"] == index
+    if not mine.any():
+        return None
+    due = samples["due_ns"]
+    inside = np.flatnonzero(mine & (due >= window.low_ns) & (due < window.high_ns))
+    if np.any(np.diff(due[inside]) < 0):
+        inside = inside[np.argsort(due[inside], kind="stable")]
+    return Rows(samples, inside)
+
+
+class Rows(Mapping[str, NDArray[Any]]):
+    """The chosen rows of a samples table, column by column when asked for; `ok` and `response_ns` come with them."""
+
+    def __init__(self, samples: Table, which: Ints) -> None:
+        self._samples = samples
+        self._which = which
+        self._columns: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._columns:
+            self._columns[name] = self._derived(name)
+        return self._columns[name]
+
+    def _derived(self, name: str) -> NDArray[Any]:
+        if name == "ok":
+            return np.asarray((self["error"] == 0) & (self["done_ns"] >= 0))
+        if name == "response_ns":
+            return np.asarray(self["done_ns"] - self["due_ns"])
+        if name == "lag_ns":
+            return np.where(self["begun_ns"] >= 0, self["begun_ns"] - self["ready_ns"], 0)
+        return self._samples[name][self._which]
+
+    def __iter__(self) -> Any:
+        return iter(self._samples)
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+
+def first_feeder(group: Group) -> str | None:
+    """The feeder whose rows a group's `early_repeats` and the rows table count: the first that its request names."""
+    request = group.request
+    parts: list[object] = [*request.path, *(part for _, template in request.headers for part in template)]
+    parts += [getattr(check, "size_bytes", None) for check in request.checks]
+    return next((part.feeder for part in parts if isinstance(part, FeederPart)), None)
+
+
+def main_group(config: CaseConfig) -> str:
+    """The group meant when a metric names none: the curl-like probe where there is one, else the case's last group."""
+    probes = [group.name for group in config.groups if group.client == "curl"]
+    return probes[0] if probes else config.groups[-1].name
