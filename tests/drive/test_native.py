@@ -1,0 +1,243 @@
+"""The native engine from Python: a share against a threading server on loopback, its tables and both identities."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from svload import _native
+from svload.model import columns
+
+pytestmark = pytest.mark.truth
+MS = 1_000_000
+FORMATS = {"u64": "Q", "i64": "q", "u32": "I", "u16": "H", "u8": "B"}
+PATHS = ["/a", "/bb", "/ccc", "/missing"]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers a path with itself, `/missing` with 404."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """One answer, head and body in one write."""
+        body = self.path.encode()
+        self.send_response(404 if self.path == "/missing" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Port of the server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def share(port: int, **changes: Any) -> dict[str, Any]:
+    """Three VUs that walk four objects for 300 ms."""
+    group = {
+        "name": "load",
+        "client": "engine",
+        "connection": "keep-alive",
+        "record": "rows",
+        "start_offset_ns": 0,
+        "stop_offset_ns": 300 * MS,
+        "graceful_stop_ns": 5_000 * MS,
+        "follow_redirects": 0,
+        "executor": {
+            "kind": "constant-vus",
+            "vus": 3,
+            "vus_total": 3,
+            "vu_from": 0,
+            "vu_step": 1,
+            "ramp_up_ns": 0,
+            "spread_ns": 10 * MS,
+            "think_time": {"uniform_ns": [5 * MS, 10 * MS]},
+        },
+        "feeders": {"object": {"table": "objects", "take": "walk", "vus_total": 3}},
+        "request": {
+            "name": "fetch",
+            "method": "GET",
+            "endpoint": "http://server",
+            "path": [{"feeder": "object", "column": "path"}],
+            "headers": [["X-Id", [{"var": "request.id"}]]],
+            "timeout_ns": 5_000 * MS,
+            "expect_status": [[200, 399]],
+            "checks": [{"name": "size", "size_bytes": {"feeder": "object", "column": "size_bytes"}}],
+        },
+    }
+    return {
+        "format": 1,
+        "id": "load.0",
+        "seed": 7,
+        "start_at_ns": 0,
+        "stop_fd": -1,
+        "threads": 1,
+        "cpus": [],
+        "interval_ns": 50 * MS,
+        "window_ns": [0, 300 * MS],
+        "endpoints": {"http://server": {"address": f"127.0.0.1:{port}", "tls": None}},
+        "allowed": ["127.0.0.0/8"],
+        "groups": [group | changes],
+    }
+
+
+INPUTS = {"objects": {"path": ("utf8", PATHS), "size_bytes": ("u64", struct.pack("<4Q", *map(len, PATHS)))}}
+
+
+def run(spec: dict[str, Any], sink: Any = lambda _: None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Runs a share; its tables as lists and its summary."""
+    tables = _native.run_share(json.dumps(spec), INPUTS, sink)
+    summary = json.loads(tables.pop("summary")["json"][1][0])
+    return {
+        name: {key: unpack(value) for key, value in table.items()} for name, table in tables.items()
+    }, summary
+
+
+def unpack(column: tuple[str, bytes]) -> list[int]:
+    """A numeric column's values."""
+    code, data = column
+    return [value for (value,) in struct.iter_unpack("<" + FORMATS[code], data)]
+
+
+def hold_identities(group: dict[str, Any]) -> None:
+    """METHOD §1: a request never disappears."""
+    assert group["due"] == group["begun"] + group["waiting"] + group["dropped"]
+    assert group["begun"] == group["ok"] + group["failed"] + group["in_flight"]
+    assert group["failed"] == sum(group["errors"].values())
+
+
+def test_tables_have_the_contracts_columns(port: int) -> None:
+    tables = _native.run_share(json.dumps(share(port)), INPUTS, lambda _: None)
+    wanted = {
+        "samples": columns.SAMPLES,
+        "intervals": columns.INTERVALS,
+        "histograms": columns.HISTOGRAMS,
+        "rows": columns.ROWS,
+    }
+    assert set(tables) == {*wanted, "summary"}
+    for name, kinds in wanted.items():
+        assert {key: kind for key, (kind, _) in tables[name].items()} == dict(kinds)
+        lengths = {len(data) // columns.WIDTH[kind] for kind, data in tables[name].values()}
+        assert len(lengths) == 1
+        assert lengths != {0}
+
+
+def test_error_names_are_the_models() -> None:
+    assert tuple(_native.error_names()) == columns.ERRORS
+
+
+def test_a_closed_loop_is_counted_exactly(port: int) -> None:
+    told: list[str] = []
+    tables, summary = run(share(port), told.append)
+    (group,) = summary["groups"]
+    hold_identities(group)
+    assert group["begun"] > 30
+    assert group["errors"] == {"status": group["status"]["404"]}
+    assert group["ok"] == group["status"]["200"]
+    assert group["checks_failed"] == {"size": 0}
+    assert group["early_repeats"] == 0
+    assert group["connections_opened"] == 3
+    samples = tables["samples"]
+    assert sum(tables["rows"]["asked"]) == group["begun"] == len(samples["due_ns"])
+    for vu in range(3):
+        rows = [row for row, of in zip(samples["row"], samples["vu"], strict=True) if of == vu]
+        assert rows == [(4 * vu // 3 + n) % 4 for n in range(len(rows))]
+    assert all(a <= b for a, b in zip(samples["written_ns"], samples["first_byte_ns"], strict=True))
+    last = json.loads(told[-1])
+    assert last["groups"][0]["begun"] == group["begun"]
+    vu_time = group["vu_time"]
+    spent = sum(vu_time[part] for part in ("request_ns", "think_ns", "lag_ns", "wait_ns"))
+    assert spent == vu_time["active_ns"]
+
+
+def test_histograms_hold_the_samples(port: int) -> None:
+    tables, _ = run(share(port))
+    samples, cells = tables["samples"], tables["histograms"]
+    expected: dict[tuple[int, int], int] = {}
+    for due_ns, done_ns, error in zip(samples["due_ns"], samples["done_ns"], samples["error"], strict=True):
+        if error == 0:
+            key = (due_ns // (50 * MS), columns.bucket(done_ns - due_ns))
+            expected[key] = expected.get(key, 0) + 1
+    table = zip(cells["metric"], cells["interval"], cells["bucket"], cells["count"], strict=True)
+    assert {(interval, bucket): count for metric, interval, bucket, count in table if metric == 0} == expected
+
+
+def test_an_open_loop_asks_the_same_with_any_number_of_threads(port: int) -> None:
+    executor = {
+        "kind": "constant-arrival-rate",
+        "rate_rps": 300.0,
+        "index_from": 0,
+        "index_step": 1,
+        "max_vus": 64,
+        "on_full": "wait",
+        "arrivals": "poisson",
+        "limit": None,
+    }
+    runs = []
+    for threads in (1, 2):
+        tables, summary = run(share(port, executor=executor) | {"threads": threads})
+        hold_identities(summary["groups"][0])
+        samples = tables["samples"]
+        runs.append(list(zip(samples["seq"], samples["due_ns"], samples["row"], strict=True)))
+    assert runs[0] == runs[1]
+    assert [seq for seq, _, _ in runs[0]] == list(range(len(runs[0])))
+
+
+def test_a_readable_stop_fd_ends_the_load_at_once(port: int) -> None:
+    reader, writer = os.pipe()
+    try:
+
+        def stop(_: str) -> None:
+            os.write(writer, b"x")
+
+        spec = share(port, stop_offset_ns=120_000 * MS) | {"stop_fd": reader, "interval_ns": 1_000 * MS}
+        begun = time.monotonic()
+        _, summary = run(spec, stop)
+        assert time.monotonic() - begun < 60
+        assert summary["stopped"] == "stop_fd"
+        hold_identities(summary["groups"][0])
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_an_exception_out_of_the_sink_stops_the_load(port: int) -> None:
+    class Enough(Exception):
+        pass
+
+    def sink(_: str) -> None:
+        raise Enough
+
+    with pytest.raises(Enough):
+        run(share(port, stop_offset_ns=120_000 * MS) | {"interval_ns": 1_000 * MS}, sink)
+
+
+def test_a_share_that_cannot_run_names_its_field(port: int) -> None:
+    with pytest.raises(ValueError, match=r"^share\.groups\[0\]\.stop_offset_ns: must be later"):
+        run(share(port, stop_offset_ns=0))
+    with pytest.raises(ValueError, match=r"inputs\.objects\.size_bytes"):
+        _native.run_share(
+            json.dumps(share(port)), {"objects": {"size_bytes": ("u64", b"123")}}, lambda _: None
+        )
+    with pytest.raises(ValueError, match=r"^share"):
+        run({})
