@@ -45,6 +45,8 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
         if dimension in ("count", "ratio", "rate_rps") or text == 0:
             return float(text)
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
+    if not isinstance(text, str):
+        raise ValueError("a quantity was expected, such as 200 ms or 1 GiB")
     match = _QUANTITY.match(text)
     if not match:
         raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")

@@ -73,7 +73,9 @@ def load_study(
     tree, problems = read_tree(text, str(file))
     base, profiles = _split(tree, problems)
     if profile is not None and profile not in profiles:
-        raise fail("profile-unknown", place=str(file), name=profile, hint=nearest(profile, profiles))
+        details: dict[str, object] = {"name": profile, "hint": nearest(profile, profiles)}
+        problems.append(Problem("profile-unknown", details, base.place))
+        profile = None
     wanted = merge(base, profiles[profile]) if profile else base
     for key, value in (overrides or {}).items():
         wanted = override(wanted, key, value)
@@ -101,31 +103,35 @@ def study_digest(path: str | FilePath) -> str:
 
 def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
     """The study without its profiles, and the profiles; misspelt sections of either are told and mended."""
-    base = _mend_sections(tree, schema.StudyFile, problems)
+    base = _mend_sections(tree, SECTIONS, problems)
     if not isinstance(base.value, dict) or "profiles" not in base.value:
         return base, {}
-    raw = base.value["profiles"]
-    if not isinstance(raw.value, dict) or not all(
-        isinstance(child.value, dict) for child in raw.value.values()
-    ):
-        return base, {}
-    rest = {key: child for key, child in base.value.items() if key != "profiles"}
-    profiles = {name: _mend_sections(child, _Profile, problems) for name, child in raw.value.items()}
-    return Node(rest, base.place), profiles
+    raw = base.value["profiles"].value
+    named = raw if isinstance(raw, dict) else {}
+    known = [section for section in SECTIONS if section != "profiles"]
+    profiles = {
+        name: _mend_sections(child, known, problems)
+        for name, child in named.items()
+        if isinstance(child.value, dict)
+    }
+    if raw is not None and (not isinstance(raw, dict) or len(profiles) < len(raw)):
+        return base, profiles  # the schema tells what is no mapping
+    return Node({key: child for key, child in base.value.items() if key != "profiles"}, base.place), profiles
 
 
-class _Profile(schema.StudyFile):
-    """What a profile may change: everything but profiles."""
-
-    profiles: dict[values.Name, dict[str, Any]] = {}
+SECTIONS = tuple(field.alias or name for name, field in schema.StudyFile.model_fields.items())
 
 
-def _mend_sections(tree: Node, model: type[schema.StudyFile], problems: list[Problem]) -> Node:
-    known = [field.alias or name for name, field in model.model_fields.items()]
+def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
+    """`tree` with its misspelt sections renamed; a section that stands in a study only is taken out of a profile."""
     strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
-    mistakes = [mistake for key in strangers if (mistake := unknown_key((key,), known)).meant]
-    problems += [mistake.problem(tree) for mistake in mistakes]
-    return repaired(tree, mistakes)
+    mistakes = [unknown_key((key,), known) for key in strangers]
+    told = [mistake for mistake in mistakes if mistake.meant or mistake.path[0] in SECTIONS]
+    problems += [mistake.problem(tree) for mistake in told]
+    tree = repaired(tree, told)
+    if isinstance(tree.value, dict) and (surplus := set(SECTIONS) - set(known)):
+        tree = Node({key: child for key, child in tree.value.items() if key not in surplus}, tree.place)
+    return tree
 
 
 @dataclass(frozen=True)

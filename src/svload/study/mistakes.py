@@ -166,7 +166,8 @@ def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
     found = []
     for error in why.errors(include_url=False):
         context = dict(error.get("ctx", {}))
-        loc = (*path, *(step for step in error["loc"] if step not in _NOT_WRITTEN))
+        unwritten = ("[key]",) if error["type"] == UNKNOWN_KEY else _NOT_WRITTEN
+        loc = (*path, *(step for step in error["loc"] if step not in unwritten))
         if error["type"] == UNKNOWN_KEY:
             found.append(unknown_key(loc, context["known"]))
         elif error["type"] == MISSING_KEY:

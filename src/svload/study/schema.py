@@ -303,7 +303,7 @@ class OpenGroup(GroupPart):
 class AnyGroup(GroupPart):
     """A group whose executor is itself a `${…}`: checked again in each case."""
 
-    executor: Annotated[str, OrReference()] = Field(description="constant-vus or constant-arrival-rate")
+    executor: Annotated[Executor, OrReference()] = Field(description="constant-vus or constant-arrival-rate")
     vus: Count | None = None
     think_time: ThinkTime | None = None
     start: str | None = None
