@@ -125,7 +125,7 @@ def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
         )
 
 
-def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, Arrays]:
+def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, AnyTable]:
     """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by key; samples are
     put one after the other with their `share` (index into `shares`) and ordered by due time.
 
@@ -140,7 +140,7 @@ def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTab
         }
         for groups, tables in shares
     ]
-    merged: dict[str, Arrays] = {}
+    merged: dict[str, AnyTable] = {}
     for name, keys in _KEYS.items():
         merged[name] = _sum_by_key([part[name] for part in parts if name in part], keys, list(TABLES[name]))
     merged["samples"] = _stack_samples(parts)

@@ -118,15 +118,17 @@ def _added(
     seen = direct or ()
     opened = sum(group.connections_opened for group in seen) if direct is not None else min(requests, 8)
     written = sum(group.written for group in groups) or 1
+    share = requests / written
+    timed_out = sum(group.errors.get("timeout_first_byte", 0) for group in groups)
     return {
         **before,
         "requests": before["requests"] + requests,
-        "answers": before["answers"] + requests,
+        "answers": before["answers"] + requests - round(timed_out * share),
         "connections": before["connections"] + opened,
         "tls_handshakes": before["tls_handshakes"] + sum(group.tls_full for group in seen),
         "tls_resumed": before["tls_resumed"] + sum(group.tls_resumed for group in seen),
-        "body_bytes_out": float(BODY_BYTES * requests),
-        **{code: round(count * requests / written) for code, count in status.items()},
+        "body_bytes_out": float(BODY_BYTES * round(sum(group.ok for group in groups) * share)),
+        **{code: round(count * share) for code, count in status.items()},
     }
 
 
