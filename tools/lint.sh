@@ -14,5 +14,5 @@ check ruff check --quiet .
 check mypy
 check lint-imports --no-logo
 check cargo fmt --manifest-path engine/Cargo.toml --all --check
-check cargo clippy --manifest-path engine/Cargo.toml --release --locked --workspace --all-targets --quiet -- -D warnings
+check cargo clippy --manifest-path engine/Cargo.toml --locked --workspace --all-targets --all-features --quiet -- -D warnings
 exit "$status"
