@@ -26,7 +26,13 @@ with open(sys.argv[1] + ".new", "w") as file: file.write(os.readlink("/proc/self
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
 """
-DEAF = "import signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor line in sys.stdin: pass\nimport time; time.sleep(600)"
+DEAF = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("deaf", file=sys.stderr, flush=True)
+for line in sys.stdin: pass
+time.sleep(600)
+"""
 
 
 def main(folder: Path, isolate: bool, seconds: str) -> None:
@@ -35,12 +41,12 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
         linux.unshare(linux.CLONE_NEWNET)
     lease = Lease(kind="until", until_wall=time.time() + float(seconds)) if seconds else Lease()
     agent = start_agent(folder, lease, "a controller to be killed", isolate=isolate)
-    log, daemon = str(folder.parent.parent / "children.log"), folder.parent.parent / "daemon.pid"
+    log, daemon = folder.parent.parent / "children.log", folder.parent.parent / "daemon.pid"
 
     def python(child: str, role: str, code: str, *more: str, limits: Limits = Limits()) -> Spawn:  # noqa: B008
         argv = (sys.executable, "-c", code, *more)
         return Spawn.model_validate(
-            {"child": child, "role": role, "argv": argv, "log": log, "limits": limits}
+            {"child": child, "role": role, "argv": argv, "log": str(log), "limits": limits}
         )
 
     results = agent.prepare(
@@ -54,7 +60,8 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
     if root:
         agent.prepare([SetSysctl(name=SETTING, value=ASKED)])
     deadline = time.monotonic() + 10
-    while not daemon.exists() and time.monotonic() < deadline:
+    while not (daemon.exists() and log.read_text().count("deaf") == 2):
+        assert time.monotonic() < deadline, "the children did not come up"
         time.sleep(0.01)
     stray = linux.process_stat(int(daemon.read_text()))
     assert stray is not None

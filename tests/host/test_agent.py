@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -282,6 +283,33 @@ def test_more_memory_than_allowed_is_a_kill(agent: Agent, order: Order, needs: C
     assert result["exit"] == -9
 
 
+NAMED_NAMESPACE = """
+import os, subprocess, sys
+from pathlib import Path
+from svload.host import linux, start_agent
+from svload.model.messages import Lease, Spawn
+linux.unshare(0x00020000)  # CLONE_NEWNS: /run below is nobody else's
+subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+Path("/run/netns").mkdir()
+Path("/run/netns/apart").touch()
+subprocess.run(["unshare", "--net", "mount", "--bind", "/proc/self/ns/net", "/run/netns/apart"], check=True)
+with start_agent(Path(sys.argv[1]), Lease(), "a test") as agent:
+    for name in (None, "apart"):
+        argv = ("sh", "-c", "readlink /proc/self/ns/net")
+        order = Spawn(child="t", role="tool", argv=argv, log=sys.argv[2], network_namespace=name)
+        print(agent.prepare([order])[0]["tail"])
+"""
+
+
+def test_a_child_can_live_in_a_named_network_namespace(tmp_path: Path, needs: Callable[..., None]) -> None:
+    needs("root", "unshare", "mount")
+    argv = [sys.executable, "-c", NAMED_NAMESPACE, str(tmp_path / "lab"), str(tmp_path / "log")]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    assert said[0] == os.readlink("/proc/self/ns/net")
+    assert said[1] not in ("", said[0])
+
+
 # stopping
 
 
@@ -368,9 +396,7 @@ def test_twenty_children(agent: Agent, order: Order, alive: Callable[..., bool])
 
 def test_closing_ends_all(state: Path, order: Order, alive: Callable[..., bool], isolate: bool) -> None:
     with start_agent(state / "labs/x", Lease(), "a test", isolate=isolate) as agent:
-        results = agent.prepare(
-            [order("s", "server", sys.executable, "-c", IGNORES_TERM), order("g", "generator")]
-        )
+        results = agent.prepare([order("s", "server", "sleep", "600"), order("g", "generator")])
         assert all(alive(result) for result in results)
     assert not any(alive(result) for result in results)
     assert not linux.process_stat(agent.pid)
@@ -477,6 +503,12 @@ def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.Mo
     with pytest.raises(SvloadError, match="did not come up") as caught:
         start_agent(state / "labs/x", Lease(), "a test")
     assert code_of(caught) == "agent-lost"
+
+
+def test_a_controller_of_another_version_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("svload.host.client.PROTOCOL", 99)
+    with pytest.raises(SvloadError, match="the controller 99"):
+        connect_agent(agent.dir)
 
 
 def test_strangers_cannot_connect(agent: Agent) -> None:
