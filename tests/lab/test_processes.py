@@ -93,6 +93,22 @@ def test_a_service_that_never_answers_is_given_up(tmp_path: Path, host: Any) -> 
     assert host.children == {}
 
 
+def test_who_wants_out_does_not_wait_for_readiness(tmp_path: Path, host: Any) -> None:
+    waiting = command(run=f"{sys.executable} -c 'import time; time.sleep(60)'")
+    lab = Lab(
+        [waiting],
+        host,
+        tmp_path / "work",
+        tmp_path / "cache",
+        study_dir=tmp_path,
+        should_stop=lambda: bool(host.children),
+    )
+    with pytest.raises(SvloadError) as caught:
+        lab.up()
+    assert [problem.code for problem in caught.value.problems] == ["interrupted"]
+    assert host.children == {}
+
+
 def test_a_service_that_dies_later_is_noticed(tmp_path: Path, host: Any) -> None:
     lab = make(tmp_path, host, command())
     lab.up()

@@ -14,6 +14,7 @@ import pytest
 from svload.host import Agent
 from svload.lab import Lab
 from svload.lab.objects import expected_table, planned_objects
+from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ObjectSet, ServiceSpec
 
@@ -128,3 +129,16 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
 
     assert lab.apply([cache(), backend(backlog=64)], restart=True) == ["cache", "backend"]
     assert fetch(lab.endpoints()["https://cache"], table["path"][0])[0] == [(200, 4096)]
+
+
+def test_who_wants_out_does_not_wait_for_the_filling(tmp_path: Path, agent: Agent) -> None:
+    wanted = [False]
+    lab = Lab([backend()], agent, tmp_path / "work", tmp_path / "cache", should_stop=lambda: wanted[0])
+    try:
+        lab.up()
+        wanted[0] = True
+        with pytest.raises(SvloadError) as caught:
+            lab.fill(OBJECTS, seed=3)
+        assert {problem.code for problem in caught.value.problems} == {"interrupted"}
+    finally:
+        lab.down()

@@ -55,13 +55,18 @@ class Filled:
 
 
 def fill(
-    objects: ObjectSet, store: ServiceFacts, seed: int, *, on_progress: OnProgress | None = None
+    objects: ObjectSet,
+    store: ServiceFacts,
+    seed: int,
+    *,
+    on_progress: OnProgress | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Filled:
-    """Make `store` hold `objects` and list them back. Raises SvloadError fill-failed; every request is bounded.
+    """Make `store` hold `objects` and list them back. Every request is bounded. Raises SvloadError fill-failed, interrupted.
 
     Sizes and MD5s of the listing are compared with what was sent.
     """
-    api = StoreApi(store)
+    api = StoreApi(store, should_stop)
     tell = on_progress or (lambda what, done, of: None)
     marker = _Marker(api.data_dir, objects, seed)
     began = time.monotonic()
@@ -163,7 +168,7 @@ def _entries(table: ObjectTable) -> dict[str, tuple[int, str]]:
 class StoreApi:
     """A store as its facts describe it; `each` works through many items over a few connections."""
 
-    def __init__(self, store: ServiceFacts) -> None:
+    def __init__(self, store: ServiceFacts, should_stop: Callable[[], bool] = lambda: False) -> None:
         where = store.admin.get("object_store")
         if not where:
             raise fail(
@@ -177,6 +182,7 @@ class StoreApi:
         self.auth: Mapping[str, Any] = where.get("auth") or {"kind": "none"}
         self.data_dir = Path(where["data_dir"]) if where.get("data_dir") else None
         self.log = str(where.get("log", ""))
+        self._should_stop = should_stop
         self._token: str | None = None
         self._lock = threading.Lock()
 
@@ -227,6 +233,8 @@ class StoreApi:
                     except queue.Empty:
                         return
                     try:
+                        if self._should_stop():
+                            raise fail("interrupted")
                         results[number] = act(session, item)
                     except BaseException:
                         failed.set()

@@ -88,7 +88,8 @@ class KitContext:
 
     Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache` is kept, `study` is the study's.
 
-    `take_port(part, fixed)` gives a free port, the same one again for the same part.
+    `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true when the user wants out:
+    whoever waits then raises SvloadError interrupted.
     """
 
     service: str
@@ -100,6 +101,7 @@ class KitContext:
     limits: Limits
     credentials: Credentials | None
     take_port: Callable[[str, int | None], int]
+    stopped: Callable[[], bool] = lambda: False
     address: str = "127.0.0.1"
 
     def child(self, part: str) -> str:

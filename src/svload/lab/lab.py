@@ -62,6 +62,7 @@ class Lab:
         *,
         study_dir: Path | None = None,
         life: datetime.timedelta = LIFE,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options = setup.validated(specs)
         self.specs = tuple(specs)
@@ -69,6 +70,7 @@ class Lab:
         self._work, self._logs = work_dir.absolute() / "services", work_dir.absolute() / "logs"
         self._study = (study_dir or Path.cwd()).absolute()
         self._cores = tuple(server_cores) if server_cores else None
+        self._should_stop = should_stop
         self._tell = on_event or (lambda event: None)
         self._authority = Authority(life)
         self._ports = Ports()
@@ -156,6 +158,7 @@ class Lab:
             host=self._host,
             limits=limits,
             credentials=self._authority.issue(spec.name, work / "tls") if options.tls else None,
+            stopped=self._should_stop,
             take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
         )
 
@@ -296,7 +299,13 @@ class Lab:
         name = objects.service
         self._up[name].kit.hold(self._holds.setdefault(name, fill_key([objects], seed)))
         self._up[name].facts = facts = self._described(self._up[name])
-        found = fill(objects, facts, seed, on_progress=on_progress or self._say_progress(name))
+        found = fill(
+            objects,
+            facts,
+            seed,
+            on_progress=on_progress or self._say_progress(name),
+            should_stop=self._should_stop,
+        )
         if found.reused:
             self._tell(
                 Event(

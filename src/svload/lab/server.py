@@ -164,9 +164,11 @@ class Server(Kit):
         return output
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready with the log's tail."""
+        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready with the log's tail, interrupted."""
         deadline = time.monotonic() + timeout_s
         while True:
+            if self.context.stopped():
+                raise fail("interrupted")
             if dead := self.alive():
                 raise SvloadError(*dead)
             try:

@@ -127,8 +127,7 @@ class Swift(Server):
             "collector",
             [
                 sys.executable,
-                "-m",
-                "svload.lab.tools.collector",
+                str(collector.__file__),
                 address,
                 str(ports["statsd"]),
                 str(ports["syslog"]),

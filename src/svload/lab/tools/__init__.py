@@ -1,1 +1,1 @@
-"""Small programmes that a lab's services need beside them; each runs by `python -m` and imports only the standard library."""
+"""Small programmes that a lab's services need beside them; each is run as a file and imports only the standard library."""

@@ -1,6 +1,6 @@
 """Receives what a server sends by UDP: statistics (statsd) are summed, log lines (syslog) kept. One process, loopback only.
 
-`python -m svload.lab.tools.collector ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the statsd port
+`collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the statsd port
 is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings count 1 each, counters their value.
 """
 
@@ -90,7 +90,8 @@ def _drain(statsd: socket.socket, port: int, sums: Sums) -> None:
             return
         if data == b"?":
             answer = {"sums": sums.sums, "datagrams": sums.datagrams, "dropped": dropped(port)}
-            statsd.sendto(json.dumps(answer).encode(), sender)
+            with contextlib.suppress(OSError):  # who asked is gone
+                statsd.sendto(json.dumps(answer).encode(), sender)
         else:
             sums.add(data)
 
