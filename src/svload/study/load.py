@@ -293,7 +293,11 @@ def _in_order(problems: Sequence[Problem]) -> list[Problem]:
         file, _, number = problem.place.rpartition(":")
         return (file, int(number)) if number.isdigit() else (problem.place, 0)
 
-    once = {(problem.place, str(problem)): problem for problem in problems}
+    # Profiles see the same mistake with other words: what is named, and where, makes it the same one.
+    once: dict[tuple[object, ...], Problem] = {}
+    for problem in problems:
+        named = [problem.details.get(word) for word in ("where", "key", "name", "reference", "text")]
+        once.setdefault((problem.place, problem.code, *map(str, named)), problem)
     return sorted(once.values(), key=line)
 
 

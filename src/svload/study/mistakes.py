@@ -109,6 +109,7 @@ _EXPECTED = {
     "model_type": "a mapping was expected (key: value)",
     "list_type": "a list was expected",
     "tuple_type": "a list was expected",
+    "too_short": "at least one entry was expected",
     "string_pattern_mismatch": "it has not the expected form",
 }
 

@@ -28,8 +28,10 @@ def _mended(tree: Node, mistake: Mistake) -> Node:
         wrong = str(mistake.details["reference"])
         return _changed(tree, path, lambda leaf: _replaced(leaf, wrong, f"${{{meant}}}"))
     if mistake.code == UNKNOWN_NAME and "when" in path:
-        end = path.index("when") + 2
-        return _changed(tree, path[: end - 1], lambda parent: _without(parent, str(path[end - 1])))
+        end = path.index("when") + 1
+        if path[0] == "exclude":  # without a part it would leave out more cases than was meant
+            return _changed(tree, path[:end], lambda when: Node({}, when.place))
+        return _changed(tree, path[:end], lambda when: _without(when, str(path[end])))
     return tree
 
 

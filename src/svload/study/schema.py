@@ -32,6 +32,9 @@ from svload.study.values import (
     OrReference,
     Part,
     Pick,
+    PlainCount,
+    PlainSpanNs,
+    PlainWholeNumber,
     RateRps,
     ScalarText,
     SizeBytes,
@@ -176,7 +179,7 @@ class StepPart(Part):
 class ExclusionPart(Part):
     """Combinations that are not run, with the reason that every report shows."""
 
-    when: When = Field(description="factor: level of the combinations that are left out")
+    when: When = Field(min_length=1, description="factor: level of the combinations that are left out")
     because: str = Field(description="why they cannot or need not be run")
 
 
@@ -355,12 +358,12 @@ Factors = Annotated[
 class MeasurePart(Part):
     """How long and how often. A `${…}` cannot stand here."""
 
-    duration: SpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
-    replicates: Count = Field(6, description="trials of each case; each replicate is a block")
+    duration: PlainSpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
+    replicates: PlainCount = Field(6, description="trials of each case; each replicate is a block")
     order: Literal["randomised-blocks", "as-listed"] = Field(
         "randomised-blocks", description="order inside a block"
     )
-    replace_refused: WholeNumber = Field(0, description="how often a refused trial may be replaced")
+    replace_refused: PlainWholeNumber = Field(0, description="how often a refused trial may be replaced")
 
 
 class ComparisonPart(Part):
@@ -392,7 +395,7 @@ class StudyFile(Part):
 
     name: FileName = Field(description="the study's name, also of its runs' folders")
     question: str = Field("", description="what it shall answer, in a sentence")
-    seed: WholeNumber = Field(1, description="of everything random; --seed overrides it")
+    seed: PlainWholeNumber = Field(1, description="of everything random; --seed overrides it")
     lab: Annotated[dict[Name, Service], Field(description="the services: name: {kit, options}")] = {}
     data: Annotated[dict[Name, Objects], Field(description="what the stores are filled with")] = {}
     factors: Factors = {}

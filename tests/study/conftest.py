@@ -1,0 +1,69 @@
+"""A small study with every section, and a way to write studies down and load them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.model.study import Lock
+from svload.study import load_study
+
+SMALL = """\
+name: small
+lab:
+  store: {kit: stone, workers: 4}
+  front: {kit: glass, of: store}
+data:
+  things: {in: store, containers: 10, count: 100, size: 4 KiB}
+factors:
+  scheme: [http, https]
+  way:
+    direct: {host: store, expect: "front.requests == 0"}
+    through: {host: front, mark: "m-${request.id}", expect: "front.hit_ratio >= 99 %"}
+  users: [1, 8]
+exclude:
+  - {when: {way: through, users: 8}, because: too much}
+feeders:
+  thing: {from: things, take: walk}
+before_trial:
+  - reset: [store, front]
+  - {when: {way: through}, warm: thing, through: front}
+requests:
+  fetch:
+    get: ${scheme}://${way.host}${thing.path}
+    headers: {X-Mark: "${way.mark}", X-Users: "${users}"}
+    timeout: 5s
+    check: [status == 200, "size_bytes == ${thing.size_bytes}"]
+traffic:
+  crowd: {when: {users: 8}, executor: constant-vus, vus: 40, generators: 2, ramp_up: 1s, request: fetch}
+  guest: {client: curl, executor: constant-vus, vus: "${users}", think_time: 10ms, start_when: crowd.ramped, request: fetch}
+measure: {duration: 2s, replicates: 3}
+compare:
+  - {name: the front, factor: way, baseline: direct, metric: guest.response.p50}
+thresholds:
+  - guest.success_rate >= 99 %
+  - {when: {scheme: https}, that: guest.response.p95 < 1 s}
+profiles:
+  tiny:
+    measure: {duration: 0.5s}
+    traffic: {crowd: {vus: 4}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def load(folder: Path) -> Callable[..., Lock]:
+    """load(text, **options) → the lock of a study with that text."""
+
+    def loaded(text: str = SMALL, **options: Any) -> Lock:
+        (folder / "study.yaml").write_text(text, encoding="utf-8")
+        return load_study(folder, **options)
+
+    return loaded

@@ -1,0 +1,229 @@
+"""Every mistake of a study is told at once: its line, what was expected, the nearest valid word; and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svload.model.errors import ExitCode, Problem, SvloadError
+from svload.model.study import Lock
+from svload.study import load_study
+
+from .conftest import SMALL
+
+
+@dataclass(frozen=True)
+class Slip:
+    """One slip of the pen in SMALL: what stood there, what stands there now, and what must be told."""
+
+    old: str
+    new: str
+    code: str
+    says: tuple[str, ...]
+
+    def line(self) -> int:
+        at = SMALL.index(self.old) + len(self.old) - len(self.old.lstrip())
+        return SMALL.count("\n", 0, at) + 1
+
+
+# No two of them touch the same entry of the study in a way that would make one mean another.
+SLIPS = (
+    Slip("replicates: 3", "replicats: 3", "study-unknown-key", ("replicats", "measure", "“replicates”")),
+    Slip("duration: 2s", "duration: 2 parsec", "study-bad-value", ("measure.duration", "parsec", "ms, s")),
+    Slip("timeout: 5s", "timeout: 5", "study-bad-value", ("requests.fetch.timeout", "a unit is missing")),
+    Slip("vus: 40", "vus: -40", "study-bad-value", ("traffic.crowd.vus", "at least 1", "-40")),
+    Slip("${scheme}", "${sceme}", "study-bad-reference", ("${sceme}", "“${scheme}”")),
+    Slip("${way.host}", "${way.hots}", "study-bad-reference", ("${way.hots}", "“${way.host}”")),
+    Slip("${thing.path}", "${thing.pth}", "study-bad-reference", ("${thing.pth}", "“${thing.path}”")),
+    Slip("host: front", "host: frnt", "study-unknown-name", ("way.through.host", "frnt", "service", "“front”")),
+    Slip("when: {way: through, users", "when: {wy: through, users", "study-unknown-name", ("exclude[0]", "wy", "factor", "“way”")),
+    Slip("users: 8}, because", "users: 9}, because", "study-unknown-name", ("9", "level of users", "Known: 1, 8")),
+    Slip("when: {users: 8}", "when: {user: 8}", "study-unknown-name", ("traffic.crowd.when", "“users”")),
+    Slip("in: store", "in: stor", "study-unknown-name", ("data.things.in", "service", "“store”")),
+    Slip("from: things", "from: thinks", "study-unknown-name", ("feeders.thing.from", "“things”")),
+    Slip("take: walk", "take: wlk", "study-bad-value", ("feeders.thing.take", "first, walk, random", "“walk”")),
+    Slip("reset: [store, front]", "reset: [store, font]", "study-unknown-name", ("before_trial[0].reset[1]", "“front”")),
+    Slip("warm: thing", "warm: ting", "study-unknown-name", ("before_trial[1].warm", "feeder", "“thing”")),
+    Slip("start_when: crowd.ramped", "start_when: crwd.ramped", "study-unknown-name", ("traffic.guest.start_when", "“crowd”")),
+    Slip("client: curl", "client: crl", "study-bad-value", ("traffic.guest.client", "engine, curl", "“curl”")),
+    Slip("factor: way", "factor: ways", "study-unknown-name", ("compare[0].factor", "“way”")),
+    Slip("guest.response.p50", "guest.respons.p50", "study-bad-criterion", ("respons", "“response”")),
+    Slip("guest.success_rate >= 99 %", "guest.success_rate >= 99 ms", "study-bad-criterion", ("ms", "%")),
+    Slip("front.requests == 0", "front.request == 0", "study-bad-criterion", ("request", "“requests”")),
+    Slip("status == 200", "staus == 200", "study-bad-value", ("requests.fetch.check[0]", "“status”")),
+    Slip("size: 4 KiB", "size: 4 KiBs", "study-bad-value", ("data.things.size", "KiBs")),
+    Slip("kit: glass", "kid: glass", "study-bad-value", ("lab.front", "kit, run, at")),
+    Slip("    measure: {duration: 0.5s}", "    measur: {duration: 0.5s}", "study-unknown-key", ("measur", "“measure”")),
+    Slip("{vus: 4}", "{vus: four}", "study-bad-value", ("traffic.crowd.vus", "whole number", "four")),
+    Slip("\nexclude:", "\nexlude:", "study-unknown-key", ("exlude", "“exclude”")),
+    Slip("\nrequests:", "\nrequest:", "study-unknown-key", ("request", "“requests”")),
+    Slip("\nfactors:", "\nfactrs:", "study-unknown-key", ("factrs", "“factors”")),
+)  # fmt: skip
+
+
+def planted(*slips: Slip) -> str:
+    text = SMALL
+    for slip in slips:
+        assert SMALL.count(slip.old) == 1 or slip.old.startswith("\n"), slip
+        text = text.replace(slip.old, slip.new, 1)
+    return text
+
+
+def problems_of(folder: Path, text: str, profile: str | None = None) -> tuple[Problem, ...]:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SvloadError) as told:
+        load_study(folder, profile=profile)
+    assert told.value.exit_code == ExitCode.USAGE
+    return told.value.problems
+
+
+def line_of(problem: Problem) -> int:
+    file, _, line = problem.place.rpartition(":")
+    assert Path(file).name == "study.yaml"
+    return int(line)
+
+
+def test_the_small_study_is_sound(load: Callable[..., Lock]) -> None:
+    assert len(load().cases) == 8
+    assert load(profile="tiny").measure.duration_ns == 500_000_000
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.new.strip())
+def test_one_slip_gives_one_message_with_its_line_and_the_nearest_word(folder: Path, slip: Slip) -> None:
+    (problem,) = problems_of(folder, planted(slip))
+    assert problem.code == slip.code
+    assert line_of(problem) == slip.line()
+    for words in slip.says:
+        assert words in str(problem)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    slips=st.lists(st.sampled_from(SLIPS), min_size=6, max_size=6, unique=True),
+    profile=st.sampled_from([None, "tiny"]),
+)
+def test_six_slips_give_six_messages(folder: Path, slips: list[Slip], profile: str | None) -> None:
+    problems = problems_of(folder, planted(*slips), profile)
+    assert sorted((line_of(problem), problem.code) for problem in problems) == sorted(
+        (slip.line(), slip.code) for slip in slips
+    )
+    assert [line_of(problem) for problem in problems] == sorted(line_of(problem) for problem in problems)
+
+
+def test_all_slips_at_once(folder: Path) -> None:
+    assert len(problems_of(folder, planted(*SLIPS))) == len(SLIPS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("vus: 40,", "vus: 40, rate: 5/s,", "“rate” is not known in traffic.crowd"),
+        ("executor: constant-vus, vus: 40, ", "vus: 40, ", "traffic.crowd needs “executor”"),
+        ("generators: 2", "generators: 41", "there are only 40 VUs"),
+        ("ramp_up: 1s", "ramp_up: -1s", "must not be negative"),
+        ("size: 4 KiB", "size: {lognormal: {median: 9 KiB, p99: 4 KiB}}", "p99 must not be below the median"),
+        ("size: 4 KiB", "size: {uniform: [1 KiB]}", "data.things.size.uniform"),
+        ("think_time: 10ms", "think_time: {uniform: [2s, 1s]}", "the high end must not be below"),
+        ("client: curl,", "client: curl, start: at once,", "spread, together"),
+        ("scheme: [http, https]", "scheme: []", "a list of levels"),
+        ("scheme: [http, https]", "scheme: [http, http, https]", "a second time"),
+        ("scheme: [http, https]", "scheme: [http, https, htps]", "http or https was expected"),
+        ("get: ${scheme}://", "get: ftp://", "http or https was expected"),
+        ("get: ${scheme}://${way.host}$", "get: ${scheme}://${way.host}:80$", "follows from the service"),
+        ("get: ${scheme}://${way.host}$", "get: ${scheme}://${thing.path}$", "one name for all requests"),
+        ("users: [1, 8]", "users: [1, 8]\n  thing: [a]", "stands under factors already"),
+        ("users: [1, 8]", "users: [1, 8]\n  request: [a]", "a word of svload's own"),
+        ("- {when: {way: through, users: 8}", "- {when: {}", "exclude[0].when: at least one entry"),
+        ("- {when: {way: through, users: 8}", "- {when: {scheme: [http, https]}", "no case is left"),
+        ("start_when: crowd.ramped", "start_when: crowd.ready", "GROUP.ramped"),
+        ("kit: stone,", "kit: stone, run: ./x,", "one of kit, run, at"),
+        ("metric: guest.response.p50}", "metric: guest.response.p50, fail_if: slower}", "compare[0].fail_if"),
+        ("duration: 2s", 'duration: "${users}"', "measure.duration"),
+        ("reset: [store, front]", "reset: store\n    warm: thing", "one of reset, warm"),
+        ("containers: 10", "containers: 10.5", "a whole number"),
+        ("workers: 4", 'workers: "${thing.path}"', "known to a request only"),
+        ('"${users}", think_time: 10ms', '"${users.count}", think_time: 10ms', "have no fields"),
+        ("name: small", "name: a/b", "name"),
+        ("tiny:", "tiny: {profiles: {}}\n  other:", "“profiles” is not known"),
+    ],
+)
+def test_other_mistakes(folder: Path, old: str, new: str, says: str) -> None:
+    assert SMALL.count(old) == 1, old
+    (problem,) = problems_of(folder, SMALL.replace(old, new))
+    assert says in str(problem)
+
+
+def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
+    text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
+        "${users}", "${users.n}"
+    )
+    text = text.replace("users: 8", "users: many")
+    (problem,) = problems_of(folder, text)
+    assert line_of(problem) == SMALL.count("\n", 0, SMALL.index("users: [1, 8]")) + 3
+    assert "-8" in str(problem)
+
+
+def test_a_field_that_a_level_lacks_is_a_mistake_outside_headers(folder: Path) -> None:
+    (problem,) = problems_of(folder, SMALL.replace("${thing.path}", "/${way.mark}${thing.path}"))
+    assert problem.code == "study-bad-reference"
+    assert "way: direct" in str(problem)
+
+
+def test_a_profile_that_does_not_exist(folder: Path) -> None:
+    (problem,) = problems_of(folder, SMALL, profile="tny")
+    assert problem.code == "profile-unknown"
+    assert "“tiny”" in str(problem)
+
+
+def test_a_mistake_in_another_profile_is_told_too(folder: Path) -> None:
+    text = SMALL + "  broken:\n    measure: {duration: soon}\n"
+    (problem,) = problems_of(folder, text, profile="tiny")
+    assert line_of(problem) == text.count("\n")
+
+
+def test_an_override_is_told_by_its_own_name(folder: Path) -> None:
+    (folder / "study.yaml").write_text(SMALL)
+    with pytest.raises(SvloadError) as told:
+        load_study(folder, overrides={"measure.duration": "soon"})
+    (problem,) = told.value.problems
+    assert problem.place == "override measure.duration"
+
+
+def test_no_study(tmp_path: Path) -> None:
+    with pytest.raises(SvloadError) as told:
+        load_study(tmp_path)
+    assert told.value.problems[0].code == "study-not-found"
+
+
+class TestCaseNames:
+    TEXT = SMALL.replace("feeders:", "case_names: names.csv\nfeeders:", 1)
+
+    def told(self, folder: Path, table: str) -> list[str]:
+        (folder / "names.csv").write_text(table)
+        return [str(problem) for problem in problems_of(folder, self.TEXT)]
+
+    def test_an_unknown_level_is_told_once_at_its_line(self, folder: Path) -> None:
+        (text,) = self.told(folder, "case,scheme,way,users\nA,http,drect,1\nB,http,drect,8\n")
+        assert "names.csv:2" in text
+        assert "“direct”" in text
+
+    def test_columns_are_the_factors(self, folder: Path) -> None:
+        (text,) = self.told(folder, "case,scheme,way\nA,http,direct\n")
+        assert "case, scheme, users, way" in text
+
+    def test_it_must_agree_with_the_exclusions(self, folder: Path) -> None:
+        (text,) = self.told(folder, "case,scheme,way,users,valid\nA,http,through,8,yes\n")
+        assert "A is valid, but it is excluded" in text
+
+    def test_a_name_stands_once(self, folder: Path) -> None:
+        (text,) = self.told(folder, "case,scheme,way,users\nA,http,direct,1\nA,http,direct,8\n")
+        assert "a second time" in text
+
+    def test_it_stays_in_the_studys_folder(self, folder: Path) -> None:
+        (problem,) = problems_of(folder, self.TEXT.replace("names.csv", "../names.csv"))
+        assert "inside the study's folder" in str(problem)
