@@ -138,6 +138,19 @@ def test_only_what_changed_is_restarted(tmp_path: Path, host: Any) -> None:
         lab.down()
 
 
+def test_a_change_that_fails_leaves_a_lab_that_can_be_mended(tmp_path: Path, host: Any) -> None:
+    lab = make(tmp_path, host, command("one"), command("two"))
+    lab.up()
+    try:
+        with pytest.raises(SvloadError):
+            lab.apply([command("one"), command("two", run=f"{sys.executable} -c 'raise SystemExit(3)'")])
+        assert list(lab.facts()) == ["one"]
+        assert lab.apply([command("one"), command("two")]) == ["two"]
+        assert list(lab.facts()) == ["one", "two"]
+    finally:
+        lab.down()
+
+
 def test_a_missing_programme_is_said_before_anything_starts(tmp_path: Path, host: Any) -> None:
     lab = make(tmp_path, host, command(), command("other", run="no-such-programme --port ${port}"))
     with pytest.raises(SvloadError) as caught:

@@ -116,6 +116,15 @@ class Lab:
         kit = all_kits()[spec.kit](options, context)
         front = HitchFront(options, _of_front(context)) if options.tls == "hitch" else None
         self._up[spec.name] = service = _Service(spec, kit, front)
+        try:
+            self._make_ready(service, needs)
+        except BaseException:
+            self._stop(spec.name)
+            raise
+        self._say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
+
+    def _make_ready(self, service: _Service, needs: Iterable[str]) -> None:
+        spec, kit, front = service.spec, service.kit, service.front
         kit.up({name: self._facts_of(name) for name in needs})
         self._say("up", spec.name)
         kit.ready(READY_WITHIN_S)
@@ -135,7 +144,6 @@ class Lab:
                         },
                     )
                 )
-        self._say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
     @staticmethod
     def _described(service: _Service) -> ServiceFacts:
