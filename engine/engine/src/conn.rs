@@ -51,7 +51,6 @@ pub struct Conn {
     tls: Option<Box<ClientConnection>>,
     pub stage: Stage,
     pub owner: Owner,
-    pub endpoint: usize,
     /// Number within the share.
     pub id: u32,
     pub token: u64,
@@ -92,7 +91,6 @@ impl Conn {
             tls,
             stage,
             owner,
-            endpoint: 0,
             id: 0,
             token: 0,
             requests: 0,

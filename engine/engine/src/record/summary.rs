@@ -131,7 +131,7 @@ pub fn merge(plan: &Plan, mut outcomes: Vec<Outcome>, stopped: bool) -> IndexMap
     let threads: Vec<Value> = outcomes
         .iter()
         .map(|outcome| {
-            json!({"cpu_ns": outcome.cpu_ns, "wall_ns": outcome.wall_ns, "run_queue_ns": outcome.run_queue_ns,
+            json!({"cpu_ns": outcome.cpu_ns, "spin_ns": outcome.spin_ns, "wall_ns": outcome.wall_ns, "run_queue_ns": outcome.run_queue_ns,
                 "loop_pass_max_ns": outcome.loop_pass_max_ns})
         })
         .collect();

@@ -61,22 +61,22 @@ impl Worker<'_> {
         });
         let owner = Owner { group: g, slot: s };
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
-        match Conn::open(&self.plan.allowed, endpoint, config, owner) {
+        let mut opened = Conn::open(&self.plan.allowed, endpoint, config.clone(), owner);
+        if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {
+            let endpoint = &self.endpoints[self.groups[g].slots[s as usize].hop.endpoint];
+            opened = Conn::open(&self.plan.allowed, endpoint, config, owner);
+        }
+        match opened {
             Ok(conn) => self.opened(g, s, conn),
             Err(kind) => {
-                if kind == ErrorKind::UnauthorisedTarget {
-                    let target = endpoint.origin.full();
-                    self.note_unauthorised(target);
-                }
                 self.tick();
                 self.fail(g, s, kind);
             }
         }
     }
 
-    fn opened(&mut self, g: usize, s: u32, mut conn: Conn) {
+    fn opened(&mut self, g: usize, s: u32, conn: Conn) {
         let slot = &mut self.groups[g].slots[s as usize];
-        conn.endpoint = slot.hop.endpoint;
         let key = self.conns.insert(conn);
         slot.conn = Some(key);
         let Some(conn) = self.conns.get(key) else {
@@ -90,6 +90,15 @@ impl Worker<'_> {
         } else if stage != Stage::Connecting {
             self.connected(g, s, key);
         }
+    }
+
+    /// Closes every connection that is only kept for a better close. True if there was any.
+    fn free_descriptors(&mut self) -> bool {
+        let lingering = self.lingering.drain(..).map(|(_, token)| token);
+        self.leaving.extend(lingering);
+        let any = !self.leaving.is_empty();
+        self.close_leaving();
+        any
     }
 
     pub(super) fn note_unauthorised(&mut self, target: String) {
@@ -341,6 +350,7 @@ impl Worker<'_> {
     /// A request ends for a reason that is no answer.
     pub(super) fn fail(&mut self, g: usize, s: u32, kind: ErrorKind) {
         let slot = &mut self.groups[g].slots[s as usize];
+        let endpoint = slot.hop.endpoint;
         let untouched =
             !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
         let stale = untouched && matches!(kind, ErrorKind::ReadReset | ErrorKind::WriteReset);
@@ -348,17 +358,17 @@ impl Worker<'_> {
             if slot.home == Some(key) {
                 slot.home = None;
             }
-            self.conns.close(key);
+            self.close_later(key);
         }
-        self.finish(
-            g,
-            s,
-            if stale {
-                ErrorKind::StaleConnection
-            } else {
-                kind
-            },
-        );
+        if kind == ErrorKind::UnauthorisedTarget {
+            self.note_unauthorised(self.endpoints[endpoint].origin.full());
+        }
+        let kind = if stale {
+            ErrorKind::StaleConnection
+        } else {
+            kind
+        };
+        self.finish(g, s, kind);
     }
 
     /// Judges a request, records it, and frees its slot.
@@ -422,7 +432,7 @@ impl Worker<'_> {
             return;
         };
         if !server_closes || conn.hung_up || conn.stage != Stage::Ready {
-            return self.conns.close(key);
+            return self.close_later(key);
         }
         conn.say_goodbye();
         conn.stage = Stage::Lingering;
@@ -430,7 +440,7 @@ impl Worker<'_> {
             .push_back((self.now_ns + LINGER_NS, conn.token));
         if self.lingering.len() > LINGER_MAX {
             if let Some((_, token)) = self.lingering.pop_front() {
-                self.close_lingering(token);
+                self.leaving.push(token);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A thread of the load: its own epoll, timers, VUs and connections. Nothing is shared while requests are made.
 
+mod alarm;
 mod exchange;
 mod redirects;
 
@@ -7,8 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 
+use self::alarm::Alarm;
 use crate::clock::Clock;
-use crate::conn::Conns;
+use crate::conn::{ConnKey, Conns};
 use crate::error::ErrorKind;
 use crate::executor::{self, Executor};
 use crate::plan::{Endpoint, GroupPlan, Plan};
@@ -48,7 +50,9 @@ pub struct Outcome {
     pub records: Vec<GroupRecord>,
     pub ends_ns: Vec<i64>,
     pub unauthorised: BTreeSet<String>,
+    /// Without what was spun away.
     pub cpu_ns: i64,
+    pub spin_ns: i64,
     pub wall_ns: i64,
     pub run_queue_ns: i64,
     pub loop_pass_max_ns: i64,
@@ -65,6 +69,8 @@ pub struct Worker<'a> {
     epoll: Epoll,
     conns: Conns,
     lingering: VecDeque<(i64, u64)>,
+    /// Connections to close once the requests of this pass have begun.
+    leaving: Vec<u64>,
     groups: Vec<GroupRun<'a>>,
     deadlines: BinaryHeap<Reverse<(i64, usize, u32)>>,
     next_wake_ns: i64,
@@ -76,6 +82,9 @@ pub struct Worker<'a> {
     unauthorised: BTreeSet<String>,
     requests: u64,
     loop_pass_max_ns: i64,
+    alarm: Alarm,
+    spin_ns: i64,
+    spin_cpu_ns: i64,
 }
 
 impl<'a> Worker<'a> {
@@ -121,6 +130,7 @@ impl<'a> Worker<'a> {
             epoll,
             conns: Conns::new(thread, plan.threads),
             lingering: VecDeque::new(),
+            leaving: Vec::new(),
             groups: plan.groups.iter().map(group).collect(),
             deadlines: BinaryHeap::new(),
             next_wake_ns: 0,
@@ -131,6 +141,9 @@ impl<'a> Worker<'a> {
             unauthorised: BTreeSet::new(),
             requests: 0,
             loop_pass_max_ns: 0,
+            alarm: Alarm::default(),
+            spin_ns: 0,
+            spin_cpu_ns: 0,
         })
     }
 
@@ -144,9 +157,8 @@ impl<'a> Worker<'a> {
             (sys::thread_cpu_ns(), sys::monotonic_ns(), run_queue_ns());
         let mut pass_ns = self.tick();
         while self.turn() {
-            let timeout_ns = self.timeout_ns();
             self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
-            self.epoll.wait(&mut events, timeout_ns)?;
+            self.wait(&mut events)?;
             pass_ns = self.tick();
             for at in 0..events.count() {
                 self.on_event(events.get(at));
@@ -162,7 +174,8 @@ impl<'a> Worker<'a> {
             ends_ns: self.groups.iter().map(|group| group.end_ns).collect(),
             records: self.groups.into_iter().map(|group| group.record).collect(),
             unauthorised: self.unauthorised,
-            cpu_ns: sys::thread_cpu_ns() - cpu_ns,
+            cpu_ns: sys::thread_cpu_ns() - cpu_ns - self.spin_cpu_ns,
+            spin_ns: self.spin_ns,
             wall_ns: sys::monotonic_ns() - wall_ns,
             run_queue_ns: run_queue_ns() - queue_ns,
             loop_pass_max_ns: self.loop_pass_max_ns,
@@ -180,6 +193,7 @@ impl<'a> Worker<'a> {
     fn turn(&mut self) -> bool {
         self.pump();
         self.expire();
+        self.close_leaving();
         self.tick();
         let ended = |group: &GroupRun<'_>, now_ns: i64| {
             let finished = group
@@ -264,13 +278,22 @@ impl<'a> Worker<'a> {
             .filter(|(at_ns, _)| *at_ns <= self.now_ns)
         {
             self.lingering.pop_front();
-            self.close_lingering(token);
+            self.leaving.push(token);
         }
     }
 
-    fn close_lingering(&mut self, token: u64) {
-        if let Some(key) = self.conns.find(token) {
-            self.conns.close(key);
+    /// Marks a connection for closing: that takes a while, and the next request comes first.
+    fn close_later(&mut self, key: ConnKey) {
+        if let Some(conn) = self.conns.get(key) {
+            self.leaving.push(conn.token);
+        }
+    }
+
+    fn close_leaving(&mut self) {
+        while let Some(token) = self.leaving.pop() {
+            if let Some(key) = self.conns.find(token) {
+                self.conns.close(key);
+            }
         }
     }
 
@@ -286,8 +309,42 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// How long nothing needs doing unless a socket or the bell has news.
-    fn timeout_ns(&self) -> Option<i64> {
+    /// Waits for news, or for the next thing to do; before a start the last moments are spun.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let chore_ns = self.next_chore_ns();
+        let start_ns = self.next_wake_ns;
+        let early_ns = start_ns.saturating_sub(self.alarm.lead_ns());
+        let wake_ns = chore_ns.min(early_ns);
+        if wake_ns == i64::MAX {
+            return self.epoll.wait(events, None);
+        }
+        let timeout_ns = wake_ns - self.now_ns;
+        self.epoll.wait(events, Some(timeout_ns))?;
+        if events.count() > 0 || early_ns > chore_ns {
+            return Ok(());
+        }
+        self.tick();
+        if timeout_ns > 0 {
+            self.alarm.learn(self.now_ns - wake_ns);
+        }
+        if self.now_ns < start_ns {
+            self.spin(events, start_ns)?;
+        }
+        Ok(())
+    }
+
+    fn spin(&mut self, events: &mut Events, until_ns: i64) -> io::Result<()> {
+        let (from_ns, cpu_ns) = (self.now_ns, sys::thread_cpu_ns());
+        while events.count() == 0 && self.tick() < until_ns {
+            self.epoll.wait(events, Some(0))?;
+        }
+        self.spin_ns += self.now_ns - from_ns;
+        self.spin_cpu_ns += sys::thread_cpu_ns() - cpu_ns;
+        Ok(())
+    }
+
+    /// When something other than a start needs doing.
+    fn next_chore_ns(&self) -> i64 {
         let group_end = |group: &GroupRun<'_>| {
             let stop_ns = group.plan.spec.stop_offset_ns;
             if self.now_ns < stop_ns {
@@ -296,25 +353,19 @@ impl<'a> Worker<'a> {
                 group.end_ns
             }
         };
-        let mut next_ns = self.next_wake_ns;
-        next_ns = self
+        let ends = self
             .groups
             .iter()
             .filter(|group| !group.closed)
-            .map(group_end)
-            .fold(next_ns, i64::min);
-        next_ns = self
-            .deadlines
-            .peek()
-            .map_or(next_ns, |Reverse((at_ns, _, _))| next_ns.min(*at_ns));
-        next_ns = self
-            .lingering
-            .front()
-            .map_or(next_ns, |(at_ns, _)| next_ns.min(*at_ns));
-        if self.unposted {
-            next_ns = next_ns.min(self.next_post_ns);
-        }
-        (next_ns != i64::MAX).then_some(next_ns - self.now_ns)
+            .map(group_end);
+        let deadline = self.deadlines.peek().map(|Reverse((at_ns, _, _))| *at_ns);
+        let linger = self.lingering.front().map(|(at_ns, _)| *at_ns);
+        let post = self.unposted.then_some(self.next_post_ns);
+        ends.chain(deadline)
+            .chain(linger)
+            .chain(post)
+            .min()
+            .unwrap_or(i64::MAX)
     }
 
     /// Counts what is complete: after the next requests were written, before the next wait.
