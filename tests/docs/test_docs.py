@@ -28,7 +28,19 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 DRY = """
 svload() {
     case "${1:-}" in
-    run) shift; command svload plan "$@" ;;
+    run)
+        shift
+        local kept=()
+        while (($#)); do
+            case $1 in
+            --trust|--wait) ;;  # of a run alone
+            --out) shift ;;
+            *) kept+=("$1") ;;
+            esac
+            shift
+        done
+        command svload plan "${kept[@]}"
+        ;;
     demo|load|probe|resume|lab|init|pack|report|compare|verify|why|query) command svload "$1" --help ;;
     *) command svload "$@" ;;
     esac
