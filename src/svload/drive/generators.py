@@ -17,6 +17,8 @@ from svload.model.results import GeneratorSummary, GroupSummary
 Progress = Callable[[dict[str, Any]], None]
 START_MARGIN_NS = 30_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
+LOOK_S, ACT_S = 0.25, 0.01
+"""How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
 STOP_GRACE_S = 2.0
 """A stopped generator is silent at once; it has this long to hand over what it saw."""
 LATE_S = 15.0
@@ -96,11 +98,11 @@ class Generators:
         out: Path,
         on_progress: Progress | None = None,
         should_stop: Callable[[], bool] = lambda: False,
-        meanwhile: Callable[[int], None] = lambda now_ns: None,
+        meanwhile: Callable[[int], None] | None = None,
     ) -> Load:
         """Run the shares to their end, one process each, from a common start.
 
-        `meanwhile` is called a few times a second with the offset in ns (planted faults act there). Bounded by the shares'
+        `meanwhile`, if given, is called many times a second with the offset in ns (planted faults act there). Bounded by the shares'
         own end plus their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
         """
         self.ensure(len(shares))
@@ -111,9 +113,10 @@ class Generators:
         waiting = dict(share_of)
         latest: dict[str, dict[str, Any]] = {}
         deadline_ns = start_at_ns + max(_end_ns(share) for share in shares) + round(LATE_S * 1e9)
+        self._since, _ = self._agent.status(-1)
         self._agent.start_at(list(share_of), start_at_ns)
         while waiting:
-            self._since, notices = self._agent.status(self._since, 0.05)
+            self._since, notices = self._agent.status(self._since, LOOK_S if meanwhile is None else ACT_S)
             if should_stop() and not load.stopped:
                 load.stopped = True
                 deadline_ns = time.monotonic_ns() + round(LATE_S * 1e9)
@@ -122,7 +125,8 @@ class Generators:
                 self._hear(notice, waiting, load, latest)
             if notices and on_progress is not None and any("progress" in notice.data for notice in notices):
                 on_progress(merge_progress(latest.values()))
-            meanwhile(time.monotonic_ns() - start_at_ns)
+            if meanwhile is not None:
+                meanwhile(time.monotonic_ns() - start_at_ns)
             if time.monotonic_ns() > deadline_ns:
                 raise fail("generator-failed", reason=f"{', '.join(waiting)} did not end in time")
         load.results.sort(key=lambda result: [share.name for share in shares].index(result.share.name))
@@ -158,10 +162,10 @@ class Generators:
                 waiting.pop(notice.child, None)
                 return
             raise fail("generator-failed", reason=f"{notice.child} ended (exit {code}) {tail}")
-        if notice.data.get("expected"):
+        if notice.data.get("role") != "server":
             return
         service = notice.child.split(".", 1)[0]
-        raise fail("service-died", service=service, exit=code, tail=tail or "none", log=notice.data.get("log", ""))
+        raise fail("service-died", service=service, exit=code, tail=tail or "none")
 
 
 def _end_ns(share: Share) -> int:

@@ -35,7 +35,7 @@ Judge = Callable[[RunDir, str], dict[str, object]]
 """(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed in, so that this room only acts."""
 DISK_RESERVE = 1.2
 SAMPLE_INTERVAL_S = 0.2
-EXIT_S = 5.0
+LOG_TAIL_BYTES = 64 * 1024
 
 
 @dataclass
@@ -166,7 +166,7 @@ class _Execution:
             lab.up()
         with self._phase("fill"):
             tables = self._fill(config, lab)
-        sampler = Sampler(agent, agent.dir)
+        sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
         sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
         generators = Generators(agent, agent.dir, cores.load if cores.pinned else None)
         generators.ensure(max(sum(group.generators for group in config.groups) for config in self.configs.values()))
@@ -248,7 +248,7 @@ class _Execution:
             self._say("trial-stopped", trial=plan.trial)
             self.stop.set()
         except SvloadError as error:
-            self._failed(plan, attempt, error)
+            self._failed(bench, plan, attempt, error)
         else:
             self.in_a_row = 0
             self.previous_case = plan.case
@@ -259,9 +259,12 @@ class _Execution:
             if self.unauthorised:
                 self.stop.set()
 
-    def _failed(self, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
+    def _failed(self, bench: Bench, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
         problem = error.problems[0]
         self._keep(plan.trial, attempt, "failed", problem.sentence)
+        logs = keep_logs(bench.agent.dir, self.run.attempt(plan.trial, attempt).path / "logs")
+        for one in error.problems:
+            one.details.update(run=self.run.path, log=logs)
         self._say("trial-failed", trial=plan.trial, code=problem.code, sentence=problem.sentence)
         self.failures[plan.trial] = self.failures.get(plan.trial, 0) + 1
         self.in_a_row += 1
@@ -311,6 +314,22 @@ class _Execution:
         self._say("phase", name=name, state="begin")
         yield
         self._say("phase", name=name, state="end", seconds=time.monotonic() - begun)
+
+
+def keep_logs(lab: Path, target: Path) -> Path:
+    """Copy the last part of every log of a lab, since the lab's folder goes with it; returns `target`."""
+    for log in sorted(lab.rglob("*.log")):
+        kept = target / "-".join(log.relative_to(lab).parts)
+        try:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+                tail = file.read()
+            if tail:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_bytes(tail)
+        except OSError:
+            continue
+    return target
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from svload.drive.shares import Share, Timeline, build_shares, timeline, warm_sh
 from svload.drive.targets import allowed_blocks
 from svload.host import Agent
 from svload.lab import Lab
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
 from svload.model.plan import TrialPlan
@@ -67,6 +67,8 @@ class TrialRun:
         with Journal(self.folder.events) as journal:
             self._journal = journal
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
+            if died := self.bench.lab.alive():
+                raise SvloadError(*died)
             config = planted_config(self.config, self.fault, self.duration_ns)
             times = timeline(config, self.duration_ns)
             shares = self._shares(config, times)
@@ -133,7 +135,7 @@ class TrialRun:
     def _load(self, shares: list[Share], times: Timeline) -> Load:
         pulses = Pulses(self.bench.generators.children(len(shares)) if self.fault == GENERATOR_LIMITED else ())
 
-        def meanwhile(offset_ns: int) -> None:
+        def pulse(offset_ns: int) -> None:
             signals = pulses.due(offset_ns, times.end_ns)
             if signals:
                 self.bench.agent.prepare(signals)
@@ -143,7 +145,12 @@ class TrialRun:
 
         with self._phase("load"):
             return self.bench.generators.load(
-                shares, self.bench.tables, self.folder.path, progress, self.bench.should_stop, meanwhile
+                shares,
+                self.bench.tables,
+                self.folder.path,
+                progress,
+                self.bench.should_stop,
+                pulse if pulses.children else None,
             )
 
     def _write(
