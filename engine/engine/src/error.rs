@@ -161,4 +161,20 @@ mod tests {
             assert_eq!(usize::from(kind.code()), code);
         }
     }
+
+    #[test]
+    fn the_generators_own_limits_have_names() {
+        let kind = |errno| ErrorKind::of_connect(&io::Error::from_raw_os_error(errno));
+        assert_eq!(kind(libc::EMFILE), ErrorKind::Emfile);
+        assert_eq!(kind(libc::ENFILE), ErrorKind::Emfile);
+        assert_eq!(kind(libc::EADDRNOTAVAIL), ErrorKind::Eaddrnotavail);
+        assert_eq!(kind(libc::ENOBUFS), ErrorKind::Enobufs);
+        assert_eq!(kind(libc::EHOSTUNREACH), ErrorKind::ConnectUnreachable);
+        assert_eq!(kind(libc::EINVAL), ErrorKind::Other);
+        let write = |errno| ErrorKind::of_write(&io::Error::from_raw_os_error(errno));
+        assert_eq!(
+            (write(libc::EPIPE), write(libc::ENOMEM)),
+            (ErrorKind::WriteReset, ErrorKind::Enobufs)
+        );
+    }
 }
