@@ -62,5 +62,6 @@ def _name(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a YAML double-quoted scalar (a JSON text is one)."""
-    return json.dumps(text, ensure_ascii=False)
+    """As a YAML double-quoted scalar (a JSON text is one; YAML takes fewer signs as they are)."""
+    written = json.dumps(text, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in written)

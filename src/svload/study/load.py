@@ -322,10 +322,7 @@ def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, 
             replace_refused=study.measure.replace_refused,
         ),
         comparisons=tuple(_comparison(part, draft.factors) for part in study.compare),
-        thresholds=tuple(
-            Threshold(that=part.that, when={key: tuple(levels) for key, levels in part.when.items()})
-            for part in study.thresholds
-        ),
+        thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),
         source=draft.data,
     )
 

@@ -399,23 +399,25 @@ class StudyFile(Part):
     lab: Annotated[dict[Name, Service], Field(description="the services: name: {kit, options}")] = {}
     data: Annotated[dict[Name, Objects], Field(description="what the stores are filled with")] = {}
     factors: Factors = {}
-    exclude: list[ExclusionPart] = []
+    exclude: list[ExclusionPart] = Field([], description="combinations that are not run, and why")
     case_names: str | None = Field(
         None, description="a CSV beside the study: case, one column a factor, valid"
     )
     feeders: Annotated[dict[Name, FeederPart], Field(description="rows for requests")] = {}
-    before_trial: list[StepPart] = []
+    before_trial: list[StepPart] = Field([], description="steps before each trial: reset services, warm rows")
     requests: Annotated[dict[Name, RequestPart], Field(description="named requests")] = {}
     traffic: Annotated[
         dict[Name, AnyOneGroup],
         Field(description="the groups of load", min_length=1),
     ]
     measure: MeasurePart = Field(description="how long and how often: {duration: 60s, replicates: 6}")
-    compare: list[ComparisonPart] = []
+    compare: list[ComparisonPart] = Field(
+        [], description="planned contrasts: a factor's levels against a baseline"
+    )
     thresholds: list[
         Annotated[
             ThresholdPart,
             OrAlone(lambda value: {"that": value} if isinstance(value, str) else value, {"type": "string"}),
         ]
-    ] = []
+    ] = Field([], description="criteria: response.p95 < 200 ms, or {when: {factor: level}, that: criterion}")
     profiles: dict[Name, dict[str, Any]] = Field({}, description="merged over the study by --profile NAME")

@@ -171,7 +171,9 @@ def _scalar_text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-ScalarText = Annotated[str, BeforeValidator(_scalar_text)]
+ScalarText = Annotated[
+    str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
 RESERVED = ("request", "vu", "iteration", "port")
 
 

@@ -1,0 +1,75 @@
+"""What `svload init` writes is a sound study of about ten lines; and what needs the user's trust."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from svload.model.errors import SvloadError
+from svload.model.study import Lock
+from svload.study import first_batch, init_study, load_study, needs_trust, resolve
+
+from .conftest import SMALL
+
+
+@pytest.mark.parametrize(
+    ("target", "kit", "options", "path"),
+    [
+        ("http://127.0.0.1:8080", "external", {"at": "http://127.0.0.1:8080"}, "/"),
+        (
+            "https://api.example.test/v1/items?page=2#top",
+            "external",
+            {"at": "https://api.example.test"},
+            "/v1/items?page=2",
+        ),
+        ("http://[::1]:8080/x", "external", {"at": "http://[::1]:8080"}, "/x"),
+        ("http://localhost:1/${a}", "external", {"at": "http://localhost:1"}, "/${a}"),
+        ("./server --port {port}", "command", {"run": "./server --port ${port}"}, "/"),
+        ('python3 -m "my server" ${port}', "command", {"run": 'python3 -m "my server" ${port}'}, "/"),
+    ],
+)
+def test_the_first_study(folder: Path, target: str, kit: str, options: dict[str, str], path: str) -> None:
+    text = init_study(target)
+    assert len(text.splitlines()) <= 10
+    (folder / "study.yaml").write_text(text)
+    lock = load_study(folder)
+    config = resolve(lock, lock.cases[0])
+    assert [(service.kit, service.options) for service in config.services] == [(kit, options)]
+    assert config.groups[0].request.path[0].text == path
+    assert config.groups[0].request.scheme == ("https" if target.startswith("https") else "http")
+    assert len(first_batch(lock).trials) == 6
+    assert needs_trust(lock) == ([f"run: {options['run']}"] if kit == "command" else [])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "${" not in text))
+def test_any_command_is_kept_to_the_letter(folder: Path, command: str) -> None:
+    (folder / "study.yaml").write_text(init_study(command), encoding="utf-8")
+    lock = load_study(folder)
+    wanted = command.strip().replace("{port}", "${port}")
+    if "://" not in command:
+        assert resolve(lock, lock.cases[0]).services[0].options == {"run": wanted}
+
+
+@pytest.mark.parametrize(
+    "target", ["", "  ", "ftp://x", "http://", "http://user:secret@host/", "http://[::1", "http://h:port/"]
+)
+def test_what_is_neither(target: str) -> None:
+    with pytest.raises(SvloadError):
+        init_study(target)
+
+
+def test_commands_of_every_case_need_trust(load: Callable[..., Lock], folder: Path) -> None:
+    lock = load(SMALL.replace("{kit: stone, workers: 4}", '{run: "./server --${scheme}"}'))
+    assert needs_trust(lock) == ["run: ./server --http", "run: ./server --https"]
+    assert needs_trust(load()) == []
+
+
+def test_code_beside_the_study_needs_trust(load: Callable[..., Lock], folder: Path) -> None:
+    (folder / "kits").mkdir()
+    (folder / "kits" / "mine.py").write_text("")
+    assert needs_trust(load()) == [str(folder / "kits" / "mine.py")]

@@ -1,0 +1,213 @@
+"""The order of trials: blocks, whole plots, seeds; and that it knows positions, never names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svload.model.plan import Batch
+from svload.model.study import Case, Factor, Level, Lock, Measure
+from svload.study import draw, first_batch, load_study
+
+from .conftest import SMALL
+
+STUDY = Path(__file__).resolve().parents[2] / "studies" / "001-svload"
+
+
+def lock_of(
+    sizes: list[int], changes: list[str], replicates: int, seed: int, order: str = "randomised-blocks"
+) -> Lock:
+    """A lock whose factors have `sizes` levels; every third combination is excluded."""
+    from itertools import product
+
+    factors = tuple(
+        Factor(name=f"f{n}", levels=tuple(Level(name=f"l{k}", value=k) for k in range(size)), change=change)  # type: ignore[arg-type]
+        for n, (size, change) in enumerate(zip(sizes, changes, strict=True))
+    )
+    cases = tuple(
+        Case(
+            name=f"case-{n}",
+            levels={f"f{k}": f"l{level}" for k, level in enumerate(levels)},
+            excluded="so" if n % 3 == 2 else None,
+        )
+        for n, levels in enumerate(product(*(range(size) for size in sizes)))
+    )
+    return Lock(
+        name="x", seed=seed, svload_version="0", study_sha256="", study_dir=".", factors=factors, cases=cases,
+        measure=Measure(duration_ns=1, replicates=replicates, order=order), source={},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+designs = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["request", "live", "restart", "rebuild"])), min_size=1, max_size=4).map(
+    lambda pairs: ([size for size, _ in pairs], [change for _, change in pairs])
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(designs, st.integers(1, 5), st.integers(0, 2**40))
+def test_each_replicate_is_a_block_that_holds_every_valid_case_once(
+    design: tuple[list[int], list[str]], replicates: int, seed: int
+) -> None:
+    lock = lock_of(*design, replicates, seed)
+    batch = first_batch(lock)
+    valid = [case.name for case in lock.valid_cases]
+    assert [trial.position for trial in batch.trials] == list(range(len(valid) * replicates))
+    blocks = [list(trials) for _, trials in groupby(batch.trials, key=lambda trial: trial.block)]
+    assert len(blocks) == replicates
+    for number, trials in enumerate(blocks, start=1):
+        assert Counter(trial.case for trial in trials) == Counter(valid)
+        assert {(trial.block, trial.replicate) for trial in trials} == {(number, number)}
+    assert len({trial.seed for trial in batch.trials}) == len(batch.trials)
+    assert [trial.trial for trial in batch.trials] == [
+        f"{trial.case}.r{trial.replicate}" for trial in batch.trials
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(designs, st.integers(1, 4), st.integers(0, 2**40))
+def test_restarts_make_whole_plots(design: tuple[list[int], list[str]], replicates: int, seed: int) -> None:
+    lock = lock_of(*design, replicates, seed)
+    hard = [factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")]
+    plots = [
+        list(trials) for _, trials in groupby(first_batch(lock).trials, key=lambda trial: trial.whole_plot)
+    ]
+    if not hard:
+        assert len(plots) == 1
+        assert not any(trial.restart for trial in plots[0])
+        return
+    kinds = {tuple(case.levels[name] for name in hard) for case in lock.valid_cases}
+    assert len(plots) == len(kinds) * replicates
+    for number, trials in enumerate(plots):
+        assert {trial.whole_plot for trial in trials} == {number}
+        assert [trial.restart for trial in trials] == [number > 0, *[False] * (len(trials) - 1)]
+        assert len({tuple(lock.case(trial.case).levels[name] for name in hard) for trial in trials}) == 1
+        assert len({trial.block for trial in trials}) == 1
+
+
+def test_more_replicates_leave_the_first_blocks_as_they_are() -> None:
+    few, many = (first_batch(lock_of([3, 3], ["request", "restart"], replicates, 7)) for replicates in (2, 5))
+    assert many.trials[: len(few.trials)] == few.trials
+
+
+def test_another_seed_is_another_order_with_other_loads() -> None:
+    one, two = (first_batch(lock_of([3, 3, 3], ["request"] * 3, 4, seed)) for seed in (1, 2))
+    assert [trial.case for trial in one.trials] != [trial.case for trial in two.trials]
+    assert not {trial.seed for trial in one.trials} & {trial.seed for trial in two.trials}
+
+
+def test_as_listed() -> None:
+    lock = lock_of([2, 2], ["request", "request"], 2, 1, order="as-listed")
+    assert [trial.case for trial in first_batch(lock).trials] == [case.name for case in lock.valid_cases] * 2
+
+
+def test_every_place_of_a_block_is_as_likely_for_every_case() -> None:
+    """χ² over 600 blocks of 4 cases: 9 degrees of freedom, its 99.99 % quantile is 33.7."""
+    seen: Counter[tuple[int, str]] = Counter()
+    for trial in first_batch(lock_of([6], ["request"], 600, 5)).trials:
+        seen[trial.position % 4, trial.case] += 1
+    assert len(seen) == 16
+    assert sum((count - 150) ** 2 / 150 for count in seen.values()) < 33.7
+
+
+@given(st.integers(0, 2**60), st.integers(0, 1000))
+def test_seeds_are_exact_in_json_everywhere(seed: int, what: int) -> None:
+    assert 0 <= draw(seed, "load", what) < 2**53
+    assert draw(seed, "load", what) == draw(seed, "load", what)
+
+
+def shape(batch: Batch, lock: Lock) -> list[tuple[object, ...]]:
+    """All of a plan but its names."""
+    numbers = {case.name: number for number, case in enumerate(lock.cases)}
+    return [
+        (
+            numbers[trial.case],
+            trial.replicate,
+            trial.block,
+            trial.position,
+            trial.seed,
+            trial.whole_plot,
+            trial.restart,
+        )
+        for trial in batch.trials
+    ]
+
+
+RENAMED = {
+    "backend": "origin", "cache-hit": "warmed", "cache-miss": "chilled", "cache": "shield", "http": "plain", "https": "sealed",
+    "same": "fixed", "different": "varied", "without": "idle", "with": "busy",
+}  # fmt: skip
+
+
+def test_renaming_every_case_level_and_service_leaves_the_order(tmp_path: Path) -> None:
+    text = (STUDY / "study.yaml").read_text()
+    table = (STUDY / "reference" / "test-cases.csv").read_text()
+    text = text.replace("[http, https]", "{plain: {as: http}, sealed: {as: https}}").replace(
+        "${protocol}", "${protocol.as}"
+    )
+    text = text.replace("baseline: http,", "baseline: plain,")
+    word = re.compile(
+        r"(?<![\w./-])(backend|cache-hit|cache-miss|cache|same|different|without|with)(?![\w/-])"
+    )
+    text = word.sub(lambda match: RENAMED[match[1]], text)
+    table = re.sub(
+        r"\b(cache-hit|cache-miss|backend|same|different|without|with|https|http)\b",
+        lambda match: RENAMED[match[1]],
+        table,
+    )
+    table = re.sub(r"^TC", "row", table, flags=re.MULTILINE)
+    (tmp_path / "reference").mkdir()
+    (tmp_path / "reference" / "test-cases.csv").write_text(table)
+    (tmp_path / "study.yaml").write_text(text)
+    ours, theirs = load_study(STUDY, profile="demo"), load_study(tmp_path, profile="demo")
+    old = (
+        {case.name for case in ours.cases}
+        | {level.name for factor in ours.factors for level in factor.levels}
+        | {"backend", "cache"}
+    )
+    new = (
+        {case.name for case in theirs.cases}
+        | {level.name for factor in theirs.factors for level in factor.levels}
+        | set(theirs.source["lab"])
+    )
+    assert not old & new
+    assert shape(first_batch(theirs), theirs) == shape(first_batch(ours), ours)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("workers: 4", 'workers: "${users}"', "restart"),
+        ("kit: stone", 'kit: "stone-${users}"', "restart"),
+        ("count: 100", 'count: "${users}"', "rebuild"),
+        ("timeout: 5s", 'timeout: "${users}s"', "request"),
+        ("workers: 4", 'workers: "${scheme.n}"', "restart"),
+    ],
+)
+def test_what_a_change_of_a_factor_costs(load: Callable[..., Lock], old: str, new: str, change: str) -> None:
+    text = SMALL.replace(old, new).replace("[http, https]", '{http: {n: "${users}"}, https: {n: 1}}')
+    costs = {factor.name: factor.change for factor in load(text).factors}
+    assert costs["users"] == change
+    assert costs["way"] == "request"
+
+
+def test_an_option_says_what_its_change_costs(load: Callable[..., Lock]) -> None:
+    from pydantic import BaseModel, Field
+
+    class Stone(BaseModel):
+        workers: int = Field(1, json_schema_extra={"change": "reload"})
+        depth: int = Field(1, json_schema_extra={"change": "rebuild"})
+
+    class Glass(BaseModel):
+        of: str
+
+    kits = {"stone": Stone, "glass": Glass}
+    for option, change in (("workers", "live"), ("depth", "rebuild")):
+        lock = load(SMALL.replace("workers: 4", f'{option}: "${{users}}"'), kits=kits)
+        assert {factor.name: factor.change for factor in lock.factors}["users"] == change

@@ -1,0 +1,194 @@
+"""Requests and groups as the file says them, in the terms of svload.model.traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from svload.model.errors import SvloadError
+from svload.model.study import ObjectSet
+from svload.model.traffic import (
+    ConstantArrivalRate,
+    FeederPart,
+    Group,
+    SizeCheck,
+    StatusCheck,
+    Text,
+    ThinkTime,
+)
+from svload.study import load_study, resolve
+from svload.study.traffic import Names, read_check
+
+NAMES = Names(("web",), ("thing",))
+STUDY = """\
+name: t
+lab: {{web: {{kit: stone}}, api.v2: {{kit: stone}}}}
+data: {{o: {{in: web, count: 5, size: {size}}}}}
+feeders: {{thing: {{from: o}}}}
+requests:
+  page: {request}
+traffic:
+  g: {group}
+measure: {{duration: 1s}}
+"""
+
+
+@pytest.fixture
+def study(folder: Path) -> Callable[..., tuple[Group, ObjectSet]]:
+    def made(request: str = "{get: http://web/}", group: str = "{executor: constant-vus, vus: 4, request: page}", size: str = "1 KiB") -> tuple[Group, ObjectSet]:  # fmt: skip
+        text = STUDY.replace(", api.v2: {{kit: stone}}", "").format(request=request, group=group, size=size)
+        (folder / "study.yaml").write_text(text)
+        lock = load_study(folder)
+        config = resolve(lock, lock.cases[0])
+        return config.groups[0], config.objects[0]
+
+    return made
+
+
+Made = Callable[..., tuple[Group, ObjectSet]]
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("status == 204", StatusCheck(name="status == 204", status=(204, 204))),
+        ("status < 400", StatusCheck(name="status < 400", status=(100, 399))),
+        ("status<=299", StatusCheck(name="status<=299", status=(100, 299))),
+        ("status >= 200", StatusCheck(name="status >= 200", status=(200, 599))),
+        ("status > 199", StatusCheck(name="status > 199", status=(200, 599))),
+        ("size_bytes == 10240", SizeCheck(name="size_bytes == 10240", size_bytes=10240)),
+        (
+            "size_bytes == ${thing.size_bytes}",
+            SizeCheck(
+                name="size_bytes == ${thing.size_bytes}",
+                size_bytes=FeederPart(feeder="thing", column="size_bytes"),
+            ),
+        ),
+    ],
+)
+def test_checks(text: str, check: object) -> None:
+    assert read_check(text, NAMES) == check
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "status",
+        "status == ok",
+        "status == 20",
+        "size_bytes < 5",
+        "size_bytes == big",
+        "size == 5",
+        "size_bytes == ${vu}",
+    ],
+)
+def test_no_checks(text: str) -> None:
+    assert isinstance(read_check(text, NAMES), str)
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "path"),
+    [
+        ("http://web", "http://web", "/"),
+        ("https://web/a?b=c#d", "https://web", "/a?b=c"),
+        ("http://web?b=c", "http://web", "/?b=c"),
+        ("http://127.0.0.1:8080/x", "http://127.0.0.1:8080", "/x"),
+        ("http://[::1]:8080/x", "http://[::1]:8080", "/x"),
+        ("http://localhost/x", "http://localhost", "/x"),
+        ("http://example.test/x", "http://example.test", "/x"),
+    ],
+)
+def test_urls(study: Made, url: str, endpoint: str, path: str) -> None:
+    for group in (
+        study(request=f'{{get: "{url}"}}')[0],
+        study(group=f'{{executor: constant-vus, vus: 1, request: "GET {url}"}}')[0],
+    ):
+        assert group.request.endpoint == endpoint
+        assert group.request.path == (Text(text=path),)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "web/a",
+        "http://",
+        "http:///a",
+        "http://wbe/a",
+        "http://web:80/",
+        "http://a b/",
+        "http://us er@web/",
+        "http://1.2.3/x y",
+    ],
+)
+def test_no_urls(study: Made, url: str) -> None:
+    with pytest.raises(SvloadError):
+        study(request=f'{{get: "{url}"}}')
+
+
+def test_methods_status_and_redirects(study: Made) -> None:
+    request = study(request="{head: http://web/, expect_status: [200, 300-304], follow_redirects: 3}")[
+        0
+    ].request
+    assert request.method == "HEAD"
+    assert request.expect_status == ((200, 200), (300, 304))
+    assert request.follow_redirects == 3
+    assert study()[0].request.expect_status == ((200, 399),)
+
+
+@pytest.mark.parametrize(
+    ("written", "think_time"),
+    [
+        ("0", ThinkTime(constant_ns=0)),
+        ("0.1s", ThinkTime(constant_ns=100_000_000)),
+        ("{constant: 5 ms}", ThinkTime(constant_ns=5_000_000)),
+        ("{uniform: [1s, 2s]}", ThinkTime(uniform_ns=(1_000_000_000, 2_000_000_000))),
+        ("{exponential: 1s}", ThinkTime(exponential_ns=1_000_000_000)),
+    ],
+)
+def test_think_times(study: Made, written: str, think_time: ThinkTime) -> None:
+    group, _ = study(group=f"{{executor: constant-vus, vus: 4, think_time: {written}, request: page}}")
+    assert group.executor.kind == "constant-vus"
+    assert group.executor.think_time == think_time
+
+
+def test_an_open_group(study: Made) -> None:
+    group, _ = study(
+        group="{executor: constant-arrival-rate, rate: 600/min, arrivals: poisson, on_full: drop, max_vus: 9, request: page}"
+    )
+    assert group.executor == ConstantArrivalRate(rate_rps=10.0, max_vus=9, arrivals="poisson", on_full="drop")
+    assert (
+        study(group="{executor: constant-arrival-rate, rate: 50, request: page}")[0].executor.max_vus is None
+    )
+
+
+def test_what_a_group_is_unless_it_says_otherwise(study: Made) -> None:
+    group, _ = study()
+    assert (group.client, group.connection, group.generators, group.start_when) == (
+        "engine",
+        "keep-alive",
+        1,
+        None,
+    )
+    assert group.request.timeout_ns == 30_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        ("40 KiB", {"constant": 40 * 1024}),
+        ("512", {"constant": 512}),
+        ("{uniform: [1 kB, 1 MB]}", {"uniform": [1000, 1_000_000]}),
+        ("{lognormal: {median: 1 KiB, p99: 1 MiB}}", {"lognormal": {"median": 1024, "p99": 1 << 20}}),
+    ],
+)
+def test_sizes_are_bytes(study: Made, written: str, size: object) -> None:
+    assert study(size=written)[1].size == size
+
+
+@pytest.mark.parametrize("written", ["0", "-1 KiB", "1.5", "{normal: 3}", "[1 KiB]", "big"])
+def test_no_sizes(study: Made, written: str) -> None:
+    with pytest.raises(SvloadError):
+        study(size=written)

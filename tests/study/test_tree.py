@@ -1,0 +1,202 @@
+"""Reading and merging: laws of the merge, and YAML that is nothing but data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svload.model.errors import SvloadError
+from svload.model.study import Lock
+from svload.study import resolve
+from svload.study.tree import Node, merge, override, place_of, plain, read_tree
+
+from .conftest import SMALL
+
+scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["a", "b", "4 KiB", "${x}"])
+keys = st.sampled_from(["a", "b", "c", "lab", "size", "traffic"])
+mappings = st.recursive(
+    st.dictionaries(keys, scalars, max_size=3),
+    lambda inner: st.dictionaries(keys, scalars | inner | st.lists(scalars, max_size=2), max_size=3),
+    max_leaves=12,
+)
+
+
+def tree_of(value: Any, place: str = "f:1") -> Node:
+    if isinstance(value, dict):
+        return Node({key: tree_of(child, place) for key, child in value.items()}, place)
+    if isinstance(value, list):
+        return Node([tree_of(child, place) for child in value], place)
+    return Node(value, place)
+
+
+@given(mappings)
+def test_merging_nothing_changes_nothing(base: dict[str, Any]) -> None:
+    assert plain(merge(tree_of(base), tree_of({}))) == base
+    assert plain(merge(tree_of({}), tree_of(base))) == base
+
+
+@given(mappings, mappings)
+def test_merging_twice_is_merging_once(base: dict[str, Any], over: dict[str, Any]) -> None:
+    once = merge(tree_of(base), tree_of(over))
+    assert plain(merge(once, tree_of(over))) == plain(once)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
+    if isinstance(value, dict) and value:
+        return {
+            key: leaf for name, child in value.items() for key, leaf in leaves(child, (*path, name)).items()
+        }
+    return {path: value}
+
+
+@given(mappings, mappings)
+def test_every_leaf_of_a_profile_stands_in_the_merged_study_with_its_own_line(
+    base: dict[str, Any], over: dict[str, Any]
+) -> None:
+    merged = merge(tree_of(base, "base:1"), tree_of(over, "over:1"))
+    data = plain(merged)
+    for path, leaf in leaves(over).items():
+        if leaf == {}:
+            continue
+        found = data
+        for step in path:
+            found = found[step]
+        assert found == leaf
+        assert place_of(merged, path) == "over:1"
+
+
+@given(mappings, mappings)
+def test_what_a_profile_does_not_name_stays(base: dict[str, Any], over: dict[str, Any]) -> None:
+    data = plain(merge(tree_of(base), tree_of(over)))
+    for key, value in base.items():
+        if key not in over:
+            assert data[key] == value
+
+
+@pytest.mark.parametrize(
+    ("base", "over", "merged"),
+    [
+        ({"kit": "a", "x": 1}, {"kit": "a", "y": 2}, {"kit": "a", "x": 1, "y": 2}),
+        ({"kit": "a", "x": 1}, {"y": 2}, {"kit": "a", "x": 1, "y": 2}),
+        ({"kit": "a", "x": 1}, {"kit": "b"}, {"kit": "b"}),
+        ({"kit": "a", "x": 1}, {"run": "./b"}, {"run": "./b"}),
+        ({"run": "./a", "ready": "GET /"}, {"run": "./b"}, {"run": "./b", "ready": "GET /"}),
+        ({"run": "./a"}, {"at": "http://127.0.0.1"}, {"at": "http://127.0.0.1"}),
+        (
+            {"kit": "command", "run": "./a", "ready": "GET /"},
+            {"run": "./b"},
+            {"kit": "command", "run": "./b", "ready": "GET /"},
+        ),
+    ],
+)
+def test_a_service_whose_kit_changes_is_replaced_whole(
+    base: dict[str, Any], over: dict[str, Any], merged: dict[str, Any]
+) -> None:
+    study = merge(tree_of({"lab": {"web": base, "other": {"kit": "z"}}}), tree_of({"lab": {"web": over}}))
+    assert plain(study) == {"lab": {"web": merged, "other": {"kit": "z"}}}
+
+
+def test_a_distribution_is_one_value() -> None:
+    base = {"data": {"o": {"count": 1, "size": {"lognormal": {"median": 1, "p99": 2}}}}}
+    over = {"data": {"o": {"size": {"uniform": [1, 2]}}}}
+    assert plain(merge(tree_of(base), tree_of(over)))["data"]["o"] == {
+        "count": 1,
+        "size": {"uniform": [1, 2]},
+    }
+
+
+def test_lists_are_replaced() -> None:
+    assert plain(merge(tree_of({"a": [1, 2]}), tree_of({"a": [3]}))) == {"a": [3]}
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("5s", "5s"),
+        ("7", 7),
+        (7, 7),
+        ("[1, 2]", [1, 2]),
+        ("{a: b}", {"a": "b"}),
+        ("", ""),
+        (None, None),
+        ("true", True),
+    ],
+)
+def test_an_override_is_read_as_yaml(value: Any, read: Any) -> None:
+    tree = override(tree_of({"a": {"b": 1, "c": 2}}), "a.b", value)
+    assert plain(tree) == {"a": {"b": read, "c": 2}}
+    assert place_of(tree, ("a", "b")) == "override a.b"
+
+
+def test_overrides_come_after_the_profile(load: Callable[..., Lock]) -> None:
+    lock = load(profile="tiny", overrides={"measure.replicates": "9", "traffic.crowd.vus": 12})
+    assert (lock.measure.duration_ns, lock.measure.replicates) == (500_000_000, 9)
+    assert resolve(lock, lock.cases[1]).groups[0].executor.vus == 12
+
+
+def test_scalars_are_those_of_yaml_1_2() -> None:
+    tree, faults = read_tree(
+        "a: yes\nb: 010\nc: 0x10\nd: 1e3\ne: 2024-01-01\nf: ~\ng: 'true'\nh: true\n1: x", "f"
+    )
+    assert faults == []
+    assert plain(tree) == {
+        "a": "yes",
+        "b": 10,
+        "c": 16,
+        "d": 1000.0,
+        "e": "2024-01-01",
+        "f": None,
+        "g": "true",
+        "h": True,
+        "1": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: !!python/object/apply:os.system [echo]", "is not data"),
+        ("a: !x {b: 1}", "is not data"),
+        ("a: 1\nb: 2\na: 3", "a second time"),
+        ("a: .inf", "no number to measure with"),
+        ("? [a, b]\n: 1", "a key must be a word"),
+    ],
+)
+def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
+    _, faults = read_tree(text, "f")
+    assert len(faults) == 1
+    assert says in str(faults[0])
+    assert faults[0].place.startswith("f:")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [1, 2", "f:"),
+        ("a: {b: ${c}}", "must stand in quotes"),
+        ("--- a\n--- b", "another document"),
+        ("a: \x01", "character"),
+        ("[" * 1200, "nested"),
+        ("x: 1\n" * 300_000, "longer than"),
+        ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "beyond"),
+        ("a: &a [*a]", "study-syntax"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_one_error(text: str, says: str) -> None:
+    with pytest.raises(SvloadError) as told:
+        read_tree(text, "f")
+    assert told.value.problems[0].code == "study-syntax"
+    assert says in str(told.value)
+
+
+def test_anchors_may_save_writing(load: Callable[..., Lock]) -> None:
+    text = SMALL.replace("size: 4 KiB", "size: &size 4 KiB").replace("count: 100", "count: 7")
+    text = text.replace("  things:", "  others: {in: store, count: 3, size: 1 KiB}\n  things:")
+    text = text.replace("{in: store, containers", "{in: &where store, containers").replace(
+        "of: store", "of: store"
+    )
+    assert load(text).source["data"]["things"]["size"] == "4 KiB"
