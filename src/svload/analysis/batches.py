@@ -7,6 +7,7 @@ ratio Σx/Σn; its variance comes from batches of neighbouring units.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) ->
     units = series.shape[1]
     cumulated = np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
     counted = np.concatenate([[0.0], np.arange(1, units + 1) if n is None else np.cumsum(n, dtype=float)])
-    total = max(float(counted[-1]), 1e-300)
+    total = float(counted[-1]) or 1.0
     ratio = cumulated[:, -1] / total
     choices = [k for k in limits.BATCHES if k <= units] or [units]
     trusted = np.zeros(len(series), dtype=bool)
@@ -64,8 +65,13 @@ def autocorrelation_times(
     return np.maximum(tau, 1.0), found.trusted
 
 
+@lru_cache(maxsize=256)
+def _edges(units: int, k: int) -> NDArray[np.int64]:
+    return np.linspace(0, units, k + 1).astype(np.int64)
+
+
 def _residuals(cumulated: Floats, counted: Floats, ratio: Floats, k: int) -> Floats:
-    edges = np.linspace(0, cumulated.shape[1] - 1, max(k, 1) + 1).astype(np.int64)
+    edges = _edges(cumulated.shape[1] - 1, max(k, 1))
     found: Floats = np.diff(cumulated[:, edges], axis=1) - ratio[:, None] * np.diff(counted[edges])
     return found
 

@@ -8,7 +8,7 @@ from math import exp, log
 
 from svload.analysis import limits
 from svload.analysis.checks.base import worst
-from svload.analysis.criteria import criterion_of, find, outcome, show
+from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, show
 from svload.analysis.inference import mean_interval
 from svload.analysis.server import most_severe
 from svload.model.metrics import CATALOGUE, Source
@@ -104,6 +104,11 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
             one.reason if one else "not measured" for one in found if one is None or one.value is None
         )
         reason, _ = reasons.most_common(1)[0]
+        beyond = sum(count for told, count in reasons.items() if told.startswith(TIMED_OUT))
+        if 2 * beyond > len(found):
+            return Estimate(
+                value=None, n=len(values), reason=f"{TIMED_OUT} in {beyond} of {len(found)} runs: {reason}"
+            )
         return Estimate(
             value=None,
             n=len(values),

@@ -7,45 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 
 from svload.model.results import Findings
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import ConstantVus, Group
 
-UP_S = 2.0
+START_S = 0.5
+"""The machine's agent, generators and monitors, once."""
+UP_S = 0.8
 """Bringing one service up, once a bring-up."""
 FILL_OBJECTS_PER_S = 2_000.0
 """Objects put into a store a second."""
-RESET_S = 0.02
+RESET_S = 0.01
 """Resetting one service before a trial."""
 WARM_ROWS_PER_S = 5_000.0
 """Rows warmed a second before a trial."""
-TRIAL_S = 0.25
+TRIAL_S = 0.28
 """Everything else of a trial: shares, common start, counters, tables, seal, provisional verdict."""
-DRAIN_S = 0.05
+DRAIN_S = 0.03
 """From the window's end until the last answer, of a server that keeps up."""
 REPORT_S = 4.0
-"""Analysis and report of a run, and 0.02 s more a trial."""
-REPORT_TRIAL_S = 0.02
+"""Analysis and report of a run, and so much more a trial:"""
+REPORT_TRIAL_S = 0.06
 
-ROW_BYTES = 45.0
+ROW_BYTES = 55.0
 """A sample in Parquet."""
-INTERVAL_BYTES = 14.0
+INTERVAL_BYTES = 8.0
 """An interval of a group."""
-HISTOGRAM_BYTES = 2.2
-"""A filled bucket of one metric in one interval."""
+HISTOGRAM_BYTES = 2.5
+"""A filled bucket of one metric in one interval; n requests in an interval fill about √n buckets."""
 METRICS = 8
-BUCKETS_PER_INTERVAL = 40
-"""Filled buckets of one metric in one interval, at most one a request."""
-READINGS_PER_S = 80.0
-READING_BYTES = 6.0
-TRIAL_BYTES = 30_000.0
-"""Summary, lab, seal, journal of a trial."""
-LEAST_CYCLE_S = 0.0005
+MOST_BUCKETS = 400
+READINGS_PER_S = 1_300.0
+READING_BYTES = 3.0
+TRIAL_BYTES = 20_000.0
+"""Summary, lab, seal, journal and rows of a trial."""
+LEAST_CYCLE_S = 0.005
 """A request of a user who does not think, where nothing is known of the server."""
 ROWS_UP_TO_RPS = 1_000.0
-ONCE = ("up", "install", "fill", "down", "analyse", "report", "total", "load")
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,12 @@ def _outside(
     ):
         once = sum(last.phases_s.get(name, 0.0) for name in ("up", "install", "fill"))
         each = (last.phases_s["total"] - last.phases_s.get("load", 0.0) - once) / last.sealed_trials
-        return once + max(each, 0.0) * replicates * len(configs), "measured in the last run"
+        trials = replicates * len(configs)
+        report_s = REPORT_S + REPORT_TRIAL_S * trials
+        return once + max(each, 0.0) * trials + report_s, "measured in the last run"
     services = {service.name for config in configs.values() for service in config.services}
     objects = {objects.name: objects.count for config in configs.values() for objects in config.objects}
-    up_s = bring_ups * UP_S * len(services) + sum(objects.values()) / FILL_OBJECTS_PER_S
+    up_s = START_S + bring_ups * UP_S * len(services) + sum(objects.values()) / FILL_OBJECTS_PER_S
     each_s = replicates * sum(_before_trial_s(config) + TRIAL_S + DRAIN_S for config in configs.values())
     trials = replicates * len(configs)
     return up_s + each_s + REPORT_S + REPORT_TRIAL_S * trials, "constants, no earlier run is known"
@@ -123,7 +125,7 @@ def _trial_bytes(config: CaseConfig, duration_s: float) -> float:
         rows = group.record == "rows" or (
             group.record == "auto" and (group.client == "curl" or requests / whole_s <= ROWS_UP_TO_RPS)
         )
-        buckets = min(requests / intervals, BUCKETS_PER_INTERVAL) * intervals * METRICS
+        buckets = min(sqrt(requests / intervals), MOST_BUCKETS) * intervals * METRICS
         size += (
             intervals * INTERVAL_BYTES + buckets * HISTOGRAM_BYTES + (requests * ROW_BYTES if rows else 0.0)
         )

@@ -77,8 +77,7 @@ class Population:
         )
         found = {}
         for at, (stat, p) in enumerate(wanted.items()):
-            estimate = percentile(self.ranked, p, float(tau[at]), bool(trusted[at]))
-            found[stat] = estimate if self.scale == NS else _rescaled(estimate, self.scale / NS)
+            found[stat] = percentile(self.ranked, p, float(tau[at]), bool(trusted[at]), self.scale)
         return found
 
     def mean(self) -> Estimate:
@@ -119,14 +118,6 @@ class Population:
             elif stat in ("min", "max"):
                 found[stat] = self.extreme(stat)
         return found
-
-
-def _rescaled(estimate: Estimate, factor: float) -> Estimate:
-    scaled = {
-        name: None if (value := getattr(estimate, name)) is None else value * factor
-        for name in ("value", "low", "high")
-    }
-    return estimate.model_copy(update=scaled)
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,13 @@ def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
     """Smallest k with P(B ≤ k) ≥ level."""
     k = np.ceil(bdtrik(level, n, p))
     below = np.maximum(k - 1, 0)
-    return np.asarray(np.where(bdtr(below, n, p) >= level, below, k))
+    return np.asarray(np.where(bdtr(below, n.astype(np.int64), p) >= level, below, k))
 
 
-def percentile(population: Ranked, p: float, tau: float = 1.0, trusted: bool = True) -> Estimate:
-    """Percentile `p` of `population` in seconds with its interval inside the run, or null with the reason.
+def percentile(
+    population: Ranked, p: float, tau: float = 1.0, trusted: bool = True, scale: float = NS
+) -> Estimate:
+    """Percentile `p` of `population` with its interval inside the run, or null with the reason; `scale` turns its unit into seconds or bytes.
 
     `tau` is the autocorrelation time of 1{R > q}; `trusted` False (batches stay correlated) leaves the interval out.
     """
@@ -130,9 +132,9 @@ def percentile(population: Ranked, p: float, tau: float = 1.0, trusted: bool = T
     weak = n_eff * (1 - p) < limits.STRONG_TAIL or not trusted
     low, high = _interval(population, p, n_eff) if trusted else (None, None)
     return Estimate(
-        value=value * NS,
-        low=None if low is None else low * NS,
-        high=None if high is None else high * NS,
+        value=value * scale,
+        low=None if low is None else low * scale,
+        high=None if high is None else high * scale,
         n=total,
         n_eff=n_eff,
         weak=weak,

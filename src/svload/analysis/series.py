@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
 
 from svload.analysis import limits
 from svload.analysis.view import GroupView
@@ -67,10 +69,32 @@ def mser5(values: ArrayLike) -> tuple[int, bool]:
 
 def own_cut(groups: Sequence[GroupView]) -> Cut:
     """A trial's cut from its groups in the uncut window: the latest of theirs."""
+    if any(backlog_grows(group) for group in groups):
+        return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
     cuts = [_group_cut(group) for group in groups if group.window.size]
     if not cuts:
         return Cut(0, False, "there is nothing to cut")
     return max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
+
+
+def backlog_growth(group: GroupView) -> tuple[float, float]:
+    """(due − completed) over due, in the window and in its second half; 0 where nothing was due. Dropped arrivals were not served either."""
+    cells = group.intervals
+    unserved = cells["due"] - cells["completed_ok"] - cells["completed_failed"]
+    half = group.window.size // 2
+    due, late_due = int(cells["due"].sum()), int(cells["due"][half:].sum())
+    return (
+        float(unserved.sum()) / due if due else 0.0,
+        float(unserved[half:].sum()) / late_due if late_due else 0.0,
+    )
+
+
+def backlog_grows(group: GroupView) -> bool:
+    """Open loop, and the backlog grew by more than 5 % of what was due: overload (METHOD §3), which has no steady state.
+
+    It must still grow in the second half: a load that starts in the window first fills the pipe.
+    """
+    return not group.closed and min(backlog_growth(group)) > limits.BACKLOG
 
 
 def _group_cut(group: GroupView) -> Cut:
@@ -209,14 +233,27 @@ def drift(values: ArrayLike) -> Drift | None:
     line = slope * np.arange(bins)
     residuals = y - line - np.median(y - line)
     slopes = theil_sen(line + _resampled_blocks(residuals))
-    low, high = np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL])
+    low, high = slope + _small_sample(bins) * (np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL]) - slope)
     return Drift(relative, (float(low) * bins / middle, float(high) * bins / middle))
+
+
+def _small_sample(points: int) -> float:
+    """Stretch of a bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and residuals of a fitted line are short.
+
+    Without it the interval of white noise misses 0 in 14 % of cases at 30 points instead of 5 %.
+    """
+    freedom = points / _block_length(points) - 2
+    return float(stdtrit(freedom, 1 - limits.TAIL) / ndtri(1 - limits.TAIL)) * sqrt(points / (points - 2))
+
+
+def _block_length(points: int) -> int:
+    return max(2, round(float(np.cbrt(points))))
 
 
 def _resampled_blocks(residuals: Floats) -> Floats:
     """Residuals redrawn in blocks of n^(1/3) neighbours (Künsch 1989), seeded."""
     size = len(residuals)
-    length = max(2, round(size ** (1 / 3)))
+    length = _block_length(size)
     blocks = -(-size // length)
     rng = np.random.default_rng(size)
     starts = rng.integers(0, size - length + 1, (_RESAMPLES, blocks))

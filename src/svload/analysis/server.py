@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from svload.analysis import limits
 from svload.analysis.checks import Context
 from svload.analysis.checks.steadiness import drifts
+from svload.analysis.series import backlog_grows, backlog_growth
 from svload.analysis.view import GroupView
 from svload.model.results import CheckResult, Estimate, ServerState
 
@@ -24,13 +25,6 @@ _CLEAN = ("generator-harm", "load-asked", "identities", "little")
 def most_severe(states: Iterable[ServerState]) -> ServerState:
     """OVERLOADED before SATURATED before UNKNOWN before STEADY."""
     return max(states, key=_SEVERITY.index, default="UNKNOWN")
-
-
-def backlog_growth(group: GroupView) -> float:
-    """(due − completed) over due in the kept window; 0 where nothing was due. Dropped arrivals were not served either."""
-    cells = group.intervals
-    completed = int((cells["completed_ok"] + cells["completed_failed"]).sum())
-    return (group.due - completed) / group.due if group.due else 0.0
 
 
 def server_state(context: Context, checks: Iterable[CheckResult]) -> tuple[ServerState, tuple[str, ...]]:
@@ -45,16 +39,13 @@ def server_state(context: Context, checks: Iterable[CheckResult]) -> tuple[Serve
 
 def overloaded_groups(context: Context) -> list[str]:
     """Groups whose backlog grows beyond the limit: their percentiles grow with the run's length."""
-    return [
-        group.name for group in context.groups if not group.closed and backlog_growth(group) > limits.BACKLOG
-    ]
+    return [group.name for group in context.groups if backlog_grows(group)]
 
 
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
-    growth = backlog_growth(group)
-    if growth > limits.BACKLOG:
+    if backlog_grows(group):
         return "OVERLOADED", (
-            f"{group.name}: the backlog grew by {100 * growth:.3g} % of what was due with a clean generator: "
+            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of what was due with a clean generator: "
             "the server can't keep up, and its percentiles grow with the run's length."
         )
     wait, response = (

@@ -1,0 +1,97 @@
+"""One synthetic run for all, and small ways to plant a fault in one of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from svload import study
+from svload.analysis.judge import judge_trial
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig, Lock
+from svload.store import TrialData, read_trial
+from svload.testing import SyntheticRun, make_run
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A synthetic run with its configurations."""
+
+    run: SyntheticRun
+    lock: Lock
+    configs: Mapping[str, CaseConfig]
+
+    def trial(self, name: str) -> TrialData:
+        return read_trial(self.run.trial(name))
+
+    def config(self, trial: TrialData) -> CaseConfig:
+        return self.configs[trial.case]
+
+    def trials(self) -> list[TrialData]:
+        return [self.trial(name) for name in self.run.sealed_trials()]
+
+
+def bench_of(run: SyntheticRun) -> Bench:
+    lock = run.lock()
+    return Bench(run, lock, {case.name: study.resolve(lock, case) for case in lock.valid_cases})
+
+
+@pytest.fixture(scope="session")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Closed loop: TC0 http backend, TC1 http hit, TC2 http miss, TC3 https backend, TC4 https hit, TC5 https miss."""
+    return bench_of(make_run(tmp_path_factory.mktemp("closed"), replicates=2))
+
+
+@pytest.fixture(scope="session")
+def open_loop(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The same with arrivals at a rate in the background; TC1 is overloaded."""
+    faults = {"TC1": "overloaded"}
+    return bench_of(
+        make_run(tmp_path_factory.mktemp("open"), cases=2, replicates=1, load="open", faults=faults)
+    )
+
+
+def with_group(trial: TrialData, name: str, **changes: Any) -> TrialData:
+    """The trial with fields of a group's summary changed; a callable gets the old value."""
+    groups = []
+    for group in trial.summary.groups:
+        if group.name == name:
+            new = {
+                key: value(getattr(group, key)) if callable(value) else value
+                for key, value in changes.items()
+            }
+            group = group.model_copy(update=new)
+        groups.append(group)
+    return replace(trial, summary=trial.summary.model_copy(update={"groups": tuple(groups)}))
+
+
+def with_counter(trial: TrialData, service: str, name: str, change: Callable[[float], float]) -> TrialData:
+    """The trial whose service counted `change(delta)` of `name` over the load."""
+    before, after = trial.lab.before[service], trial.lab.after[service]
+    base = before.values.get(name, 0.0)
+    values = {**after.values, name: base + change(after.values.get(name, 0.0) - base)}
+    lab = trial.lab.model_copy(
+        update={"after": {**trial.lab.after, service: after.model_copy(update={"values": values})}}
+    )
+    return replace(trial, lab=lab)
+
+
+def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
+    """The trial with columns of a table replaced; a callable gets the table."""
+    old = {name: getattr(trial, table)[name] for name in getattr(trial, table)}
+    new = {name: value(old) if callable(value) else value for name, value in columns.items()}
+    return replace(trial, **{table: {**old, **new}})
+
+
+def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:
+    """The configuration with fields of a group's spec changed."""
+    groups = tuple(one.model_copy(update=changes) if one.name == group else one for one in config.groups)
+    return config.model_copy(update={"groups": groups})
+
+
+def check(trial: TrialData, config: CaseConfig, name: str) -> CheckResult:
+    """One check's result on a trial."""
+    return next(one for one in judge_trial(trial, config).verdict.checks if one.check == name)

@@ -1,0 +1,276 @@
+"""Every row of METHOD §3 that is built: a planted case that it must catch, at the limit, and a clean one that it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, check, with_config, with_counter, with_group, with_table
+
+from svload.analysis.checks import all_checks
+from svload.analysis.judge import judge_trial
+from svload.analysis.series import CaseCut
+from svload.model.study import CaseConfig
+from svload.model.traffic import ConstantVus
+from svload.store import TrialData
+
+Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
+
+
+def group(name: str, **changes: Any) -> Plant:
+    return lambda trial, config: (with_group(trial, name, **changes), config)
+
+
+def counted(service: str, name: str, change: Callable[[float], float]) -> Plant:
+    return lambda trial, config: (with_counter(trial, service, name, change), config)
+
+
+def spec(name: str, **changes: Any) -> Plant:
+    return lambda trial, config: (trial, with_config(config, name, **changes))
+
+
+def expecting(*texts: str) -> Plant:
+    return lambda trial, config: (trial, config.model_copy(update={"expects": texts}))
+
+
+def late(share: float, metric: str) -> Plant:
+    """The generator is late by `share` of every probe response: in beginning it, or (sampled on every read) in reading its end."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        def response(table: dict[str, Any]) -> Any:
+            return ((table["done_ns"] - table["due_ns"]) * share).astype(np.int64)
+
+        if metric == "read_lag_ns":
+            return with_table(trial, "samples", read_lag_ns=response), config
+        return with_table(
+            trial, "samples", ready_ns=lambda table: table["begun_ns"] - response(table)
+        ), config
+
+    return plant
+
+
+def drifting(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+    """Responses of the background grow by 60 % over the window."""
+    low, high = trial.summary.window_ns
+
+    def grown(table: dict[str, Any]) -> Any:
+        at = (table["interval"] * trial.summary.interval_ns - low) / (high - low)
+        return (table["response_sum_ns"] * np.where(table["group"] == 0, 1 + 0.6 * at, 1)).astype(np.uint64)
+
+    return with_table(trial, "intervals", response_sum_ns=grown), config
+
+
+def wrong_session(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+    return with_table(trial, "samples", tls=lambda table: np.zeros_like(table["tls"])), config
+
+
+def resumption_off(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+    return trial, with_config(config, "probe", tls_resumption=False)
+
+
+def more(extra: int) -> Callable[[int], int]:
+    return lambda value: value + extra
+
+
+def times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: type(value)(value * factor)
+
+
+PLANTED: list[tuple[str, str, Plant, str, str]] = [
+    # check, trial, plant, grade, words of its sentence
+    ("identities", "TC4.r1", group("background", begun=more(1), due=more(1)), "REFUSED", "background"),
+    ("identities", "TC4.r1", group("probe", due=more(-1)), "REFUSED", "due, but"),
+    ("little", "TC4.r1", group("background", request_ns=times(1.0062)), "REFUSED", "broken"),
+    ("little", "TC4.r1", group("background", request_ns=times(1.0045)), "VALID", "holds"),
+    ("load-asked", "TC4.r1", group("background", active_ns=times(0.9985)), "WEAK", "99.85 %"),
+    ("load-asked", "TC4.r1", group("background", active_ns=times(0.9995)), "VALID", "100 %"),
+    ("load-asked", "TC4.r1", group("background", active_ns=times(0.989)), "REFUSED", "98.9 %"),
+    ("generator-limits", "TC4.r1", group("probe", errors={"emfile": 1}), "REFUSED", "descriptor"),
+    ("generator-limits", "TC4.r1", group("probe", errors={"eaddrnotavail": 2}), "REFUSED", "port"),
+    ("generator-limits", "TC4.r1", group("probe", errors={"connect_refused": 2}), "VALID", "none"),
+    ("generator-harm", "TC4.r1", late(0.04, "ready_ns"), "VALID", "at most"),
+    ("generator-harm", "TC4.r1", late(0.06, "ready_ns"), "WEAK", "probe.response"),
+    ("generator-harm", "TC4.r1", late(0.16, "ready_ns"), "WEAK", "probe.response"),
+    ("generator-harm", "TC4.r1", late(0.18, "ready_ns"), "REFUSED", "probe.response"),
+    ("generator-harm", "TC4.r1", late(0.10, "read_lag_ns"), "WEAK", "with a read stamp"),
+    ("generator-harm", "TC4.r1", late(0.20, "read_lag_ns"), "REFUSED", "with a read stamp"),
+    (
+        "manipulation",
+        "TC4.r1",
+        counted("cache", "misses", lambda _: 1e4),
+        "REFUSED",
+        "cache.hit_ratio >= 99 %",
+    ),
+    ("manipulation", "TC5.r1", counted("cache", "hits", lambda _: 1e4), "REFUSED", "cache.hit_ratio <= 1 %"),
+    ("manipulation", "TC3.r1", counted("cache", "requests", lambda _: 1), "REFUSED", "it was 1"),
+    ("manipulation", "TC3.r1", expecting("cache.hit_ratio >= 99 %"), "REFUSED", "could not be read"),
+    (
+        "manipulation",
+        "TC4.r1",
+        expecting("object.early_repeats == 0", "probe.success_rate >= 99 %"),
+        "VALID",
+        "it was 100 %",
+    ),
+    ("manipulation", "TC4.r1", expecting("object.distinct < 10"), "REFUSED", "object.distinct"),
+    ("repeats", "TC4.r1", group("probe", early_repeats=1), "REFUSED", "probe 1 times"),
+    ("tls-sessions", "TC4.r1", group("probe", tls_resumed=times(0.9)), "REFUSED", "probe opened"),
+    ("tls-sessions", "TC4.r1", wrong_session, "REFUSED", "without a TLS session"),
+    ("tls-sessions", "TC4.r1", resumption_off, "REFUSED", "told not to"),
+    (
+        "tls-sessions",
+        "TC4.r1",
+        counted("cache", "tls_handshakes", lambda n: n + 40),
+        "REFUSED",
+        "sessions against",
+    ),
+    ("tls-sessions", "TC1.r1", group("probe", tls_full=1), "REFUSED", "asks for http"),
+    ("connection-reuse", "TC4.r1", group("probe", connections_opened=times(0.95)), "REFUSED", "probe opened"),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=lambda n: 10 * n),
+        "VALID",
+        "as planned",
+    ),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=lambda n: 50 * n),
+        "REFUSED",
+        "background opened 600",
+    ),
+    ("reconciliation", "TC4.r1", counted("cache", "requests", times(1.004)), "VALID", "against"),
+    ("reconciliation", "TC4.r1", counted("cache", "requests", times(1.006)), "WEAK", "cache requests"),
+    ("reconciliation", "TC4.r1", counted("cache", "requests", times(0.979)), "REFUSED", "cache requests"),
+    ("reconciliation", "TC4.r1", counted("cache", "body_bytes_out", times(1.03)), "REFUSED", "body bytes"),
+    ("reconciliation", "TC4.r1", counted("cache", "status.200", times(0.95)), "REFUSED", "status 200"),
+    ("steadiness", "TC4.r1", drifting, "WEAK", "background.response"),
+]
+
+
+@pytest.mark.parametrize(("name", "trial", "plant", "grade", "words"), PLANTED)
+def test_planted(closed: Bench, name: str, trial: str, plant: Plant, grade: str, words: str) -> None:
+    planted, config = plant(closed.trial(trial), closed.configs[trial.split(".")[0]])
+    found = check(planted, config, name)
+    assert (found.grade, words in found.sentence) == (grade, True), found.sentence
+    assert bool(found.remedy) == (grade != "VALID")
+
+
+@pytest.mark.parametrize("trial", ["TC0.r1", "TC1.r2", "TC2.r1", "TC4.r1", "TC5.r2"])
+def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
+    verdict = judge_trial(closed.trial(trial), closed.configs[trial.split(".")[0]]).verdict
+    assert [one.sentence for one in verdict.checks if one.grade == "REFUSED"] == []
+    assert [one.sentence for one in verdict.checks if one.grade == "WEAK" and one.check != "steadiness"] == []
+    assert all(one.sentence.endswith((".", ")")) for one in verdict.checks)
+
+
+def test_every_check_is_planted_and_has_its_own_row() -> None:
+    checks = all_checks()
+    assert {one.name for one in checks} == {row[0] for row in PLANTED} | {"warm-up"}
+    assert len({one.row for one in checks}) == len(checks)
+    assert checks[0].name == "identities"
+
+
+def test_harm_of_a_histogram_group_counts_the_read_lag_in_its_mean(closed: Bench) -> None:
+    def slow_reads(table: dict[str, Any]) -> Any:
+        mine = (table["metric"] == 6) & (table["group"] == 0)
+        return np.where(mine, 2700, table["bucket"]).astype(np.uint32)
+
+    clean = closed.trial("TC4.r1")
+    planted = with_table(clean, "histograms", bucket=slow_reads)
+    found = check(planted, closed.config(clean), "generator-harm")
+    assert found.grade == "REFUSED"
+    assert "the mean background.response" in found.sentence
+
+
+def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    cut = CaseCut(100_000_000, "REFUSED", "Too short: told.")
+    verdict = judge_trial(trial, closed.config(trial), cut=cut).verdict
+    assert (verdict.instrument, verdict.reasons[0]) == ("REFUSED", "Too short: told.")
+    assert "duration" in verdict.remedy
+
+
+def test_slower_users_than_the_trial_is_long_are_too_short(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    once = np.flatnonzero(trial.samples["seq"] == 0)
+    planted = with_table(trial, "samples", **{name: trial.samples[name][once] for name in trial.samples})
+    planted = with_table(
+        planted,
+        "intervals",
+        **{name: (lambda table, name=name: table[name][table["group"] == 1]) for name in trial.intervals},
+    )
+    found = check(planted, closed.config(trial), "warm-up")
+    assert found.grade == "REFUSED"
+    assert "Too short" in found.sentence
+
+
+def test_what_a_server_does_not_offer_is_named(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    lab = trial.lab.model_copy(update={"before": {}, "after": {}})
+    bare = type(trial)(**{**vars(trial), "lab": lab})
+    found = check(bare, closed.config(trial), "reconciliation")
+    assert found.grade == "VALID"
+    assert "cache offers no requests" in found.sentence
+    assert check(bare, closed.config(trial), "manipulation").grade == "REFUSED"
+
+
+def test_requests_in_flight_may_be_uncounted(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    torn = with_group(trial, "background", errors={"read_reset": 400}, ok=lambda n: n - 400, failed=400)
+    torn = with_counter(torn, "cache", "requests", lambda n: n - 390)
+    found = check(torn, closed.config(trial), "reconciliation")
+    assert found.grade == "VALID"
+    assert "± 400 in flight" in found.sentence
+
+
+def test_a_service_behind_another_is_judged_with_its_fetches(closed: Bench) -> None:
+    trial = closed.trial("TC5.r1")
+    config = closed.config(trial)
+    direct = next(one for one in config.groups if one.name == "probe")
+    both = with_config(config, "probe", request=direct.request.model_copy(update={"host": "backend"}))
+    asked = next(one.written for one in trial.summary.groups if one.name == "probe")
+    cached = next(one.written for one in trial.summary.groups if one.name == "background")
+    planted = trial
+    for name, count in (
+        ("requests", cached),
+        ("misses", cached),
+        ("status.200", cached),
+        ("body_bytes_out", 4096 * cached),
+    ):
+        planted = with_counter(planted, "cache", name, lambda _, count=count: count)  # type: ignore[misc]
+    planted = with_counter(planted, "backend", "requests", lambda _: asked + cached)
+    assert "backend requests" in check(planted, both, "reconciliation").sentence
+    assert (
+        check(with_counter(planted, "backend", "requests", lambda n: n * 1.1), both, "reconciliation").grade
+        == "REFUSED"
+    )
+
+
+def test_users_without_a_ramp_are_asked_from_their_planned_start(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    config = closed.config(trial)
+    probe = next(one for one in config.groups if one.name == "probe")
+    assert isinstance(probe.executor, ConstantVus)
+    together = with_config(config, "probe", executor=probe.executor.model_copy(update={"start": "together"}))
+    assert check(trial, together, "little").grade == "REFUSED"
+    assert check(trial, together, "load-asked").grade == "WEAK"
+
+
+OPEN: list[tuple[str, Plant, str]] = [
+    ("little", group("background", in_flight_mean=times(1.019)), "VALID"),
+    ("little", group("background", in_flight_mean=times(1.023)), "REFUSED"),
+    ("load-asked", group("background", begun=times(0.9993), due=times(0.9993)), "VALID"),
+    ("load-asked", group("background", begun=times(0.997), due=times(0.997)), "WEAK"),
+    ("load-asked", group("background", begun=times(0.99), due=times(0.99)), "REFUSED"),
+]
+
+
+@pytest.mark.parametrize(("name", "plant", "grade"), OPEN)
+def test_planted_in_an_open_loop(open_loop: Bench, name: str, plant: Plant, grade: str) -> None:
+    trial = open_loop.trial("TC0.r1")
+    planted, config = plant(trial, open_loop.config(trial))
+    found = check(planted, config, name)
+    assert found.grade == grade, found.sentence

@@ -1,0 +1,160 @@
+"""Tests between runs against brute force, tables and simulation."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from svload.analysis.inference import (
+    benjamini_hochberg,
+    blocks_needed,
+    bootstrap_interval,
+    hodges_lehmann,
+    holm,
+    least_detectable,
+    mean_interval,
+    permutation_p,
+    sd_of_interval,
+    sign_flip_p,
+    smallest_permutation_p,
+    smallest_sign_flip_p,
+    t_interval,
+    welch_interval,
+)
+
+
+def brute_force(values: list[float]) -> float:
+    observed = abs(sum(values)) - 1e-12
+    signs = list(product((1, -1), repeat=len(values)))
+    return sum(
+        abs(sum(s * v for s, v in zip(sign, values, strict=True))) >= observed for sign in signs
+    ) / len(signs)
+
+
+@pytest.mark.parametrize(
+    "values", [[0.1, 0.2, 0.3, 0.4], [0.5, -0.1, 0.2, 0.7, -0.3], [1.0], [0.0, 0.0, 0.0], [0.3] * 8]
+)
+def test_sign_flips_are_exact(values: list[float]) -> None:
+    assert sign_flip_p(values) == brute_force(values)
+
+
+def test_many_blocks_are_drawn_and_never_give_zero() -> None:
+    rng = np.random.default_rng(4)
+    noise = rng.standard_normal(20)
+    exact = stats.permutation_test(
+        (noise,),
+        lambda x, axis=-1: np.sum(x, axis=axis),
+        permutation_type="samples",
+        n_resamples=50_000,
+        random_state=1,
+    ).pvalue
+    assert sign_flip_p(noise) == pytest.approx(exact, abs=0.02)
+    assert 0 < sign_flip_p(np.full(30, 0.5)) < 1e-3
+    assert sign_flip_p(noise) == sign_flip_p(noise)
+
+
+def test_four_blocks_can_never_reach_five_percent() -> None:
+    assert smallest_sign_flip_p(4) == 0.125
+    assert sign_flip_p([1.0, 1.0, 1.0, 1.0]) == 0.125
+
+
+@pytest.mark.parametrize(("claims", "blocks"), [(1, 6), (2, 7), (10, 9), (12, 9), (22, 10)])
+def test_blocks_needed_are_those_of_the_method(claims: int, blocks: int) -> None:
+    assert blocks_needed(claims) == blocks
+
+
+@pytest.mark.parametrize(("claims", "side"), [(1, 4), (2, 5), (10, 6), (22, 6)])
+def test_unblocked_runs_needed_are_those_of_the_method(claims: int, side: int) -> None:
+    assert (
+        claims * smallest_permutation_p(side, side)
+        <= 0.05
+        < claims * smallest_permutation_p(side - 1, side - 1)
+    )
+
+
+def test_permutations_are_exact() -> None:
+    treatment, baseline = [5.0, 6.0, 7.0], [1.0, 2.0, 3.0]
+    exact = stats.permutation_test(
+        (treatment, baseline),
+        lambda x, y, axis: np.mean(x, axis) - np.mean(y, axis),
+        vectorized=True,
+        n_resamples=np.inf,
+    )
+    assert permutation_p(treatment, baseline) == pytest.approx(exact.pvalue) == pytest.approx(0.1)
+
+
+def test_permutations_of_many_runs_are_drawn() -> None:
+    rng = np.random.default_rng(5)
+    assert permutation_p(rng.normal(1, 1, 20), rng.normal(0, 1, 20)) < 0.05
+    assert permutation_p(rng.normal(0, 1, 20), rng.normal(0, 1, 20)) > 0.05
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert holm([]) == []
+
+
+def test_hodges_lehmann_is_not_moved_by_one_wild_block() -> None:
+    assert hodges_lehmann([1, 2, 3, 4, 1000]) == 3.0
+    assert hodges_lehmann([1.0, 2.0]) == 1.5
+
+
+def test_t_interval_is_students() -> None:
+    x = [1.0, 2.0, 4.0, 5.0]
+    expected = stats.t.interval(0.95, 3, loc=np.mean(x), scale=stats.sem(x))
+    assert t_interval(x) == pytest.approx(expected)
+    assert mean_interval(x) == t_interval(x)
+    assert t_interval([1.0]) is None
+
+
+def test_bootstrap_takes_over_at_twenty() -> None:
+    x = np.random.default_rng(6).exponential(1.0, 20)
+    assert mean_interval(x[:19]) == t_interval(x[:19])
+    assert mean_interval(x) == bootstrap_interval(x)
+    assert mean_interval(x) == pytest.approx(t_interval(x), rel=0.25)
+
+
+def test_welch_is_scipys() -> None:
+    rng = np.random.default_rng(7)
+    a, b = rng.normal(1, 1, 7), rng.normal(0, 3, 5)
+    difference, interval = welch_interval(a, b)
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert difference == pytest.approx(a.mean() - b.mean())
+    assert interval == pytest.approx((expected.low, expected.high))
+    assert welch_interval([1.0], [2.0]) == (-1.0, None)
+
+
+def test_least_detectable_effect_has_the_promised_power() -> None:
+    blocks, sd = 8, 0.05
+    effect = least_detectable(sd, blocks)
+    assert effect is not None
+    rng = np.random.default_rng(8)
+    draws = rng.normal(log(1 + effect), sd, (4000, blocks))
+    t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / sqrt(blocks))
+    power = np.mean(np.abs(t) > stats.t.ppf(0.975, blocks - 1))
+    assert 0.77 < power < 0.87
+    assert least_detectable(sd, 1) is None
+
+
+def test_the_noise_behind_an_interval_can_be_read_back() -> None:
+    logs = [0.01, 0.05, 0.03, 0.08, 0.02, 0.06]
+    interval = t_interval(logs)
+    assert interval is not None
+    assert sd_of_interval(exp(interval[0]), exp(interval[1]), len(logs)) == pytest.approx(
+        np.std(logs, ddof=1)
+    )
+
+
+def test_t_intervals_cover() -> None:
+    rng = np.random.default_rng(9)
+    hits = 0
+    for _ in range(1000):
+        interval = t_interval(rng.normal(0.3, 1.0, 6))
+        assert interval is not None
+        hits += interval[0] <= 0.3 <= interval[1]
+    assert 0.93 < hits / 1000 < 0.97

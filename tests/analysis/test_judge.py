@@ -1,0 +1,247 @@
+"""Whole trials and runs: metrics against the planted truth, verdicts, cases, thresholds, findings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
+
+from svload import analysis
+from svload.analysis.cases import over_runs
+from svload.analysis.judge import judge_run, judge_trial
+from svload.model.results import Estimate, Findings
+from svload.model.study import Threshold
+from svload.testing import make_run
+
+
+@pytest.fixture(scope="module")
+def findings(closed: Bench) -> Findings:
+    return judge_run(closed.lock, closed.configs, closed.trials())
+
+
+def test_medians_are_the_planted_ones(closed: Bench, findings: Findings) -> None:
+    for trial in findings.trials:
+        truth = closed.run.truth.trials[trial.trial]
+        for group in ("probe", "background"):
+            planted = closed.run.truth.cases[trial.case].median_ns[group] * truth.noise / 1e9
+            measured = trial.metrics[f"{group}.response.p50"]
+            assert measured.value == pytest.approx(planted, rel=0.08)
+            assert measured.low is not None
+            assert measured.low * 0.93 < planted
+
+
+def test_higher_percentiles_and_the_mean_are_the_lognormals(closed: Bench, findings: Findings) -> None:
+    trial = next(one for one in findings.trials if one.trial == "TC1.r1")
+    truth = closed.run.truth
+    median = truth.cases["TC1"].median_ns["background"] * truth.trials["TC1.r1"].noise / 1e9
+    sigma = truth.cases["TC1"].sigma
+    for stat, z in (("p90", 1.2816), ("p95", 1.6449), ("p99", 2.3263)):
+        assert trial.metrics[f"background.response.{stat}"].value == pytest.approx(
+            median * math.exp(sigma * z), rel=0.05
+        )
+    assert trial.metrics["background.response.mean"].value == pytest.approx(
+        median * math.exp(sigma**2 / 2), rel=0.03
+    )
+    assert trial.metrics["background.throughput"].value == pytest.approx(
+        12 / (median * math.exp(sigma**2 / 2)), rel=0.04
+    )
+
+
+def test_rows_and_histograms_agree(closed: Bench) -> None:
+    """The probe's rows taken away, its percentiles come from its histograms."""
+    trial = closed.trial("TC4.r1")
+    nobody = with_table(trial, "samples", group=lambda table: np.full_like(table["group"], 9))
+    by_rows, by_histogram = (judge_trial(one, closed.config(trial)).metrics for one in (trial, nobody))
+    for name in (
+        "probe.response.p50",
+        "probe.service.p50",
+        "probe.generator_lag.p50",
+        "probe.response.mean",
+    ):
+        a, b = by_rows[name].value, by_histogram[name].value
+        assert a is not None
+        assert b == pytest.approx(a, rel=0.15)
+    assert by_rows["probe.success_rate"].value == by_histogram["probe.success_rate"].value == 1.0
+
+
+def test_servers_and_feeders_are_measured(findings: Findings) -> None:
+    trial = next(one for one in findings.trials if one.trial == "TC5.r1")
+    metrics = trial.metrics
+    assert metrics["cache.hit_ratio"].value == 0.0
+    assert (
+        metrics["cache.misses"].value == metrics["cache.requests"].value == metrics["backend.requests"].value
+    )
+    assert metrics["object.early_repeats"].value == 0
+    assert metrics["object.distinct"].value == pytest.approx(1600, rel=0.2)
+    assert metrics["cache.cpu.mean"].value is not None
+    assert metrics["cache.memory.max"].value == 96 << 20
+    assert metrics["probe.appconnect.p50"].value is not None
+    assert metrics["probe.appconnect.p50"].value > 0
+    assert "background.appconnect.p50" not in metrics
+
+
+def test_clean_runs_are_believed(findings: Findings) -> None:
+    assert {case.instrument for case in findings.cases} <= {"VALID", "WEAK"}
+    assert findings.complete
+    assert findings.floor == "floor unknown: exploratory"
+    assert findings.analysis_version == analysis.ANALYSIS_VERSION
+    assert Findings.model_validate_json(findings.to_json()) == findings
+    assert [one.outcome for one in findings.thresholds] == ["passed"] * 6
+
+
+def test_the_same_trials_give_the_same_findings(closed: Bench, findings: Findings) -> None:
+    again = judge_run(closed.lock, closed.configs, iter(reversed(closed.trials())))
+    assert again.to_json() == findings.to_json()
+
+
+def test_failures_rank_on_top_and_count_the_timeout_in_a_mean(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, faults={"TC0": "errors"}))
+    trial = bench.trial("TC0.r1")
+    metrics = judge_trial(trial, bench.configs["TC0"]).metrics
+    group = trial.summary.groups[0]
+    share = group.failed / group.begun
+    assert 0.02 < share < 0.08
+    assert metrics["background.success_rate"].value == pytest.approx(1 - share, abs=0.01)
+    assert metrics["background.response.p99"].value is None
+    assert metrics["background.response.p99"].reason.startswith("> time-out (")
+    assert metrics["background.ok_response.p99"].value is not None
+    ok_mean = metrics["background.ok_response.mean"].value
+    failed = 1 - (metrics["background.success_rate"].value or 0)
+    assert ok_mean is not None
+    assert metrics["background.response.mean"].value == pytest.approx(
+        ok_mean * (1 - failed) + 20 * failed, rel=0.01
+    )
+    assert metrics["background.response.max"].value is None
+
+
+def test_overload_is_a_finding_and_no_refusal(open_loop: Bench) -> None:
+    found = judge_run(open_loop.lock, open_loop.configs, open_loop.trials())
+    clean, overloaded = (one for one in found.trials)
+    assert (clean.verdict.server, overloaded.verdict.server) == ("STEADY", "OVERLOADED")
+    assert overloaded.verdict.instrument != "REFUSED"
+    assert overloaded.metrics["background.response.p50"].reason == "grows with run length"
+    assert any("OVERLOADED" in one.sentence for one in found.findings)
+    assert found.cases[1].load_model == {"background": "open loop", "probe": "closed loop"}
+
+
+def test_a_bad_instrument_leaves_the_server_unknown(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC1.r1")
+    broken = with_group(trial, "background", due=lambda n: n + 1)
+    assert judge_trial(broken, open_loop.config(trial)).verdict.server == "UNKNOWN"
+
+
+def test_too_few_trials_left_make_a_refused_case(tmp_path: Path) -> None:
+    faults = {"TC0.r1": "no-hits", "TC0.r2": "no-hits", "TC1.r1": "no-hits"}
+    bench = bench_of(make_run(tmp_path, cases=2, replicates=4, faults=faults))
+    found = judge_run(bench.lock, bench.configs, bench.trials())
+    gone, left = found.cases[:2]
+    assert (gone.instrument, gone.refused) == ("REFUSED", ("TC0.r1", "TC0.r2"))
+    assert left.instrument != "REFUSED"
+    assert left.refused == ("TC1.r1",)
+    assert left.metrics["probe.response.p50"].n == 3
+    assert [one.outcome for one in found.thresholds] == ["refused", "passed"]
+    assert sum(one.kind == "refused" for one in found.findings) == 2
+
+
+def test_thresholds_fail_pass_and_have_no_value(closed: Bench) -> None:
+    texts = (
+        "probe.response.p50 < 1 us",
+        "response.p50 < 10 s",
+        "probe.response.p99.9 < 1 s",
+        "background.error_rate < 1 %",
+    )
+    configs = {
+        name: config.model_copy(update={"thresholds": texts}) for name, config in closed.configs.items()
+    }
+    lock = closed.lock.model_copy(update={"thresholds": tuple(Threshold(that=text) for text in texts)})
+    found = judge_run(lock, configs, closed.trials())
+    mine = [one for one in found.thresholds if one.case == "TC0"]
+    assert [one.outcome for one in mine] == ["failed", "passed", "no value", "passed"]
+    assert "too few" in mine[2].sentence
+
+
+def test_a_percentile_beyond_the_time_out_fails_its_threshold(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, faults={"TC0": "errors"}))
+    configs = {
+        "TC0": bench.configs["TC0"].model_copy(
+            update={"thresholds": ("background.response.p99 < 5 s", "background.response.p99 < 30 s")}
+        )
+    }
+    found = judge_run(bench.lock, configs, bench.trials())
+    assert [one.outcome for one in found.thresholds] == ["failed", "no value"]
+
+
+def test_statistics_that_only_a_threshold_names_are_measured(closed: Bench) -> None:
+    text = "background.service.p75 < 1 s"
+    configs = {
+        name: config.model_copy(update={"thresholds": (text,)}) for name, config in closed.configs.items()
+    }
+    found = judge_run(closed.lock, configs, closed.trials())
+    assert {one.outcome for one in found.thresholds} == {"passed"}
+
+
+def test_a_case_is_the_geometric_mean_with_t_on_logs() -> None:
+    runs = [
+        {"g.response.p50": Estimate(value=value), "g.success_rate": Estimate(value=1.0)}
+        for value in (1.0, 2.0, 4.0)
+    ]
+    found = over_runs(runs)
+    middle = found["g.response.p50"]
+    half = 4.3027 * math.log(2) / math.sqrt(3)
+    assert middle.value == pytest.approx(2.0)
+    assert middle.low == pytest.approx(2 * math.exp(-half), rel=1e-3)
+    assert (found["g.success_rate"].value, found["g.success_rate"].high) == (1.0, 1.0)
+
+
+def test_a_number_missing_in_a_run_is_missing_in_the_case() -> None:
+    runs = [
+        {"g.response.p99": Estimate(value=1.0)},
+        {"g.response.p99": Estimate(value=None, reason="> time-out (3 % failed)")},
+    ]
+    found = over_runs(runs)["g.response.p99"]
+    assert found.value is None
+    assert found.reason == "null in 1 of 2 runs: > time-out (3 % failed)"
+    assert over_runs(runs[1:])["g.response.p99"].reason.startswith("> time-out in 1 of 1 runs")
+
+
+def test_an_incomplete_run_says_so(closed: Bench) -> None:
+    found = judge_run(
+        closed.lock,
+        closed.configs,
+        closed.trials()[:5],
+        attempts=[{"attempt": "TC0.r1-1"}],
+        phases_s={"up": 1.0},
+    )
+    assert (found.complete, found.sealed_trials, found.planned_trials) == (False, 5, 12)
+    assert found.attempts == ({"attempt": "TC0.r1-1"},)
+    assert judge_run(closed.lock, closed.configs, []).cases[0].instrument is None
+
+
+def test_names_mean_nothing(closed: Bench) -> None:
+    """The same trial under other names has the same verdict and numbers."""
+    trial = closed.trial("TC4.r1")
+    summary = trial.summary.model_copy(update={"trial": "zebra.r1", "case": "zebra"})
+    one, other = (
+        judge_trial(which, closed.config(trial)) for which in (trial, replace(trial, summary=summary))
+    )
+    assert one.metrics == other.metrics
+    assert [check.grade for check in one.verdict.checks] == [check.grade for check in other.verdict.checks]
+
+
+def test_the_headline_is_the_probes(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    line = analysis.headline(judge_trial(trial, closed.config(trial), lock=closed.lock))
+    assert line.startswith("probe p50 ")
+    assert line.endswith("100 % ok")
+
+
+def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:
+    trial = with_counter(closed.trial("TC4.r1"), "cache", "misses", lambda _: 1e5)
+    verdict = judge_trial(trial, closed.config(trial)).verdict
+    assert verdict.instrument == "REFUSED"
+    assert "expect" in verdict.remedy
+    assert verdict.reasons[0].startswith("The factor did not do what it says")

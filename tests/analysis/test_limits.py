@@ -1,0 +1,54 @@
+"""METHOD's figures, held here a second time: changing a limit needs a change of METHOD and of this table."""
+
+from __future__ import annotations
+
+import pytest
+
+from svload.analysis import limits
+from svload.drive import shares
+
+METHOD = {
+    "ALPHA": 0.05,
+    "TAIL": 0.025,
+    "LEAST_N_EFF": {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688},
+    "STRONG_TAIL": 10,
+    "BATCHES": (400, 200, 100),
+    "BATCH_LAG1": 0.2,
+    "REGROUPED": (20, 40),
+    "BOOTSTRAP_FROM": 20,
+    "ENUMERATE_UP_TO": 16,
+    "POWER": 0.8,
+    "DESCRIBE_BLOCKS": 3,
+    "CLAIM_BRING_UPS": 6,
+    "SUCCESS_DIFFERS": 0.001,
+    "MSER_OBSERVATIONS": 600,
+    "MSER_BATCH": 5,
+    "CUT_AT_MOST": 0.5,
+    "DRIFT": 0.10,
+    "FIRST_SPREAD_NS": 5_000_000,
+    "HARM": (0.05, 0.20),
+    "LEAST_READ_LAGS": 30,
+    "LOAD_OPEN": (0.999, 0.995),
+    "LOAD_CLOSED": (0.999, 0.99),
+    "LITTLE_CLOSED": 0.005,
+    "LITTLE_OPEN": 0.02,
+    "RECONCILED": (0.005, 0.02),
+    "REUSE": 0.02,
+    "TLS_COUNTED": 0.02,
+    "BACKLOG": 0.05,
+    "SLOTS_FULL": 0.5,
+}
+
+
+@pytest.mark.parametrize("name", sorted(METHOD))
+def test_a_limit_is_methods(name: str) -> None:
+    assert getattr(limits, name) == METHOD[name]
+
+
+def test_no_limit_is_left_out() -> None:
+    assert {name for name in vars(limits) if name.isupper()} == set(METHOD)
+
+
+def test_users_start_as_spread_as_shares_tell_the_engine() -> None:
+    assert limits.FIRST_SPREAD_NS == shares.FIRST_CYCLE_NS
+    assert limits.MSER_OBSERVATIONS == shares.MSER_OBSERVATIONS

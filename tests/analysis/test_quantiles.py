@@ -1,0 +1,151 @@
+"""Percentiles on cases whose answer is known by hand, and the least sample below which there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svload.analysis.batches import autocorrelation_times, batch_means
+from svload.analysis.quantiles import (
+    bucket_edges,
+    least_n_eff,
+    order_statistics,
+    percentile,
+    ranked_counts,
+    ranked_values,
+)
+from svload.model.columns import bucket, bucket_bounds
+
+MS = 1_000_000
+
+
+def test_nearest_rank_takes_a_value_that_occurred() -> None:
+    population = ranked_values(np.array([40, 10, 30, 20]) * MS)
+    assert [population.quantile(p) for p in (0.25, 0.5, 0.500001, 0.75, 1.0)] == [
+        10 * MS,
+        20 * MS,
+        30 * MS,
+        30 * MS,
+        40 * MS,
+    ]
+
+
+def test_failures_rank_above_every_limit() -> None:
+    population = ranked_values(np.arange(1, 951) * MS, total=1000)
+    assert percentile(population, 0.95).value == pytest.approx(0.95)
+    assert percentile(population, 0.9).value == pytest.approx(0.9)
+    beyond = percentile(population, 0.951)
+    assert beyond.value is None
+    assert beyond.reason == "> time-out (5 % failed)"
+
+
+@pytest.mark.parametrize(
+    ("p", "least"), [(0.5, 6), (0.75, 13), (0.9, 36), (0.95, 72), (0.99, 368), (0.999, 3688)]
+)
+def test_below_the_least_sample_a_percentile_is_null(p: float, least: int) -> None:
+    assert least_n_eff(p) == least
+    assert max(p, 1 - p) ** least <= 0.025 < max(p, 1 - p) ** (least - 1)
+    below, enough = (percentile(ranked_values(np.arange(1, n + 1)), p) for n in (least - 1, least))
+    assert below.value is None
+    assert "too few" in below.reason
+    assert None not in (enough.value, enough.low, enough.high)
+
+
+def test_the_effective_sample_decides_and_not_the_count() -> None:
+    population = ranked_values(np.arange(1, 1001) * MS)
+    assert percentile(population, 0.95, tau=1000 / 71).value is None
+    graded = percentile(population, 0.95, tau=1000 / 80)
+    assert graded.value == pytest.approx(0.95)
+    assert graded.weak
+    assert not percentile(population, 0.95, tau=1000 / 201).weak
+    assert percentile(population, 0.95, tau=1000 / 199).weak
+
+
+def test_an_untrusted_series_has_no_interval_inside_the_run() -> None:
+    estimate = percentile(ranked_values(np.arange(1, 1001)), 0.5, trusted=False)
+    assert estimate.value is not None
+    assert (estimate.low, estimate.high, estimate.weak) == (None, None, True)
+
+
+def test_order_statistics_of_the_median_are_the_tables() -> None:
+    # Sign-test tables (two-sided, 0.025 a tail): n = 6 → (1, 6), 10 → (2, 9), 20 → (6, 15), 100 → (40, 61).
+    low, high = order_statistics(0.5, np.array([6, 10, 20, 100]))
+    assert low.tolist() == [1, 2, 6, 40]
+    assert high.tolist() == [6, 9, 15, 61]
+
+
+def test_intervals_of_independent_values_cover_95_percent() -> None:
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(400):
+        x = rng.exponential(1.0, 500)
+        above = x[None, :] > np.quantile(x, 0.9, method="inverted_cdf")
+        tau, trusted = autocorrelation_times(above)
+        one = percentile(ranked_values(x * 1e9), 0.9, float(tau[0]), bool(trusted[0]))
+        covered += one.low is not None and one.high is not None and one.low <= np.log(10) <= one.high
+    assert covered / 400 > 0.93
+
+
+@pytest.mark.parametrize(("p", "true"), [(0.5, 0.0), (0.9, 1.2816)])
+def test_intervals_of_correlated_values_cover_where_independence_would_not(p: float, true: float) -> None:
+    """METHOD §2: order statistics that assume independence cover far less than 95 % at ρ = 0.9 (here about 43 %)."""
+    rng = np.random.default_rng(2)
+    naive = honest = given = 0
+    for _ in range(150):
+        x = _autoregressive(rng, 0.9, 4000) * np.sqrt(1 - 0.9**2)
+        population = ranked_values(np.exp(x) * 1e9)
+        quantile = np.quantile(x, p, method="inverted_cdf")
+        tau, trusted = autocorrelation_times(x[None, :] > quantile)
+        plain, good = percentile(population, p), percentile(population, p, float(tau[0]), bool(trusted[0]))
+        assert plain.low is not None
+        assert plain.high is not None
+        naive += plain.low <= np.exp(true) <= plain.high
+        if good.low is not None and good.high is not None:
+            given += 1
+            honest += good.low <= np.exp(true) <= good.high
+    assert given > 100
+    assert honest / given > 0.88
+    assert naive / 150 < 0.6
+
+
+def _autoregressive(rng: np.random.Generator, rho: float, size: int) -> np.ndarray:
+    noise = rng.standard_normal(size)
+    x = np.empty(size)
+    x[0] = noise[0] / np.sqrt(1 - rho**2)
+    for index in range(1, size):
+        x[index] = rho * x[index - 1] + noise[index]
+    return x
+
+
+def test_a_series_that_stays_correlated_is_not_trusted() -> None:
+    rng = np.random.default_rng(3)
+    walk = np.cumsum(rng.standard_normal(5000))
+    assert not batch_means(walk).trusted[0]
+    assert batch_means(rng.standard_normal(5000)).trusted[0]
+
+
+def test_batch_means_of_intervals_weigh_their_counts() -> None:
+    counts = np.tile([1, 3], 300)
+    found = batch_means(counts * 2.0, counts)
+    assert found.ratio[0] == pytest.approx(2.0)
+    assert found.variance[0] == pytest.approx(0.0)
+
+
+def test_histograms_give_the_middle_of_a_bucket() -> None:
+    counts = np.zeros(1 << 13, dtype=np.int64)
+    counts[bucket(5 * MS)] = 100
+    low, high = bucket_bounds(bucket(5 * MS))
+    value = ranked_counts(counts).quantile(0.5)
+    assert value == (low + high - 1) / 2
+    assert abs(value / (5 * MS) - 1) < 0.004
+
+
+def test_bucket_edges_are_the_models() -> None:
+    low, high = bucket_edges(np.arange(5000))
+    assert [(int(a), int(b)) for a, b in zip(low, high, strict=True)] == [
+        bucket_bounds(index) for index in range(5000)
+    ]
+
+
+def test_nothing_due_is_null_and_not_zero() -> None:
+    assert percentile(ranked_values(np.array([])), 0.5).value is None

@@ -1,0 +1,126 @@
+"""Warm-up cut and drift on series whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench
+
+from svload.analysis.judge import trial_cut
+from svload.analysis.series import (
+    Cut,
+    backlog_grows,
+    backlog_growth,
+    case_cut,
+    drift,
+    mser5,
+    provisional_cut,
+    theil_sen,
+)
+from svload.analysis.view import kept_window, look
+
+SECOND = 1_000_000_000
+
+
+def brute_mser5(x: np.ndarray) -> int:
+    y = x[: len(x) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    scores = [((y[d:] - y[d:].mean()) ** 2).sum() / (len(y) - d) ** 2 for d in range(len(y) // 2 + 1)]
+    return int(np.argmin(scores)) * 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mser5_is_its_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(603) + 3 * np.exp(-np.arange(603) / 40)
+    assert mser5(x)[0] == brute_mser5(x)
+
+
+def test_mser5_finds_the_end_of_a_step() -> None:
+    x = np.random.default_rng(1).normal(1, 0.1, 1000)
+    x[:200] += 1
+    dropped, at_half = mser5(x)
+    assert 195 <= dropped <= 230
+    assert not at_half
+
+
+def test_mser5_says_when_the_first_half_was_not_enough() -> None:
+    x = 5 - 4 * np.arange(600) / 600 + np.random.default_rng(2).normal(0, 0.1, 600)
+    assert mser5(x)[1]
+    assert mser5(np.ones(12)) == (0, False)
+
+
+def test_a_steady_series_is_hardly_cut() -> None:
+    rng = np.random.default_rng(3)
+    found = [mser5(rng.standard_normal(600)) for _ in range(100)]
+    assert sum(at_half for _, at_half in found) == 0
+    assert np.median([cut for cut, _ in found]) < 30
+
+
+def cut(cut_s: float, at_half: bool = False) -> Cut:
+    return Cut(round(cut_s * SECOND), at_half, "MSER-5", "load")
+
+
+def test_one_cut_for_a_case_is_the_largest_below_half() -> None:
+    decided = case_cut([cut(1), cut(3), cut(2), cut(5, at_half=True)], 10 * SECOND)
+    assert {one.cut_ns for one in decided} == {3 * SECOND}
+    assert [one.grade for one in decided] == ["VALID", "VALID", "VALID", "WEAK"]
+
+
+def test_a_case_is_too_short_by_the_median_of_its_cuts() -> None:
+    decided = case_cut([cut(1), cut(5, True), cut(5, True), cut(5, True)], 10 * SECOND)
+    assert {one.grade for one in decided} == {"REFUSED"}
+    decided = case_cut([cut(1), cut(1), cut(5, True), cut(5, True)], 10 * SECOND)
+    assert [one.grade for one in decided] == ["VALID", "VALID", "WEAK", "WEAK"]
+    assert case_cut([cut(5, True)], 10 * SECOND)[0].grade == "REFUSED"
+
+
+def test_a_provisional_verdict_leaves_chance_to_the_replicates() -> None:
+    assert provisional_cut(cut(5, True), 10 * SECOND).grade == "WEAK"
+    assert provisional_cut(Cut(5 * SECOND, True, "first cycle"), 10 * SECOND).grade == "REFUSED"
+    assert provisional_cut(cut(1), 10 * SECOND).grade == "VALID"
+
+
+def test_few_observations_lose_the_first_cycle_of_the_users(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    window = kept_window(trial.summary)
+    probe = next(one for one in look(trial, closed.config(trial), window) if one.name == "probe")
+    assert probe.rows is not None
+    assert len(probe.rows) < 600
+    found = trial_cut(trial, closed.config(trial))
+    # Users start spread over their think time of 20 ms, and a cycle is 20 ms and a response.
+    median_ns = closed.run.truth.cases["TC4"].median_ns["probe"]
+    assert 40e6 < found.cut_ns < 40e6 + 3 * median_ns
+    assert "first cycle" in found.method
+
+
+def test_a_growing_backlog_has_no_warm_up(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC1.r1")
+    assert trial_cut(trial, open_loop.config(trial)).cut_ns == 0
+    background = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
+    assert min(backlog_growth(background)) == pytest.approx(1 - 1 / 1.5, abs=0.06)
+    assert backlog_grows(background)
+    clean = open_loop.trial("TC0.r1")
+    assert not backlog_grows(look(clean, open_loop.config(clean), kept_window(clean.summary))[0])
+
+
+def test_theil_sen_is_the_slope_despite_outliers() -> None:
+    line = 3.0 + 0.5 * np.arange(50)
+    line[::10] += 100
+    assert theil_sen(line)[0] == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(("change", "unsteady"), [(0.09, False), (0.12, True), (-0.12, True), (0.0, False)])
+def test_drift_needs_ten_percent(change: float, unsteady: bool) -> None:
+    x = 1 + change * (np.arange(600) / 600 - 0.5) + np.random.default_rng(4).normal(0, 0.02, 600)
+    found = drift(x)
+    assert found is not None
+    assert found.relative == pytest.approx(change, abs=0.01)
+    assert found.unsteady is unsteady
+
+
+def test_noise_alone_is_seldom_a_drift() -> None:
+    rng = np.random.default_rng(5)
+    found = [drift(np.exp(0.3 * rng.standard_normal(100))) for _ in range(300)]
+    assert sum(one is not None and one.unsteady for one in found) / 300 < 0.1
+    assert drift([1.0, 2.0]) is None
+    assert drift(np.zeros(100)) is None

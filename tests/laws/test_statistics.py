@@ -1,0 +1,90 @@
+"""Laws of the numbers that every verdict and claim rests on."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svload.analysis.inference import benjamini_hochberg, holm, sign_flip_p
+from svload.analysis.quantiles import bucket_edges, ranked_counts, ranked_values
+from svload.model.columns import bucket, bucket_bounds
+
+TIMES = st.lists(st.integers(1, 60_000_000_000), min_size=1, max_size=300)
+P = st.sampled_from([0.01, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999])
+P_VALUES = st.lists(st.floats(0.0001, 1.0), min_size=1, max_size=30)
+EFFECTS = st.lists(st.floats(-2, 2), min_size=1, max_size=8)
+fast = settings(max_examples=60, deadline=None)
+
+
+def histogram(values: list[int]) -> np.ndarray:
+    return np.bincount([bucket(value) for value in values], minlength=1 << 13)
+
+
+@fast
+@given(TIMES, TIMES, P, st.integers(0, 200))
+def test_percentiles_of_merged_histograms_are_exact_to_0_8_percent(
+    a: list[int], b: list[int], p: float, failed: int
+) -> None:
+    total = len(a) + len(b) + failed
+    exact = ranked_values(np.array(a + b), total).quantile(p)
+    merged = ranked_counts(histogram(a) + histogram(b), total).quantile(p)
+    assert (exact is None) == (merged is None)
+    if exact is not None and merged is not None:
+        assert abs(merged - exact) <= 0.008 * exact
+
+
+@fast
+@given(TIMES, P, st.integers(0, 50))
+def test_a_failure_never_lowers_a_percentile(values: list[int], p: float, failed: int) -> None:
+    clean = ranked_values(np.array(values)).quantile(p)
+    worse = ranked_values(np.array(values), len(values) + failed).quantile(p)
+    assert clean is not None
+    assert worse is None or worse >= clean
+
+
+@fast
+@given(st.integers(0, 2**44))
+def test_every_value_lies_in_its_bucket(value: int) -> None:
+    low, high = (float(edge[0]) for edge in bucket_edges(np.array([bucket(value)])))
+    assert low <= value < high
+    assert (int(low), int(high)) == bucket_bounds(bucket(value))
+
+
+@fast
+@given(P_VALUES)
+def test_holm_is_monotone_and_between_p_and_bonferroni(p: list[float]) -> None:
+    adjusted = holm(p)
+    for raw, one in zip(p, adjusted, strict=True):
+        assert raw <= one <= min(1.0, raw * len(p)) + 1e-12 or one == max(adjusted[: len(p)])
+        assert raw <= one <= 1.0
+    in_order = [adjusted[index] for index in np.argsort(p, kind="stable")]
+    assert in_order == sorted(in_order)
+
+
+@fast
+@given(P_VALUES)
+def test_benjamini_hochberg_is_never_stricter_than_holm(p: list[float]) -> None:
+    assert all(one <= other + 1e-12 for one, other in zip(benjamini_hochberg(p), holm(p), strict=True))
+
+
+@fast
+@given(EFFECTS)
+def test_sign_flip_p_is_brute_force(values: list[float]) -> None:
+    observed = abs(sum(values)) * (1 - 1e-9)
+    flips = [
+        abs(sum(sign * value for sign, value in zip(signs, values, strict=True)))
+        for signs in product((1, -1), repeat=len(values))
+    ]
+    counted = sum(flip >= observed - 1e-12 for flip in flips) / len(flips)
+    assert abs(sign_flip_p(values) - counted) <= 2 / len(flips)
+    assert sign_flip_p(values) >= 2 / 2 ** len(values) or sign_flip_p(values) == 1.0
+
+
+@fast
+@given(EFFECTS, st.floats(0.01, 100))
+def test_sign_flip_p_knows_neither_direction_nor_unit(values: list[float], scale: float) -> None:
+    assert sign_flip_p(values) == sign_flip_p([-value for value in values])
+    assert abs(sign_flip_p(values) - sign_flip_p([scale * value for value in values])) <= 4 / 2 ** len(values)
