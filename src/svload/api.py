@@ -80,13 +80,23 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
     known = {case.name for case in lock.cases}
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise fail("usage", reason=f"There is no case {', '.join(unknown)}", hint=f"Cases: {', '.join(sorted(known))}.")
+        raise fail(
+            "usage",
+            reason=f"There is no case {', '.join(unknown)}",
+            hint=f"Cases: {', '.join(sorted(known))}.",
+        )
     cases = tuple(
-        case if case.name in only or case.excluded else case.model_copy(update={"excluded": "left out by --only"})
+        case
+        if case.name in only or case.excluded
+        else case.model_copy(update={"excluded": "left out by --only"})
         for case in lock.cases
     )
     if not any(case.excluded is None for case in cases):
-        raise fail("usage", reason="--only leaves no case that can be run", hint="Name at least one case that is not excluded.")
+        raise fail(
+            "usage",
+            reason="--only leaves no case that can be run",
+            hint="Name at least one case that is not excluded.",
+        )
     return lock.model_copy(update={"cases": cases})
 
 
@@ -103,11 +113,16 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "question": lock.question,
         "profile": lock.profile,
         "seed": lock.seed,
-        "cases": [{"name": case.name, "levels": case.levels, "excluded": case.excluded} for case in lock.cases],
+        "cases": [
+            {"name": case.name, "levels": case.levels, "excluded": case.excluded} for case in lock.cases
+        ],
         "trials": len(batch.trials),
         "order": [trial.trial for trial in batch.trials],
         "restarts": sum(trial.restart for trial in batch.trials),
-        "factors": [{"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]} for factor in lock.factors],
+        "factors": [
+            {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
+            for factor in lock.factors
+        ],
         "estimated_s": estimate.seconds,
         "estimated_bytes": estimate.size_bytes,
         "comparisons": analysis.plan_comparisons(lock),
@@ -139,7 +154,14 @@ def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
     except (SvloadError, OSError):
         changed = False
     if changed:
-        emit(Event("notice", {"text": f"{lock.study_dir} has changed since this run began; the run goes on with its own lock"}))
+        emit(
+            Event(
+                "notice",
+                {
+                    "text": f"{lock.study_dir} has changed since this run began; the run goes on with its own lock"
+                },
+            )
+        )
     return _execute(found, emit, choices.wait_s)
 
 
@@ -169,7 +191,8 @@ def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
     need = analysis.estimate_run(lock, configs).size_bytes
     options = run.Options(emit=emit, judge=judge_trial, wait_for_machine_s=wait_s, need_bytes=round(need))
     outcome = run.execute(found, options)
-    findings, files = None, {}
+    findings: Findings | None = None
+    files: dict[str, Path] = {}
     codes = [outcome.exit_code]
     if found.sealed_trials():
         findings, files = report(found, emit)
@@ -177,7 +200,7 @@ def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
     return RunResult(found, outcome, findings, files, ExitCode.worst(codes))
 
 
-def judge_trial(found: RunDir, trial: str) -> dict[str, object]:
+def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis, study
     from svload.store import read_trial
@@ -186,7 +209,9 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, object]:
     lock = found.lock()
     folder = found.trial(trial)
     data = read_trial(folder.path)
-    result: TrialResult = analysis.judge_trial(data, study.resolve(lock, lock.case(data.summary.case)), lock=lock)
+    result: TrialResult = analysis.judge_trial(
+        data, study.resolve(lock, lock.case(data.summary.case)), lock=lock
+    )
     return {
         "instrument": result.verdict.instrument,
         "server": result.verdict.server,
@@ -205,9 +230,13 @@ def analyse(found: RunDir) -> Findings:
     lock = found.lock()
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
     configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
-    attempts = [_attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()]
+    attempts = [
+        _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
+    ]
     phases = _phases(read_events(found.events).events)
-    findings = analysis.judge_run(lock, configs, trials, planned=len(found.planned_trials()), attempts=attempts, phases_s=phases)
+    findings = analysis.judge_run(
+        lock, configs, trials, planned=len(found.planned_trials()), attempts=attempts, phases_s=phases
+    )
     found.derived.mkdir(exist_ok=True)
     write_artefact(found.findings_path, findings)
     return findings
@@ -264,7 +293,11 @@ def why(run_name: str, trial: str, out: Path = RUNS) -> TrialResult:
     for result in findings.trials:
         if result.trial == trial:
             return result
-    raise fail("usage", reason=f"{found.name} has no sealed trial {trial}", hint=f"It has {', '.join(found.sealed_trials()[:6])} …")
+    raise fail(
+        "usage",
+        reason=f"{found.name} has no sealed trial {trial}",
+        hint=f"It has {', '.join(found.sealed_trials()[:6])} …",
+    )
 
 
 def read_findings(found: RunDir) -> Findings:
@@ -339,7 +372,12 @@ def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[P
 
 
 def probe(
-    url: str, count: int, headers: Sequence[str], ca_file: Path | None, authorised: tuple[str, ...], keep_alive: bool
+    url: str,
+    count: int,
+    headers: Sequence[str],
+    ca_file: Path | None,
+    authorised: tuple[str, ...],
+    keep_alive: bool,
 ) -> list[dict[str, Any]]:
     """curl's eleven variables of `count` transfers, one after another. Raises SvloadError."""
     from svload.drive import quick
@@ -381,7 +419,11 @@ def load(
     from svload.study.quick import quick_study
 
     if rate_rps is not None and (vus is not None or rate_rps <= 0):
-        raise fail("usage", reason="--rate takes a number above 0, and not together with --vus", hint="Use --max-vus to bound it.")
+        raise fail(
+            "usage",
+            reason="--rate takes a number above 0, and not together with --vus",
+            hint="Use --max-vus to bound it.",
+        )
     target = parse_url(url)
     resolve_target(target, authorised)
     if ca_file:
@@ -390,7 +432,9 @@ def load(
     with tempfile.TemporaryDirectory(prefix="svload-load-") as folder:
         path = Path(folder) / "study.yaml"
         path.write_text(text, encoding="utf-8")
-        choices = Choices(out=out or Path(folder) / "runs", authorised=authorised, trusted=True, wait_s=wait_s)
+        choices = Choices(
+            out=out or Path(folder) / "runs", authorised=authorised, trusted=True, wait_s=wait_s
+        )
         result = run_study(str(path), choices, emit)
         if result.outcome.error is not None:
             raise result.outcome.error
@@ -413,7 +457,9 @@ def load_summary(summary: Any, result: TrialResult) -> dict[str, Any]:
 
     def times(metric: str, stats: Sequence[str]) -> dict[str, float | None]:
         found = {stat: metrics.get(f"{group.name}.{metric}.{stat}") for stat in stats}
-        return {stat: None if one is None or one.value is None else one.value * 1e3 for stat, one in found.items()}
+        return {
+            stat: None if one is None or one.value is None else one.value * 1e3 for stat, one in found.items()
+        }
 
     full = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
     return {
@@ -495,10 +541,20 @@ def lab_status() -> dict[str, Any]:
     host.finish_leftovers()
     cache = host.cache_dir()
     sizes = {
-        str(path.relative_to(cache)): show_size(sum(file.stat().st_size for file in path.rglob("*") if file.is_file()))
+        str(path.relative_to(cache)): show_size(
+            sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        )
         for path in sorted(cache.glob("*/*"))
     }
-    labs = [{"id": lab["id"], "owner": lab["study"], "lease": f"until {lab['until']}", "endpoints": lab["endpoints"]} for lab in kept_labs()]
+    labs = [
+        {
+            "id": lab["id"],
+            "owner": lab["study"],
+            "lease": f"until {lab['until']}",
+            "endpoints": lab["endpoints"],
+        }
+        for lab in kept_labs()
+    ]
     return {"labs": labs, "agents": agents(), "caches": sizes}
 
 
@@ -527,5 +583,9 @@ def _only_lab() -> str:
 
     labs = kept_labs()
     if len(labs) != 1:
-        raise fail("usage", reason=f"{len(labs)} labs are up", hint="Name one: " + ", ".join(str(lab["id"]) for lab in labs) if labs else "")
+        raise fail(
+            "usage",
+            reason=f"{len(labs)} labs are up",
+            hint="Name one: " + ", ".join(str(lab["id"]) for lab in labs) if labs else "",
+        )
     return str(labs[0]["id"])

@@ -10,9 +10,20 @@ from hypothesis import strategies as st
 from svload.drive.shares import build_shares, records_rows, timeline, warm_share
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantArrivalRate, ConstantVus, Executor, Feeder, FeederPart, Group, Request, ThinkTime
+from svload.model.traffic import (
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    Feeder,
+    FeederPart,
+    Group,
+    Request,
+    ThinkTime,
+)
 
-REQUEST = Request(name="fetch", scheme="http", host="cache", path=(FeederPart(feeder="object", column="path"),))
+REQUEST = Request(
+    name="fetch", scheme="http", host="cache", path=(FeederPart(feeder="object", column="path"),)
+)
 ENDPOINTS = {"http://cache": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
 
 
@@ -94,4 +105,3 @@ def test_only_the_groups_own_target_is_in_its_share():
     case = config(ConstantVus(vus=1))
     shares = build_shares(case, 7, timeline(case, 10**9), more, [])
     assert set(shares[0].spec["endpoints"]) == {"http://cache"}
-

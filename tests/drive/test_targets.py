@@ -24,7 +24,9 @@ def test_a_url_is_taken_apart(url: str, endpoint: str, path: str):
     assert (target.endpoint, target.path) == (endpoint, path)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://u:p@localhost/", "http://localhost:99999/", "http://localhost:0/"])
+@pytest.mark.parametrize(
+    "url", ["ftp://x/", "http://", "http://u:p@localhost/", "http://localhost:99999/", "http://localhost:0/"]
+)
 def test_a_bad_url_is_one_clear_mistake(url: str):
     with pytest.raises(SvloadError) as caught:
         parse_url(url)

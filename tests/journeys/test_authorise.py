@@ -55,7 +55,11 @@ class Island:
     def segments_received(self) -> int:
         """TCP segments that reached the outside host."""
         text = subprocess.run(
-            ["ip", "netns", "exec", self.there, "cat", "/proc/net/snmp"], capture_output=True, text=True, check=True, timeout=10
+            ["ip", "netns", "exec", self.there, "cat", "/proc/net/snmp"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
         ).stdout
         names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
         return int(values[names.index("InSegs")])
@@ -85,7 +89,9 @@ def _ip(*args: str) -> None:
 def redirecting(island: Island) -> Iterator[None]:
     """A server on the island's loopback whose every answer names the outside host."""
     server = subprocess.Popen(
-        ["ip", "netns", "exec", island.here, sys.executable, "-c", REDIRECTING], stdout=subprocess.PIPE, text=True
+        ["ip", "netns", "exec", island.here, sys.executable, "-c", REDIRECTING],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert server.stdout is not None and server.stdout.readline() == "ready\n"
@@ -109,7 +115,9 @@ def test_the_island_can_see_a_packet(island: Island):
 
 @pytest.mark.truth
 @pytest.mark.parametrize("command", ["load", "probe"])
-def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(world: World, island: Island, command: str):
+def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(
+    world: World, island: Island, command: str
+):
     ended = island.run(world, command, f"http://{OUTSIDE}:8099/")
     assert ended.returncode == 2
     assert f"--authorise {OUTSIDE}" in ended.stderr

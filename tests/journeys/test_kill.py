@@ -12,8 +12,25 @@ import pytest
 from .world import Command, World, only_run, sealed
 
 VICTIMS = ("controller", "svload.host.agent", "svload.drive.generator", "svload.truth")
-STUDY = ("001-svload", "--profile", "demo", "--only", "TC0,TC2,TC7,TC9,TC11", "--replicates", "4", "--duration", "0.6s")
-TRIGGERS = ("bringing the servers up", "filling the stores", "VALID", "WEAK", "judging every trial", "writing the report")
+STUDY = (
+    "001-svload",
+    "--profile",
+    "demo",
+    "--only",
+    "TC0,TC2,TC7,TC9,TC11",
+    "--replicates",
+    "4",
+    "--duration",
+    "0.6s",
+)
+TRIGGERS = (
+    "bringing the servers up",
+    "filling the stores",
+    "VALID",
+    "WEAK",
+    "judging every trial",
+    "writing the report",
+)
 
 
 def _moments(seed: int, count: int) -> list[tuple[str, str, float]]:
@@ -46,7 +63,9 @@ def _kills(world: World, seed: int, count: int) -> int:
         before = sealed(only_run(world)) if started else {}
         with world.start(*args) as command:
             seen = len(command.lines)
-            command.wait_for(lambda lines, seen=seen, trigger=trigger: any(trigger in line for line in lines[seen:]))
+            command.wait_for(
+                lambda lines, seen=seen, trigger=trigger: any(trigger in line for line in lines[seen:])
+            )
             until = time.monotonic() + delay_s
             while time.monotonic() < until and command.process.poll() is None:
                 time.sleep(0.005)

@@ -58,28 +58,48 @@ class World:
     def env(self) -> dict[str, str]:
         keep = {key: value for key, value in os.environ.items() if not key.startswith("SVLOAD_")}
         cache = os.environ.get("SVLOAD_TEST_CACHE", str(self.root / "cache"))
-        return keep | {"SVLOAD_STATE": str(self.root / "state"), "SVLOAD_CACHE": cache, "NO_COLOR": "1", "COLUMNS": "120"}
+        return keep | {
+            "SVLOAD_STATE": str(self.root / "state"),
+            "SVLOAD_CACHE": cache,
+            "NO_COLOR": "1",
+            "COLUMNS": "120",
+        }
 
     @property
     def runs(self) -> Path:
         return self.root / "runs"
 
-    def svload(self, *args: str, bound_s: float = BOUND_S, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def svload(
+        self, *args: str, bound_s: float = BOUND_S, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [*SVLOAD, *args], env=self.env, cwd=cwd or self.root, text=True, capture_output=True, timeout=bound_s, check=False
+            [*SVLOAD, *args],
+            env=self.env,
+            cwd=cwd or self.root,
+            text=True,
+            capture_output=True,
+            timeout=bound_s,
+            check=False,
         )
 
     @contextmanager
     def start(self, *args: str) -> Iterator[Command]:
         """Start a command and follow it; it is ended with the block, whatever happens."""
         process = subprocess.Popen(
-            [*SVLOAD, *args], env=self.env, cwd=self.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*SVLOAD, *args],
+            env=self.env,
+            cwd=self.root,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         command = Command(process)
         follower = threading.Thread(target=command.follow, daemon=True)
         follower.start()
-        drain = threading.Thread(target=lambda: process.stdout.read() if process.stdout else None, daemon=True)
+        drain = threading.Thread(
+            target=lambda: process.stdout.read() if process.stdout else None, daemon=True
+        )
         drain.start()
         try:
             yield command

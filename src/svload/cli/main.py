@@ -37,7 +37,11 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _root(version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True)) -> None:
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
+) -> None:
     """A laboratory for load tests: one study file to a checked report."""
 
 
@@ -70,7 +74,10 @@ def _internal(error: Exception) -> int:
         traceback.print_exc()
     with tempfile.NamedTemporaryFile("w", prefix="svload-defect-", suffix=".txt", delete=False) as file:
         file.write(traceback.format_exc())
-    print(f"svload: {fail('internal', reason=f'{type(error).__name__}: {error}', log=file.name)}", file=sys.stderr)
+    print(
+        f"svload: {fail('internal', reason=f'{type(error).__name__}: {error}', log=file.name)}",
+        file=sys.stderr,
+    )
     return int(ExitCode.LAB_FAILED)
 
 

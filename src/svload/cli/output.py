@@ -91,5 +91,8 @@ def show_result(result: RunResult, as_json: bool) -> None:
     elif result.findings is not None:
         show_findings(result.findings, result.files)
     if not result.outcome.complete:
-        typer.echo(f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}", err=True)
+        typer.echo(
+            f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}",
+            err=True,
+        )
     leave(result.exit_code)

@@ -28,10 +28,19 @@ LATE_S = 15.0
 class AgentLike(Protocol):
     """What is used of `svload.host.Agent`."""
 
-    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]: ...
-    def start_at(self, children: Sequence[str], at_ns: int) -> None: ...
-    def status(self, since: int, wait_s: float) -> tuple[int, list[Notice]]: ...
-    def stop(self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False) -> dict[str, int]: ...
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry actions out in order."""
+
+    def start_at(self, children: Sequence[str], at_ns: int) -> None:
+        """Tell generators when to begin."""
+
+    def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
+        """Notices since, and the number to ask for next."""
+
+    def stop(
+        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
+    ) -> dict[str, int]:
+        """Stop children; their exit codes."""
 
 
 @dataclass
@@ -148,7 +157,9 @@ class Generators:
         elif notice.child in waiting and notice.kind == "line":
             if "done" in notice.data:
                 done = notice.data["done"]
-                load.results.append(ShareResult(waiting.pop(notice.child), done["summary"], Path(done["tables"])))
+                load.results.append(
+                    ShareResult(waiting.pop(notice.child), done["summary"], Path(done["tables"]))
+                )
             elif "error" in notice.data:
                 raise fail("generator-failed", **notice.data["error"].get("details", {}))
             elif "progress" in notice.data:
@@ -169,7 +180,9 @@ class Generators:
 
 
 def _end_ns(share: Share) -> int:
-    return max(int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"])
+    return max(
+        int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"]
+    )
 
 
 def merge_progress(parts: Any) -> dict[str, Any]:

@@ -63,7 +63,13 @@ def _share(
     host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     tls = None
     if target.scheme == "https":
-        tls = {"server_name": target.host, "ca_pem": ca_pem, "verify": True, "resumption": False, "min": "1.2"}
+        tls = {
+            "server_name": target.host,
+            "ca_pem": ca_pem,
+            "verify": True,
+            "resumption": False,
+            "min": "1.2",
+        }
     span_ns = round(timeout_s * 1e9) * count
     return {
         "format": 1,
@@ -120,7 +126,10 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
         data = samples[name][1]
         width = WIDTH[code]
         signed = code.startswith("i")
-        columns[name] = [int.from_bytes(data[at : at + width], "little", signed=signed) for at in range(0, len(data), width)]
+        columns[name] = [
+            int.from_bytes(data[at : at + width], "little", signed=signed)
+            for at in range(0, len(data), width)
+        ]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -114,12 +114,19 @@ def build_shares(
                     }
                 ],
             }
-            shares.append(Share(f"{group.name}.{part}", index, spec, tuple(feeders[name].table for name in used)))
+            shares.append(
+                Share(f"{group.name}.{part}", index, spec, tuple(feeders[name].table for name in used))
+            )
     return shares
 
 
 def warm_share(
-    template: Share, feeder: str, rows: int, endpoint: str, endpoints: Mapping[str, Endpoint], allowed: Sequence[str]
+    template: Share,
+    feeder: str,
+    rows: int,
+    endpoint: str,
+    endpoints: Mapping[str, Endpoint],
+    allowed: Sequence[str],
 ) -> Share:
     """A share that asks for each of the first `rows` rows of `feeder` exactly once through `endpoint`, `WARM_SLOTS` at a time.
 
@@ -268,7 +275,11 @@ def _template(template: Template) -> list[dict[str, str]]:
 
 def _feeders_of(request: Request) -> list[str]:
     parts = [*request.path, *(part for _, template in request.headers for part in template)]
-    parts += [check.size_bytes for check in request.checks if isinstance(check, SizeCheck) and isinstance(check.size_bytes, FeederPart)]
+    parts += [
+        check.size_bytes
+        for check in request.checks
+        if isinstance(check, SizeCheck) and isinstance(check.size_bytes, FeederPart)
+    ]
     return list(dict.fromkeys(part.feeder for part in parts if isinstance(part, FeederPart)))
 
 
@@ -283,7 +294,9 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
     tls = None
     if endpoint.scheme == "https":
         tls = {
-            "server_name": name.split("://", 1)[1].rsplit(":", 1)[0] if endpoint.via == "external" else name.split("://", 1)[1],
+            "server_name": name.split("://", 1)[1].rsplit(":", 1)[0]
+            if endpoint.via == "external"
+            else name.split("://", 1)[1],
             "ca_pem": endpoint.ca_pem,
             "verify": True,
             "resumption": resumption,

@@ -65,9 +65,11 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as why:
-        raise fail("url-bad", url=target.endpoint, reason=f"its host is not known ({why.strerror or why})") from why
+        raise fail(
+            "url-bad", url=target.endpoint, reason=f"its host is not known ({why.strerror or why})"
+        ) from why
     # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
-    family, *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
+    *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
     scheme: str = target.scheme
     return Endpoint(scheme=scheme, address=str(address[0]), port=target.port, via="external")  # type: ignore[arg-type]
 

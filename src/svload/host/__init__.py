@@ -7,6 +7,7 @@ from svload.host.cores import CoreSplit, split_cores
 from svload.host.folders import cache_dir, labs_dir, state_dir
 from svload.host.leftovers import LabState, finish_leftovers, list_labs
 from svload.host.lock import machine_lock
+from svload.host.machine import describe_machine
 
 __all__ = [
     "Agent",
@@ -15,6 +16,7 @@ __all__ = [
     "LabState",
     "cache_dir",
     "connect_agent",
+    "describe_machine",
     "finish_leftovers",
     "labs_dir",
     "list_labs",

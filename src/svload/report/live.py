@@ -43,7 +43,9 @@ _PHASES = {
 class View(Protocol):
     """What commands hand events to."""
 
-    def on_event(self, event: Event) -> None: ...
+    def on_event(self, event: Event) -> None:
+        """Show what happened."""
+        ...
 
 
 @contextmanager
@@ -100,17 +102,25 @@ class PlainView(_Counting):
     """One line for each thing that matters, for logs and pipes."""
 
     def on_event(self, event: Event) -> None:
+        """Show what happened."""
         self.count(event)
         data: dict[str, Any] = event.data
         if event.kind == "run-started":
-            self._say(f"{self.study}: {self.total} trials, {self.done} sealed already, seed {data.get('seed')}")
+            self._say(
+                f"{self.study}: {self.total} trials, {self.done} sealed already, seed {data.get('seed')}"
+            )
             if data.get("plants"):
-                self._say("planted faults: " + ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items()))
+                self._say(
+                    "planted faults: "
+                    + ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
+                )
         elif event.kind == "phase" and data.get("state") == "begin":
             self._say(f"{_PHASES.get(data['name'], data['name'])} …")
         elif event.kind == "trial-sealed":
             left = self.left_s
-            self._say(trial_line(data, self.done, self.total) + (f" ({show_duration(left)} left)" if left else ""))
+            self._say(
+                trial_line(data, self.done, self.total) + (f" ({show_duration(left)} left)" if left else "")
+            )
         elif event.kind in ("trial-failed", "notice"):
             self._say(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip())
         elif event.kind == "trial-stopped":
@@ -137,10 +147,13 @@ class ScreenView(_Counting):
         self.offset_s = 0.0
 
     def on_event(self, event: Event) -> None:
+        """Show what happened."""
         self.count(event)
         data: dict[str, Any] = event.data
         if event.kind in ("phase", "trial-phase"):
-            self.phase = "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
+            self.phase = (
+                "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
+            )
         elif event.kind == "trial-started":
             self.trial, self.groups, self.offset_s = str(data["trial"]), [], 0.0
             self.rates.clear()
@@ -148,17 +161,28 @@ class ScreenView(_Counting):
         elif event.kind == "progress":
             self._progress(data)
         elif event.kind == "trial-sealed":
-            self._above(Text(trial_line(data, self.done, self.total), style=GRADE_STYLE[str(data["instrument"])]))
+            self._above(
+                Text(trial_line(data, self.done, self.total), style=GRADE_STYLE[str(data["instrument"])])
+            )
         elif event.kind in ("trial-failed", "notice"):
-            self._above(Text(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip(), style="magenta"))
+            self._above(
+                Text(
+                    f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip(),
+                    style="magenta",
+                )
+            )
         elif event.kind == "run-started" and data.get("plants"):
             planted = ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
             self._above(Text(f"planted faults: {planted}", style="magenta"))
 
     def _progress(self, data: dict[str, Any]) -> None:
         self.phase, self.groups, self.offset_s = _PHASES["load"], data["groups"], float(data["offset_s"])
-        self.rates.append(sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups))
-        self.latencies.append(max((group["last"].get("response_p50_ns", 0) for group in self.groups), default=0))
+        self.rates.append(
+            sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
+        )
+        self.latencies.append(
+            max((group["last"].get("response_p50_ns", 0) for group in self.groups), default=0)
+        )
 
     def _above(self, line: Text) -> None:
         self.console.print(line)
@@ -169,7 +193,10 @@ class ScreenView(_Counting):
         head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
         if left is not None:
             head.append(f"  about {show_duration(left)} left", style="dim")
-        lines: list[RenderableType] = [head, ProgressBar(total=max(self.total, 1), completed=self.done, width=60)]
+        lines: list[RenderableType] = [
+            head,
+            ProgressBar(total=max(self.total, 1), completed=self.done, width=60),
+        ]
         if self.trial or self.phase:
             at = f" {self.offset_s:.0f} s" if self.groups else ""
             lines.append(Text(f"{self.trial} {self.phase}{at}".strip()))
@@ -181,7 +208,10 @@ class ScreenView(_Counting):
         table = Table.grid(padding=(0, 2))
         for group in self.groups:
             last = group["last"]
-            errors = ", ".join(f"{count} {name}" for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2])
+            errors = ", ".join(
+                f"{count} {name}"
+                for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2]
+            )
             table.add_row(
                 group["name"],
                 f"{group.get('active_vus', 0)} VUs",

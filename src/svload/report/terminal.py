@@ -42,7 +42,12 @@ def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
         if threshold.outcome != "passed":
             out.print(Text("✗ " + threshold.sentence, style="red"))
     if not findings.complete:
-        out.print(Text(f"incomplete: {findings.sealed_trials} of {findings.planned_trials} trials are sealed", style="yellow"))
+        out.print(
+            Text(
+                f"incomplete: {findings.sealed_trials} of {findings.planned_trials} trials are sealed",
+                style="yellow",
+            )
+        )
     for name, path in files.items():
         out.print(f"{name:14} {_short(path)}", soft_wrap=True)
 
@@ -125,7 +130,9 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         f"about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
     for entry in planned["comparisons"]:
-        out.print(Text("• " + str(entry["sentence"]), style="yellow" if entry["state"] == "undecidable" else ""))
+        out.print(
+            Text("• " + str(entry["sentence"]), style="yellow" if entry["state"] == "undecidable" else "")
+        )
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
 
@@ -136,7 +143,12 @@ def show_why(result: TrialResult) -> None:
     out.print(Text.assemble(f"{result.trial} (case {result.case}): instrument ", (result.verdict.instrument, GRADE_STYLE[result.verdict.instrument]), f", server {result.verdict.server}"))  # fmt: skip
     for check in result.verdict.checks:
         mark = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}[check.grade]
-        out.print(Text(f"{mark} {check.check}: {check.sentence}", style="" if check.grade == "VALID" else GRADE_STYLE[check.grade]))
+        out.print(
+            Text(
+                f"{mark} {check.check}: {check.sentence}",
+                style="" if check.grade == "VALID" else GRADE_STYLE[check.grade],
+            )
+        )
         if check.remedy and check.grade != "VALID":
             out.print(Text(f"  what would mend it: {check.remedy}", style="dim"))
 
@@ -147,7 +159,9 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for name in names:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row))
+        table.add_row(
+            *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row)
+        )
     console().print(table)
 
 
@@ -163,7 +177,13 @@ def show_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         ratio, low, high = row.get("ratio"), row.get("low"), row.get("high")
         interval = f"{low:.3g} … {high:.3g}" if low is not None and high is not None else "–"
-        table.add_row(str(row["case"]), str(row["metric"]), f"{ratio:.3g}" if ratio is not None else "–", interval, str(row.get("note", "")))
+        table.add_row(
+            str(row["case"]),
+            str(row["metric"]),
+            f"{ratio:.3g}" if ratio is not None else "–",
+            interval,
+            str(row.get("note", "")),
+        )
     out.print(table)
 
 
@@ -180,7 +200,9 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
     for name in rows[0]:
         values = sorted(row[name] for row in rows)
         if isinstance(values[0], (int, float)):
-            table.add_row(name, *(f"{value:.6g}" for value in (values[0], values[(len(values) - 1) // 2], values[-1])))
+            table.add_row(
+                name, *(f"{value:.6g}" for value in (values[0], values[(len(values) - 1) // 2], values[-1]))
+            )
     out.print(table)
     failed = sum(1 for row in rows if row["error"])
     out.print(f"{len(rows)} transfers, {failed} failed")
@@ -200,13 +222,22 @@ def show_load(summary: Mapping[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("ms", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
-    for name, label in (("response_ms", "response (from the intended start)"), ("service_ms", "service (from the first byte sent)")):
+    for name, label in (
+        ("response_ms", "response (from the intended start)"),
+        ("service_ms", "service (from the first byte sent)"),
+    ):
         table.add_row(label, *("–" if value is None else f"{value:.3f}" for value in summary[name].values()))
     out.print(table)
     for kind, count in summary["errors"].items():
         out.print(Text(f"{count} × {kind}", style="red"))
     reasons = "; ".join(summary["instrument"]["reasons"])
-    out.print(Text.assemble("instrument ", (grade, GRADE_STYLE.get(grade, "")), f", server {summary['server']['state']}" + (f": {reasons}" if reasons else "")))
+    out.print(
+        Text.assemble(
+            "instrument ",
+            (grade, GRADE_STYLE.get(grade, "")),
+            f", server {summary['server']['state']}" + (f": {reasons}" if reasons else ""),
+        )
+    )
     out.print(f"longest silence {summary['longest_silence_ms']:.1f} ms")
 
 

@@ -12,11 +12,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from svload import study
 from svload.drive.generators import Generators
 from svload.drive.targets import Target, parse_url, resolve_target
-from svload.host import Agent, CoreSplit, cache_dir, finish_leftovers, labs_dir, machine_lock, split_cores, start_agent
+from svload.host import (
+    Agent,
+    CoreSplit,
+    cache_dir,
+    finish_leftovers,
+    labs_dir,
+    machine_lock,
+    split_cores,
+    start_agent,
+)
 from svload.lab import Lab
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
@@ -31,7 +41,7 @@ from svload.store import Journal, RunDir, write_artefact
 from svload.watch import Sampler
 
 Emit = Callable[[Event], None]
-Judge = Callable[[RunDir, str], dict[str, object]]
+Judge = Callable[[RunDir, str], dict[str, Any]]
 """(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed in, so that this room only acts."""
 DISK_RESERVE = 1.2
 SAMPLE_INTERVAL_S = 0.2
@@ -85,7 +95,12 @@ def execute(run: RunDir, options: Options) -> Outcome:
             execution.error = error
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
-        emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun, "load_s": execution.load_s}))
+        emit(
+            Event(
+                "run-ended",
+                data | {"seconds": time.monotonic() - execution.begun, "load_s": execution.load_s},
+            )
+        )
         journal.sync()
         if outcome.complete:
             run.make_latest()
@@ -140,7 +155,12 @@ class _Execution:
         if self.stop.is_set() and not complete:
             codes.append(ExitCode.INTERRUPTED)
         return Outcome(
-            ExitCode.worst(codes), len(sealed), len(planned), complete, tuple(sorted(self.unauthorised)), self.error
+            ExitCode.worst(codes),
+            len(sealed),
+            len(planned),
+            complete,
+            tuple(sorted(self.unauthorised)),
+            self.error,
         )
 
     # set-up
@@ -149,7 +169,12 @@ class _Execution:
         free = shutil.disk_usage(self.run.path).free
         need = self.options.need_bytes * DISK_RESERVE
         if need > free:
-            raise fail("disk-full", need=f"{need / 2**20:.0f} MiB", path=self.run.path, free=f"{free / 2**20:.0f} MiB")
+            raise fail(
+                "disk-full",
+                need=f"{need / 2**20:.0f} MiB",
+                path=self.run.path,
+                free=f"{free / 2**20:.0f} MiB",
+            )
 
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
@@ -160,7 +185,7 @@ class _Execution:
         cores = split_cores(agent.cores)
         self._place(agent, cores)
         lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
-                  study_dir=Path(self.lock.study_dir))  # fmt: skip
+                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set)  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()
@@ -169,7 +194,9 @@ class _Execution:
         sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
         sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
         generators = Generators(agent, agent.dir, cores.load if cores.pinned else None)
-        generators.ensure(max(sum(group.generators for group in config.groups) for config in self.configs.values()))
+        generators.ensure(
+            max(sum(group.generators for group in config.groups) for config in self.configs.values())
+        )
         authorised = self._authorised_targets()
         return Bench(agent, lab, generators, sampler, tables, authorised, self.emit, self.stop.is_set)
 
@@ -177,7 +204,10 @@ class _Execution:
         groups = {group for case in self.configs.values() for group in case.groups}
         shares = sorted({f"{group.name}.{part}" for group in groups for part in range(group.generators)})
         placement = Placement(
-            machines={agent.machine: tuple(shares)}, load_cores=cores.load, server_cores=cores.servers, pinned=cores.pinned
+            machines={agent.machine: tuple(shares)},
+            load_cores=cores.load,
+            server_cores=cores.servers,
+            pinned=cores.pinned,
         )
         write_artefact(self.run.placement_path, placement)
 
@@ -190,7 +220,12 @@ class _Execution:
                 before = known[objects.name].read_bytes()
                 if write_table(self.run.inputs, objects.name, table).read_bytes() != before:
                     known[objects.name].write_bytes(before)
-                    raise fail("fill-failed", service=objects.service, reason="the resumed run's objects differ from those of its first trials", log="")
+                    raise fail(
+                        "fill-failed",
+                        service=objects.service,
+                        reason="the resumed run's objects differ from those of its first trials",
+                        log="",
+                    )
             else:
                 write_table(self.run.inputs, objects.name, table)
         return tables_of(self.run.inputs)
@@ -254,8 +289,10 @@ class _Execution:
             self.previous_case = plan.case
             self.load_s += trial.phases_s.get("load", 0.0)
             verdict = self.options.judge(self.run, plan.trial)
-            self.unauthorised.update(verdict.pop("unauthorised", ()))  # type: ignore[call-overload]
-            self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=time.monotonic() - begun, **verdict)
+            self.unauthorised.update(verdict.pop("unauthorised", ()))
+            self._say(
+                "trial-sealed", trial=plan.trial, case=plan.case, seconds=time.monotonic() - begun, **verdict
+            )
             if self.unauthorised:
                 self.stop.set()
 

@@ -25,10 +25,14 @@ STOPPED_NS, PERIOD_NS = 60_000_000, 100_000_000
 def plant(lock: Lock, fault: str, resolve: Callable[[Lock, Case], CaseConfig]) -> Lock:
     """`lock` with `fault` planted in one case: the last valid one that the fault can act on. Raises SvloadError usage."""
     if fault not in FAULTS:
-        raise fail("usage", reason=f"There is no planted fault “{fault}”", hint=f"Known: {', '.join(FAULTS)}.")
+        raise fail(
+            "usage", reason=f"There is no planted fault “{fault}”", hint=f"Known: {', '.join(FAULTS)}."
+        )
     fitting = [case for case in lock.valid_cases if _fits(fault, resolve(lock, case))]
     if not fitting:
-        raise fail("usage", reason=f"No case of this study can show “{fault}”", hint="Plant it in svload demo.")
+        raise fail(
+            "usage", reason=f"No case of this study can show “{fault}”", hint="Plant it in svload demo."
+        )
     return lock.model_copy(update={"plants": {fitting[-1].name: fault}})
 
 

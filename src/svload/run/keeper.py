@@ -37,7 +37,9 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     log = folder / "keeper.log"
     argv = [sys.executable, "-m", "svload.run.keeper", str(folder), str(time.time() + lease_s)]
     with log.open("wb") as out:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
     until = time.monotonic() + UP_TIMEOUT_S
     while time.monotonic() < until:
         if (folder / _FACTS).exists():
@@ -52,7 +54,9 @@ def _failure(folder: Path, log: Path) -> SvloadError:
     told = folder / "failure.json"
     if told.exists():
         problems = json.loads(told.read_text())
-        return SvloadError(*(Problem(problem["code"], problem["details"], problem["place"]) for problem in problems))
+        return SvloadError(
+            *(Problem(problem["code"], problem["details"], problem["place"]) for problem in problems)
+        )
     tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
     return fail("lab-failed", reason=f"its keeper ended: {tail.strip() or 'no word'}", hint=f"See {log}.")
 
@@ -78,7 +82,9 @@ def ask(lab_id: str, what: str) -> dict[str, Any]:
         return dict(json.loads(answer))
     except (OSError, ValueError) as why:
         known = ", ".join(lab["id"] for lab in kept_labs()) or "none"
-        raise fail("usage", reason=f"No lab {lab_id} answers ({why})", hint=f"Labs that are up: {known}.") from why
+        raise fail(
+            "usage", reason=f"No lab {lab_id} answers ({why})", hint=f"Labs that are up: {known}."
+        ) from why
 
 
 def _answers(folder: Path) -> bool:
@@ -128,19 +134,20 @@ def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
             "study": lock.name,
             "until": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until_wall)),
             "pid": os.getpid(),
-            "endpoints": {name: f"{at.scheme}://{at.address}:{at.port}" for name, at in endpoints(lab.facts()).items()},
+            "endpoints": {
+                name: f"{at.scheme}://{at.address}:{at.port}" for name, at in endpoints(lab.facts()).items()
+            },
         }
         temporary = folder / f".{_FACTS}"
         temporary.write_text(json.dumps(facts))
         temporary.rename(folder / _FACTS)
         while (left := until_wall - time.time()) > 0:
             door.settimeout(min(left, 1.0))
+            if died := lab.alive():
+                raise SvloadError(*died)
             try:
                 line, _ = door.accept()
             except TimeoutError:
-                died = lab.alive()
-                if died:
-                    raise SvloadError(*died)
                 continue
             with line:
                 if _answer(line, lab) == "down":

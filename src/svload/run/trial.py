@@ -23,7 +23,15 @@ from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count
-from svload.store import Journal, TrialDir, merge_shares, read_tables, seal_trial, write_artefact, write_trial_tables
+from svload.store import (
+    Journal,
+    TrialDir,
+    merge_shares,
+    read_tables,
+    seal_trial,
+    write_artefact,
+    write_trial_tables,
+)
 from svload.watch import Sampler
 
 Emit = Callable[[Event], None]
@@ -101,7 +109,9 @@ class TrialRun:
         services = [service for step in config.before_trial for service in step.reset]
         proof = self.bench.lab.reset(services) if services else {}
         if self.fault == NO_HITS:
-            planted = [service for service in self.bench.lab.facts() if self.bench.lab.plant(service, NO_HITS)]
+            planted = [
+                service for service in self.bench.lab.facts() if self.bench.lab.plant(service, NO_HITS)
+            ]
             proof["planted"] = {"fault": NO_HITS, "services": planted}
         return proof
 
@@ -112,7 +122,9 @@ class TrialRun:
 
     def _warm_step(self, step: Step, config: CaseConfig, shares: list[Share]) -> None:
         feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
-        template = next((share for share in shares if feeder.name in share.spec["groups"][0]["feeders"]), None)
+        template = next(
+            (share for share in shares if feeder.name in share.spec["groups"][0]["feeders"]), None
+        )
         if template is None:
             return
         rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
@@ -120,7 +132,9 @@ class TrialRun:
         service = step.through or template.spec["groups"][0]["request"]["endpoint"].split("://", 1)[1]
         endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
         share = warm_share(template, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
-        load = self.bench.generators.load([share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop)
+        load = self.bench.generators.load(
+            [share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop
+        )
         if load.stopped:
             raise Stopped
         done = load.results[0].summary["groups"][0]
@@ -133,7 +147,9 @@ class TrialRun:
         self.bench.lab.settle(time.monotonic_ns())
 
     def _load(self, shares: list[Share], times: Timeline) -> Load:
-        pulses = Pulses(self.bench.generators.children(len(shares)) if self.fault == GENERATOR_LIMITED else ())
+        pulses = Pulses(
+            self.bench.generators.children(len(shares)) if self.fault == GENERATOR_LIMITED else ()
+        )
 
         def pulse(offset_ns: int) -> None:
             signals = pulses.due(offset_ns, times.end_ns)

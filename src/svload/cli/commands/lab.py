@@ -7,7 +7,11 @@ import typer
 from svload.cli.commands.studies import JSON, PROFILE, TRUST
 from svload.cli.output import live, print_json
 
-app = typer.Typer(help="A study's servers without a run: install, up, status, reset, down.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="A study's servers without a run: install, up, status, reset, down.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 STUDY = typer.Argument(help="The study's folder or file.")
 
 
@@ -23,7 +27,13 @@ def install(study: str = STUDY, profile: str = PROFILE) -> None:
 
 
 @app.command()
-def up(study: str = STUDY, profile: str = PROFILE, lease: str = typer.Option("1h", "--for", help="How long the lab lives."), trust: bool = TRUST, json: bool = JSON) -> None:
+def up(
+    study: str = STUDY,
+    profile: str = PROFILE,
+    lease: str = typer.Option("1h", "--for", help="How long the lab lives."),
+    trust: bool = TRUST,
+    json: bool = JSON,
+) -> None:
     """Bring the study's servers up and keep them for a while."""
     from svload import api
 

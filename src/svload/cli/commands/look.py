@@ -25,7 +25,12 @@ def _out(out: Path | None) -> Path:
     return out or RUNS
 
 
-def why(trial: str = typer.Argument(help="The trial, such as TC7.r3."), run: str = typer.Option("latest", "--run", help="The run."), out: Path = OUT, json: bool = JSON) -> None:
+def why(
+    trial: str = typer.Argument(help="The trial, such as TC7.r3."),
+    run: str = typer.Option("latest", "--run", help="The run."),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
     """Say why a trial is VALID, WEAK or REFUSED: every check, passed ones too."""
     from svload import api
 
@@ -45,7 +50,12 @@ def report(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
 
     findings, files = api.report(find_run(run, _out(out)))
     if json:
-        print_json({"files": {name: str(path) for name, path in files.items()}, "findings": findings.model_dump(mode="json")})
+        print_json(
+            {
+                "files": {name: str(path) for name, path in files.items()},
+                "findings": findings.model_dump(mode="json"),
+            }
+        )
     else:
         from svload.report import show_findings
 
@@ -53,7 +63,12 @@ def report(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
     leave(api.verdict_exit(findings))
 
 
-def compare(first: str = typer.Argument(help="The run taken as the baseline."), second: str = typer.Argument(help="The other run."), out: Path = OUT, json: bool = JSON) -> None:
+def compare(
+    first: str = typer.Argument(help="The run taken as the baseline."),
+    second: str = typer.Argument(help="The other run."),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
     """Compare two runs case by case: ratios with intervals. They were not interleaved, and it says so."""
     from svload import api
 
@@ -66,7 +81,14 @@ def compare(first: str = typer.Argument(help="The run taken as the baseline."), 
         show_comparison(rows)
 
 
-def query(run: str = RUN, sql: str = typer.Argument(help="A SELECT over trials, intervals, histograms, samples, monitors, cases, verdicts."), out: Path = OUT, json: bool = JSON) -> None:
+def query(
+    run: str = RUN,
+    sql: str = typer.Argument(
+        help="A SELECT over trials, intervals, histograms, samples, monitors, cases, verdicts."
+    ),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
     """Ask a run in SQL (DuckDB)."""
     from svload import api
 
@@ -89,11 +111,18 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
     else:
         for line in damage:
             typer.echo(line, err=True)
-        typer.echo(f"{sealed} sealed trials checked: " + (f"{len(damage)} things are damaged" if damage else "all as they were sealed"))
+        typer.echo(
+            f"{sealed} sealed trials checked: "
+            + (f"{len(damage)} things are damaged" if damage else "all as they were sealed")
+        )
     leave(ExitCode.USAGE if damage else ExitCode.DONE)
 
 
-def pack(run: str = RUN, target: Path = typer.Option(None, "--to", help="The pack's file; default beside the run."), out: Path = OUT) -> None:
+def pack(
+    run: str = RUN,
+    target: Path = typer.Option(None, "--to", help="The pack's file; default beside the run."),
+    out: Path = OUT,
+) -> None:
     """Put a run into one file, without secrets."""
     from svload import api
 

@@ -23,7 +23,9 @@ def load(
     rate: float = typer.Option(None, "--rate", help="Requests per second (open loop)."),
     max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate."),
     duration: str = typer.Option("10s", "--duration", "-d", help="How long."),
-    ca: Path = typer.Option(None, "--ca", help="PEM file of the authority that signed the server's certificate."),
+    ca: Path = typer.Option(
+        None, "--ca", help="PEM file of the authority that signed the server's certificate."
+    ),
     out: Path = typer.Option(None, "--out", help="Keep the run in this folder."),
     authorise: list[str] = AUTHORISE,
     wait: bool = typer.Option(False, "--wait", help="Wait if another load runs on this machine."),
@@ -51,7 +53,9 @@ def probe(
     url: str = typer.Argument(help="What to transfer."),
     count: int = typer.Option(1, "--count", "-n", min=1, help="How many transfers, one after another."),
     header: list[str] = typer.Option(None, "--header", "-H", help="A header, “Name: value”."),
-    ca: Path = typer.Option(None, "--cacert", help="PEM file of the authority that signed the server's certificate."),
+    ca: Path = typer.Option(
+        None, "--cacert", help="PEM file of the authority that signed the server's certificate."
+    ),
     keep_alive: bool = typer.Option(False, "--keep-alive", help="One connection for all transfers."),
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
@@ -69,7 +73,11 @@ def probe(
     leave(ExitCode.LAB_FAILED if any(row["error"] for row in rows) else ExitCode.DONE)
 
 
-def doctor(study: str = typer.Argument(None, help="A study whose kits are checked too."), profile: str = typer.Option(None, "--profile", "-p"), json: bool = JSON) -> None:
+def doctor(
+    study: str = typer.Argument(None, help="A study whose kits are checked too."),
+    profile: str = typer.Option(None, "--profile", "-p"),
+    json: bool = JSON,
+) -> None:
     """Say what this machine is, what it can measure, and what a study would miss here."""
     from svload import api
 

@@ -14,7 +14,9 @@ PROFILE = typer.Option(None, "--profile", "-p", help="A profile of the study.")
 SEED = typer.Option(None, "--seed", help="Seed of the order and of all schedules; default: the study's own.")
 OUT = typer.Option(None, "--out", help="Folder for runs; default ./runs.")
 TRUST = typer.Option(False, "--trust", help="The study may run its own commands.")
-AUTHORISE = typer.Option(None, "--authorise", help="A host outside this machine that you may load; repeatable.")
+AUTHORISE = typer.Option(
+    None, "--authorise", help="A host outside this machine that you may load; repeatable."
+)
 ONLY = typer.Option(None, "--only", help="Cases to run, separated by commas; the others are left out.")
 REPLICATES = typer.Option(None, "--replicates", min=1, help="Replicates instead of the study's.")
 DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as 5s, instead of the study's.")
@@ -34,7 +36,9 @@ def _overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
 
 
 def demo(
-    plant: str = typer.Option(None, "--plant", help="Plant a fault that must be refused: no-hits, generator-limited, too-short."),
+    plant: str = typer.Option(
+        None, "--plant", help="Plant a fault that must be refused: no-hits, generator-limited, too-short."
+    ),
     only: str = ONLY,
     seed: int = SEED,
     replicates: int = REPLICATES,
@@ -45,14 +49,24 @@ def demo(
     """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed."""
     from svload import api
 
-    chosen = choices(profile="demo", seed=seed, out=out, only=only, plant=plant, wait=wait, overrides=_overrides(replicates, None))
+    chosen = choices(
+        profile="demo",
+        seed=seed,
+        out=out,
+        only=only,
+        plant=plant,
+        wait=wait,
+        overrides=_overrides(replicates, None),
+    )
     with live() as emit:
         result = api.run_study(api.DEMO_STUDY, chosen, emit)
     show_result(result, json)
 
 
 def init(
-    target: str = typer.Argument(help="A URL, or a command that starts your server, such as './server --port {port}'."),
+    target: str = typer.Argument(
+        help="A URL, or a command that starts your server, such as './server --port {port}'."
+    ),
     folder: Path = typer.Argument(Path(), help="Where study.yaml is written."),
     authorise: list[str] = AUTHORISE,
 ) -> None:
@@ -76,7 +90,9 @@ def plan(
     """Show what would be run: cases, minutes, bytes, what each comparison could decide. Starts nothing."""
     from svload import api
 
-    chosen = choices(profile=profile, seed=seed, only=only, authorise=authorise, overrides=_overrides(replicates, duration))
+    chosen = choices(
+        profile=profile, seed=seed, only=only, authorise=authorise, overrides=_overrides(replicates, duration)
+    )
     planned = api.plan(study, chosen)
     if json:
         print_json(planned)
@@ -84,7 +100,9 @@ def plan(
         from svload.report import show_plan
 
         show_plan(planned)
-    gated = [entry for entry in planned["comparisons"] if entry.get("gated") and entry["state"] == "undecidable"]
+    gated = [
+        entry for entry in planned["comparisons"] if entry.get("gated") and entry["state"] == "undecidable"
+    ]
     leave(ExitCode.USAGE if gated else ExitCode.DONE)
 
 

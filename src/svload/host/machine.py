@@ -1,0 +1,56 @@
+"""What this machine is: the facts that decide what can be measured on it. Read from /proc and the kernel's limits alone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from pathlib import Path
+
+from svload.host.cores import split_cores
+
+
+def describe_machine() -> dict[str, str]:
+    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion control."""
+    available = sorted(os.sched_getaffinity(0))
+    cores = split_cores(available)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low, high = (int(part) for part in _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split())
+    return {
+        "cores": f"{len(available)} ({_model()})",
+        "load on cores": _list(cores.load),
+        "servers on cores": _list(cores.servers)
+        + ("" if cores.pinned else " (shared: too few to pin apart)"),
+        "memory": f"{_memory_gib():.1f} GiB",
+        "clock source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "unknown"),
+        "open files": f"{soft} soft, {hard} hard",
+        "local ports": f"{low} to {high} ({high - low + 1})",
+        "listen backlog limit": _read("/proc/sys/net/core/somaxconn", "unknown"),
+        "congestion control": _read("/proc/sys/net/ipv4/tcp_congestion_control", "unknown"),
+        "kernel": platform.release(),
+        "root": "yes" if os.geteuid() == 0 else "no",
+        "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+    }
+
+
+def _read(path: str, otherwise: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return otherwise
+
+
+def _model() -> str:
+    lines = _read("/proc/cpuinfo", "").splitlines()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def _list(cores: tuple[int, ...]) -> str:
+    return ", ".join(str(core) for core in cores)
