@@ -37,7 +37,7 @@ def choices(
     only: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     plant: str | None = None,
-    wait: bool = False,
+    wait: bool = True,
 ) -> Choices:
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices

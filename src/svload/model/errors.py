@@ -82,7 +82,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("agent-refused", _LAB, "The machine's agent could not do this: {reason}.", "{hint}"),
         ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
-        ErrorKind("machine-busy", _LAB, "Another svload load is running on this machine ({owner}).", "Wait for it to end, or run with --wait."),
+        ErrorKind("machine-busy", _LAB, "Another svload load is running on this machine ({owner}).", "Wait for it to end, or leave out --no-wait."),
         ErrorKind("interrupted", ExitCode.INTERRUPTED, "Interrupted; what was sealed is kept.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("internal", _LAB, "svload itself failed: {reason}.", "This is a defect of svload; the details are in {log}."),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.commands.studies import AUTHORISE, JSON
+from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
 from svload.cli.output import leave, print_json
 from svload.model.errors import ExitCode
 
@@ -28,7 +28,7 @@ def load(
     ),
     out: Path = typer.Option(None, "--out", help="Keep the run in this folder."),
     authorise: list[str] = AUTHORISE,
-    wait: bool = typer.Option(False, "--wait", help="Wait if another load runs on this machine."),
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Load one URL and say what it took: closed loop with 64 users, or --rate for an open one."""
@@ -38,7 +38,7 @@ def load(
     with live() as emit:
         summary, code = api.load(
             url, vus=vus, rate_rps=rate, max_vus=max_vus, duration=duration, ca_file=ca, out=out,
-            authorised=tuple(authorise or ()), wait_s=None if wait else 0.0, emit=emit,
+            authorised=tuple(authorise or ()), wait_s=0.0 if no_wait else None, emit=emit,
         )  # fmt: skip
     if json:
         print_json(summary)

@@ -20,7 +20,9 @@ AUTHORISE = typer.Option(
 ONLY = typer.Option(None, "--only", help="Cases to run, separated by commas; the others are left out.")
 REPLICATES = typer.Option(None, "--replicates", min=1, help="Replicates instead of the study's.")
 DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as 5s, instead of the study's.")
-WAIT = typer.Option(False, "--wait", help="Wait if another load runs on this machine.")
+NO_WAIT = typer.Option(
+    False, "--no-wait", help="Fail at once if another load runs on this machine, instead of waiting for it."
+)
 JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
 
 
@@ -43,7 +45,7 @@ def demo(
     seed: int = SEED,
     replicates: int = REPLICATES,
     out: Path = OUT,
-    wait: bool = WAIT,
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed."""
@@ -55,7 +57,7 @@ def demo(
         out=out,
         only=only,
         plant=plant,
-        wait=wait,
+        wait=not no_wait,
         overrides=_overrides(replicates, None),
     )
     with live() as emit:
@@ -116,14 +118,14 @@ def run(
     only: str = ONLY,
     replicates: int = REPLICATES,
     duration: str = DURATION,
-    wait: bool = WAIT,
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Run a study: every case in randomised, replicated trials, judged and reported."""
     from svload import api
 
     chosen = choices(
-        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=wait,
+        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait,
         overrides=_overrides(replicates, duration),
     )  # fmt: skip
     with live() as emit:
@@ -134,12 +136,12 @@ def run(
 def resume(
     run: str = typer.Argument("latest", help="The run's folder or name."),
     out: Path = OUT,
-    wait: bool = WAIT,
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Go on with a run where it stopped; sealed trials are kept as they are."""
     from svload import api
 
     with live() as emit:
-        result = api.resume(run, choices(out=out, wait=wait), emit)
+        result = api.resume(run, choices(out=out, wait=not no_wait), emit)
     show_result(result, json)
