@@ -14,7 +14,7 @@ from typing import Any
 from svload.model.study import ObjectSet
 from svload.model.units import size_bytes
 
-CONTENT_VERSION = 1
+CONTENT_VERSION = 2
 """Raised when names, sizes or contents of the same set and seed change: filled data is kept under a key that holds it."""
 Z99 = 2.3263478740408408
 """The 0.99 quantile of the standard normal distribution."""
@@ -36,9 +36,13 @@ class PlannedObject:
 
 
 def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
-    """The set's objects in listing order: container i belongs to account i mod accounts, object i to container i mod containers."""
-    draw = random.Random(f"svload objects {seed} {objects.name}")
+    """The set's objects in listing order: container i belongs to account i mod accounts, object i to container i mod containers.
+
+    The first object has its distribution's median size, so that `take: first` against `take: walk` is not a matter of size.
+    """
+    draw = random.Random(f"svload objects {seed}")
     sizes = [_size(objects.size, draw) for _ in range(objects.count)]
+    sizes[:1] = [_median(objects.size)]
     return sorted(
         PlannedObject(
             _account(container % objects.accounts),
@@ -125,6 +129,13 @@ def _account(number: int) -> str:
 def _container(objects: ObjectSet, number: int) -> str:
     """Named after its set, so that two sets in one store keep apart."""
     return f"{re.sub('[^a-z0-9]', '', objects.name.lower())}-{number:05d}"
+
+
+def _median(spec: Mapping[str, Any]) -> int:
+    [(kind, value)] = spec.items()
+    if kind == "uniform":
+        return sum(size_bytes(end) for end in value) // 2
+    return size_bytes(value["median"] if kind == "lognormal" else value)
 
 
 def _size(spec: Mapping[str, Any], draw: random.Random) -> int:

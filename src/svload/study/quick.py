@@ -20,7 +20,7 @@ def quick_study(
     host, slash, path = rest.partition("/")
     server: dict[str, object] = {"at": f"{scheme}://{host}"}
     if ca_file is not None:
-        server["ca"] = str(ca_file.absolute())
+        server["ca_file"] = str(ca_file.absolute())
     group: dict[str, object] = {"executor": "constant-vus", "vus": vus or 64}
     if rate_rps is not None:
         group = {"executor": "constant-arrival-rate", "rate": f"{rate_rps:g}/s"}
