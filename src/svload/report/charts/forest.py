@@ -1,0 +1,80 @@
+"""Ratios with their intervals on one logarithmic axis, 1 in the middle of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log10
+
+from svload.model.results import Estimate
+from svload.report.charts.scales import Scale
+from svload.report.charts.svg import Drawing
+
+WIDTH, ROW = 280, 26
+_PAD = 14
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One row: a ratio and how it counts (its claim's state)."""
+
+    name: str
+    ratio: Estimate
+    state: str
+
+
+def ratio_scale(ratios: Sequence[Ratio]) -> Scale | None:
+    """The shared scale, 1 always inside; None without any number."""
+    values = [
+        v
+        for one in ratios
+        for v in (one.ratio.value, one.ratio.low, one.ratio.high)
+        if v is not None and v > 0
+    ]
+    if not values:
+        return None
+    low, high = min(*values, 1 / 1.1), max(*values, 1.1)
+    air = (high / low) ** 0.05
+    return Scale(low / air, high * air, _PAD, WIDTH - _PAD, True)
+
+
+def _ticks(scale: Scale) -> list[float]:
+    steps = (
+        (1, 1.5, 2, 3, 5, 7)
+        if log10(scale.high / scale.low) < 1
+        else (1, 2, 5)
+        if log10(scale.high / scale.low) < 2
+        else (1,)
+    )
+    near = (0.8, 0.9, 0.95, 1.05, 1.1, 1.2) if scale.high / scale.low < 2 else ()
+    found = {round(s * 10.0**e, 9) for s in steps for e in range(-6, 7)} | set(near) | {1.0}
+    inside = sorted(v for v in found if scale.low <= v <= scale.high)
+    kept: list[float] = []
+    for value in sorted(inside, key=lambda v: (v != 1.0, abs(log10(v)))):
+        if all(abs(scale(value) - scale(other)) >= 30 for other in kept):
+            kept.append(value)
+    return sorted(kept)
+
+
+def ratio_axis(scale: Scale) -> str:
+    """The axis, for the column's heading."""
+    drawing = Drawing(WIDTH, 16, "ratio of treatment over baseline, logarithmic")
+    for tick in _ticks(scale):
+        drawing.text(scale(tick), 11, f"×{tick:g}", "strong" if tick == 1 else "", "middle")
+    return drawing.render("strip ratio")
+
+
+def ratio_row(one: Ratio, scale: Scale) -> str:
+    """One ratio with its interval."""
+    value = one.ratio.value
+    said = "no number" if value is None else f"ratio {value:.3g}"
+    drawing = Drawing(WIDTH, ROW, f"{one.name}: {said}, {one.state}")
+    drawing.lines(((scale(t), 0, scale(t), ROW) for t in _ticks(scale) if t != 1), "grid")
+    drawing.line(scale(1), 0, scale(1), ROW, "one")
+    if value is not None:
+        middle = ROW / 2
+        css = "claimed" if one.state == "claim" else "unclaimed"
+        if one.ratio.low is not None and one.ratio.high is not None:
+            drawing.line(scale(one.ratio.low), middle, scale(one.ratio.high), middle, f"span {css}")
+        drawing.dot(scale(value), middle, css, 4.5)
+    return drawing.render("strip ratio")

@@ -1,0 +1,101 @@
+"""From values to positions, and where the ticks stand. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, floor, isfinite, log10
+
+from svload.model.units import Dimension
+from svload.report.words import show_value, unit_for
+
+
+@dataclass(frozen=True)
+class Scale:
+    """[low, high] onto [start, end] of the drawing; logarithmic or linear. Values beyond are clipped."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The position of a value."""
+        at, low, high = (
+            (log10(max(v, 1e-300)) for v in (value, self.low, self.high))
+            if self.log
+            else (value, self.low, self.high)
+        )
+        share = (at - low) / (high - low) if high > low else 0.5
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+    def ticks(self, most: int = 6, dimension: Dimension = "count") -> list[float]:
+        """Values within the scale that are round in the unit that `dimension` is shown in."""
+        if self.log:
+            return log_ticks(self.low, self.high, most)
+        factor = unit_for(self.high, dimension)[1]
+        return [tick * factor for tick in linear_ticks(self.low / factor, self.high / factor, most)]
+
+
+def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Multiples of 1, 2 or 5 · 10ⁿ in [low, high], at most about `most`."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / max(most - 1, 1)
+    power = 10.0 ** floor(log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+    first = ceil(low / step - 1e-9)
+    return [n * step for n in range(first, floor(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Powers of ten, with 2 and 5 between them where there is room."""
+    found: list[float] = []
+    for factors in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
+        exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
+        found = [
+            f * 10.0**e for e in exponents for f in factors if low * 0.999 <= f * 10.0**e <= high * 1.001
+        ]
+        if len(found) <= most:
+            break
+    return found
+
+
+def around(values: Iterable[float], log: bool, start: float, end: float, zero: bool = False) -> Scale | None:
+    """A scale that holds all finite values with some air; None without any. On a log scale only values above 0 count."""
+    usable = [value for value in values if isfinite(value) and (value > 0 or not log)]
+    if not usable:
+        return None
+    low, high = min(usable), max(usable)
+    if log:
+        if high / low < 1.2:
+            low, high = low / 1.2, high * 1.2
+        air = (high / low) ** 0.06
+        return Scale(low / air, high * air, start, end, True)
+    if zero:
+        return Scale(min(low, 0.0), high * 1.08 or 1.0, start, end)
+    air = (high - low or abs(high) or 1.0) * 0.08
+    return Scale(low - air, high + air, start, end)
+
+
+def tick_texts(ticks: list[float], dimension: Dimension) -> list[str]:
+    """Texts of ticks in one unit, the largest's; on a log axis each in its own."""
+    unit, factor = unit_for(max(ticks, key=abs, default=0.0), dimension)
+    texts = [f"{tick / factor:.4g}" for tick in ticks]
+    return [
+        text + ("" if not unit or text == "0" else unit if unit in ("/s",) else f" {unit}") for text in texts
+    ]
+
+
+def own_unit_texts(ticks: list[float], dimension: Dimension) -> list[str]:
+    """Texts of ticks, each in the unit that suits it: `500 µs`, `1 ms`, `2 s`."""
+    return [show_value(round(tick, 12), dimension) for tick in ticks]
+
+
+TAIL_STOPS = (0.0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
+
+
+def tail_position(p: float) -> float:
+    """Where a percentile stands on a logarithmic tail: −log₁₀(1 − p), so that p90, p99, p99.9 are evenly spaced."""
+    return -log10(max(1.0 - p, 1e-12))

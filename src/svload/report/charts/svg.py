@@ -1,0 +1,95 @@
+"""An SVG drawing as text, escaped, with short numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import isfinite
+
+Point = tuple[float, float]
+
+
+def number(value: float) -> str:
+    """One decimal at most."""
+    text = f"{value:.1f}"
+    return text[:-2] if text.endswith(".0") else text
+
+
+class Drawing:
+    """Shapes in a `width` × `height` view box; `title` is what a screen reader says."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self.width = width
+        self.height = height
+        self.title = title
+        self._parts: list[str] = []
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
+        """A straight line."""
+        self._parts.append(f'<path class="{css}" d="M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"/>')
+
+    def lines(self, pieces: Iterable[tuple[float, float, float, float]], css: str) -> None:
+        """Many straight lines as one shape."""
+        d = "".join(f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}" for x1, y1, x2, y2 in pieces)
+        if d:
+            self._parts.append(f'<path class="{css}" d="{d}"/>')
+
+    def path(self, runs: Iterable[Sequence[Point]], css: str, close: bool = False) -> None:
+        """Lines through points; each run is one stroke of the same shape. Drawn in relative steps to stay short."""
+        d = "".join(_steps(run) + ("z" if close else "") for run in runs if len(run) > 1)
+        if d:
+            self._parts.append(f'<path class="{css}" d="{d}"/>')
+
+    def rect(self, x: float, y: float, width: float, height: float, css: str, tip: str = "") -> None:
+        """A rectangle, with a text that shows on hovering."""
+        shape = f'<rect class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
+        self._parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
+
+    def dot(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
+        """A point, with a text that shows on hovering."""
+        shape = f'<circle class="{css}" cx="{number(x)}" cy="{number(y)}" r="{number(radius)}"'
+        self._parts.append(f"{shape}><title>{escape(tip)}</title></circle>" if tip else f"{shape}/>")
+
+    def cross(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
+        """A cross: a trial that does not count."""
+        a, b, c, d = (number(v) for v in (x - radius, y - radius, x + radius, y + radius))
+        shape = f'<path class="{css}" d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}"'
+        self._parts.append(f"{shape}><title>{escape(tip)}</title></path>" if tip else f"{shape}/>")
+
+    def text(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> None:
+        """Text whose baseline begins (start), is centred (middle) or ends (end) there."""
+        at = f' text-anchor="{anchor}"' if anchor != "start" else ""
+        kind = f' class="{css}"' if css else ""
+        self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{escape(text)}</text>')
+
+    def render(self, css: str = "chart") -> str:
+        """The whole drawing."""
+        head = (
+            f'<svg class="{css}" viewBox="0 0 {number(self.width)} {number(self.height)}" '
+            f'role="img" aria-label="{escape(self.title)}">'
+        )
+        return head + "".join(self._parts) + "</svg>"
+
+
+def _steps(points: Sequence[Point]) -> str:
+    """`M` then relative steps in tenths that never drift: each step is taken between rounded positions."""
+    tenths = [(round(x * 10), round(y * 10)) for x, y in points]
+    x, y = tenths[0]
+    parts = [f"M{number(x / 10)} {number(y / 10)}l"]
+    pairs = []
+    for a, b in tenths[1:]:
+        dx, dy = number((a - x) / 10), number((b - y) / 10)
+        pairs.append(dx + (dy if dy.startswith("-") else f" {dy}"))
+        x, y = a, b
+    return parts[0] + " ".join(pairs)
+
+
+def broken(points: Iterable[Point]) -> list[list[Point]]:
+    """Runs of neighbouring finite points: a line is not drawn over what is not known."""
+    runs: list[list[Point]] = [[]]
+    for x, y in points:
+        if isfinite(x) and isfinite(y):
+            runs[-1].append((x, y))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]

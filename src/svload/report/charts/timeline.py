@@ -1,0 +1,130 @@
+"""A case over time: panels on one shared axis, replicates thin, their median thick, ramp and warm-up shaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from svload.model.units import Dimension
+from svload.report.charts.scales import Scale, around, tick_texts
+from svload.report.charts.svg import Drawing, broken
+from svload.report.digest import Series
+
+WIDTH = 860
+_LEFT, _RIGHT, _TOP, _PANEL, _GAP, _BOTTOM = 64, 12, 18, 62, 28, 34
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity over time in every replicate. `css` is a colour class; `thin` marks the tail percentile of a pair."""
+
+    name: str
+    css: str
+    replicates: Sequence[Series]
+    thin: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Quantities of one unit; an axis from zero."""
+
+    title: str
+    dimension: Dimension
+    lines: Sequence[Line] = field(default_factory=tuple)
+
+
+def timeline(
+    panels: Sequence[Panel], end_s: float, window_s: tuple[float, float], kept_s: tuple[float, float],
+    title: str, *, points: int = 60, replicates: int = 6,
+) -> str:  # fmt: skip
+    """All panels that have a number, as SVG; "" without any. `points` and `replicates` bound the drawing's size."""
+    usable = [panel for panel in panels if _numbers(panel)]
+    if not usable or end_s <= 0:
+        return ""
+    height = _TOP + len(usable) * (_PANEL + _GAP) - _GAP + _BOTTOM
+    drawing = Drawing(WIDTH, height, title)
+    x = Scale(0.0, end_s, _LEFT, WIDTH - _RIGHT)
+    bottom = height - _BOTTOM
+    _shade(drawing, x, window_s, kept_s, bottom)
+    for number, panel in enumerate(usable):
+        top = _TOP + number * (_PANEL + _GAP)
+        _panel(drawing, panel, x, top, points, replicates)
+    ticks = x.ticks(10, "time_s")
+    for tick, text in zip(ticks, tick_texts(ticks, "time_s"), strict=True):
+        drawing.text(x(tick), bottom + 15, text, "", "middle" if tick else "start")
+    drawing.text((_LEFT + WIDTH) / 2, height - 3, "time from the load's start", "axis", "middle")
+    return drawing.render("chart wide time")
+
+
+def _shade(
+    drawing: Drawing, x: Scale, window_s: tuple[float, float], kept_s: tuple[float, float], bottom: float
+) -> None:
+    if window_s[0] > 0:
+        drawing.rect(
+            x(0), _TOP, x(window_s[0]) - x(0), bottom - _TOP, "ramp", "ramp: outside the window by definition"
+        )
+    if kept_s[0] > window_s[0]:
+        drawing.rect(
+            x(window_s[0]),
+            _TOP,
+            x(kept_s[0]) - x(window_s[0]),
+            bottom - _TOP,
+            "cut",
+            "warm-up cut of the case",
+        )
+
+
+def _numbers(panel: Panel) -> list[float]:
+    found = [series.values for line in panel.lines for series in line.replicates if len(series.values)]
+    if not found:
+        return []
+    values = np.concatenate(found)
+    return [float(value) for value in values[np.isfinite(values)]]
+
+
+def _panel(drawing: Drawing, panel: Panel, x: Scale, top: float, points: int, replicates: int) -> None:
+    y = around(_numbers(panel), False, top + _PANEL, top, zero=True)
+    assert y is not None
+    ticks = y.ticks(4, panel.dimension)
+    drawing.lines(((_LEFT, y(t), WIDTH - _RIGHT, y(t)) for t in ticks), "grid")
+    for tick, text in zip(ticks, tick_texts(ticks, panel.dimension), strict=True):
+        drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
+    for line in panel.lines:
+        known = [series for series in line.replicates if len(series.values)]
+        if not known:
+            continue
+        if len(known) > 1:
+            runs = [run for series in known[:replicates] for run in _runs(series, x, y, points)]
+            drawing.path(runs, f"{line.css} rep")
+        drawing.path(
+            _runs(median_series(known), x, y, points), f"{line.css} {'fine' if line.thin else 'main'}"
+        )
+    drawing.text(_LEFT, top - 6, panel.title, "name")
+
+
+def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[float, float]]]:
+    step = max(1, -(-len(series.at_s) // points))
+    at, values = series.at_s[::step].tolist(), series.values[::step].tolist()
+    return broken((x(a), y(v) if v == v else v) for a, v in zip(at, values, strict=True))
+
+
+def median_series(replicates: Sequence[Series]) -> Series:
+    """The median over replicates on the longest one's moments; where a replicate has no value there it is left out."""
+    base = max(replicates, key=lambda series: len(series.at_s))
+    if len(replicates) == 1:
+        return base
+    stacked = []
+    for series in replicates:
+        if len(series.at_s) == len(base.at_s) and np.allclose(series.at_s, base.at_s):
+            stacked.append(series.values)
+        elif len(series.at_s) > 1:
+            stacked.append(np.interp(base.at_s, series.at_s, series.values, left=np.nan, right=np.nan))
+    if not stacked:
+        return base
+    table = np.array(stacked)
+    known = np.isfinite(table).any(axis=0)
+    values = np.full(len(base.at_s), np.nan)
+    values[known] = np.nanmedian(table[:, known], axis=0)
+    return Series(base.at_s, values)

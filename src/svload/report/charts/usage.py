@@ -1,0 +1,61 @@
+"""CPU and memory of each service in each case: the paper's Fig. 5, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svload.model.results import Estimate
+from svload.model.units import Dimension
+from svload.report.charts.scales import around, tick_texts
+from svload.report.charts.svg import Drawing
+from svload.report.words import show_interval
+
+WIDTH, HEIGHT = 860, 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
+_MOST_LABELS = 32
+
+
+def usage_chart(
+    cases: Sequence[str],
+    bars: Sequence[tuple[str, Sequence[Estimate | None]]],
+    dimension: Dimension,
+    title: str,
+) -> str:
+    """Grouped bars: for each service (name, an estimate a case). "" without any number."""
+    values = [
+        v for _, estimates in bars for one in estimates if one for v in (one.value, one.high) if v is not None
+    ]
+    y = around(values, False, HEIGHT - _BOTTOM, _TOP, zero=True)
+    if y is None:
+        return ""
+    drawing = Drawing(WIDTH, HEIGHT, title)
+    ticks = y.ticks(5, dimension)
+    drawing.lines(((_LEFT, y(t), WIDTH - _RIGHT, y(t)) for t in ticks), "grid")
+    for tick, text in zip(ticks, tick_texts(ticks, dimension), strict=True):
+        drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
+    slot = (WIDTH - _LEFT - _RIGHT) / max(len(cases), 1)
+    width = slot * 0.8 / max(len(bars), 1)
+    every = -(-len(cases) // _MOST_LABELS)
+    for number, case in enumerate(cases):
+        left = _LEFT + number * slot + slot * 0.1
+        for service, (name, estimates) in enumerate(bars):
+            estimate = estimates[number]
+            if estimate is None or estimate.value is None:
+                continue
+            x = left + service * width
+            tip = f"{case}, {name}: {show_interval(estimate, dimension)}"
+            drawing.rect(
+                x, y(estimate.value), max(width - 0.6, 0.6), y(0) - y(estimate.value), f"f{service % 6}", tip
+            )
+            if estimate.low is not None and estimate.high is not None:
+                middle = x + width / 2
+                drawing.line(middle, y(estimate.low), middle, y(estimate.high), "whisker")
+        if number % every == 0:
+            label = case if len(case) <= 8 else case[:7] + "…"
+            turn = slot < 30
+            at = left + slot * 0.4
+            drawing.text(
+                at, HEIGHT - _BOTTOM + (13 + 12 * (number // every % 2 if turn else 0)), label, "", "middle"
+            )
+    drawing.text((_LEFT + WIDTH) / 2, HEIGHT - 4, "case", "axis", "middle")
+    return drawing.render("chart wide")

@@ -1,0 +1,358 @@
+"""A sealed trial, reduced to what charts and tables need, so that a thousand trials fit in memory. Needs numpy: import late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.quantiles import bucket_edges, bucket_middles
+from svload.analysis.view import kept_window
+from svload.model.columns import ERRORS, HISTOGRAM_METRICS
+from svload.model.facts import TrialLab
+from svload.model.results import GroupSummary, TrialSummary
+from svload.store.parquet import TrialData
+
+Floats = NDArray[np.float64]
+BINS = 60
+SEGMENTS = (
+    "waiting for a slot",
+    "generator lag",
+    "name lookup",
+    "connect",
+    "TLS handshake",
+    "request",
+    "server",
+    "transfer",
+)
+"""The parts of a request from its intended start to its last byte, in order."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A distribution: ascending values in seconds, how many lie at or below each, and the total with all failures above them."""
+
+    values_s: Floats
+    at_or_below: NDArray[np.int64]
+    total: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line over time: seconds from the load's start and values; a NaN breaks the line."""
+
+    at_s: Floats
+    values: Floats
+
+
+@dataclass(frozen=True)
+class GroupDigest:
+    """One traffic group of one trial. Curves are of the kept window; series of the whole trial.
+
+    `anatomy_s` are the mean seconds of each of `SEGMENTS`; they add up to the mean response of the ok requests.
+    """
+
+    summary: GroupSummary
+    response: Curve
+    service: Curve
+    anatomy_s: dict[str, float]
+    series: dict[str, Series]
+
+
+@dataclass(frozen=True)
+class TrialDigest:
+    """One sealed trial. Offsets in seconds from the load's start; `kept_s` is the window after the warm-up cut."""
+
+    name: str
+    case: str
+    started_wall: float
+    end_s: float
+    window_s: tuple[float, float]
+    kept_s: tuple[float, float]
+    groups: dict[str, GroupDigest]
+    machine: dict[str, Series]
+    services: dict[str, dict[str, Series]]
+    monitors_cpu: float | None
+    lab: TrialLab
+    summary: TrialSummary
+    seal_facts: dict[str, Any] = field(default_factory=dict)
+
+
+def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
+    """The trial with its case's warm-up cut. Raises SvloadError (run-damaged) when a table cannot be read."""
+    summary = data.summary
+    kept = kept_window(summary, cut_ns)
+    end_ns = max(summary.window_ns[1], 1)
+    groups = {}
+    for index, group in enumerate(summary.groups):
+        intervals = _of_group(data.intervals, index)
+        histograms = _of_group(data.histograms, index)
+        inside = (histograms["interval"] >= kept.first) & (histograms["interval"] < kept.last)
+        due_inside = (intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)
+        due = int(intervals["due"][due_inside].sum())
+        groups[group.name] = GroupDigest(
+            summary=group,
+            response=_curve(histograms, inside, "response", due),
+            service=_curve(histograms, inside, "service", None),
+            anatomy_s=_anatomy(data, index, histograms, inside, (kept.low_ns, kept.high_ns)),
+            series=_group_series(intervals, histograms, summary.interval_ns, end_ns),
+        )
+    machine, services, cost = _monitored(data.monitors, end_ns)
+    return TrialDigest(
+        name=summary.trial,
+        case=summary.case,
+        started_wall=summary.started_wall,
+        end_s=end_ns / 1e9,
+        window_s=(summary.window_ns[0] / 1e9, summary.window_ns[1] / 1e9),
+        kept_s=(kept.low_ns / 1e9, kept.high_ns / 1e9),
+        groups=groups,
+        machine=machine,
+        services=services,
+        monitors_cpu=cost,
+        lab=data.lab,
+        summary=summary,
+        seal_facts=dict(data.seal.files) if data.seal else {},
+    )
+
+
+def _of_group(table: Mapping[str, NDArray[Any]], index: int) -> dict[str, NDArray[Any]]:
+    mine = table["group"] == index
+    return {name: table[name][mine] for name in table if name != "group"}
+
+
+def _metric(histograms: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = histograms["metric"] == HISTOGRAM_METRICS.index(name)
+    return found
+
+
+def _curve(
+    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_], metric: str, total: int | None
+) -> Curve:
+    mine = inside & _metric(histograms, metric)
+    counts = np.bincount(histograms["bucket"][mine].astype(np.int64), weights=histograms["count"][mine])
+    filled = np.flatnonzero(counts)
+    at_or_below = np.cumsum(counts[filled]).astype(np.int64)
+    finite = int(at_or_below[-1]) if len(filled) else 0
+    return Curve(bucket_middles(filled) / 1e9, at_or_below, max(total or 0, finite))
+
+
+def merged_curve(curves: list[Curve]) -> Curve:
+    """Histograms are merged, percentiles never are (METHOD §1): the pooled distribution, which is a picture only."""
+    values = np.concatenate([curve.values_s for curve in curves]) if curves else np.zeros(0)
+    counts = (
+        np.concatenate([np.diff(curve.at_or_below, prepend=0) for curve in curves]) if curves else np.zeros(0)
+    )
+    merged, where = np.unique(values, return_inverse=True)
+    summed = np.bincount(where, weights=counts, minlength=len(merged)) if len(merged) else np.zeros(0)
+    return Curve(merged, np.cumsum(summed).astype(np.int64), sum(curve.total for curve in curves))
+
+
+def bucket_table(
+    data: TrialData, index: int, cut_ns: int
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64], int]:
+    """(low, high, middle in seconds, count, requests due) of a group's ok responses in the kept window."""
+    kept = kept_window(data.summary, cut_ns)
+    histograms, intervals = _of_group(data.histograms, index), _of_group(data.intervals, index)
+    inside = (
+        (histograms["interval"] >= kept.first)
+        & (histograms["interval"] < kept.last)
+        & _metric(histograms, "response")
+    )
+    counts = np.bincount(histograms["bucket"][inside].astype(np.int64), weights=histograms["count"][inside])
+    filled = np.flatnonzero(counts)
+    low, high = bucket_edges(filled)
+    due = intervals["due"][(intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)]
+    return (
+        low / 1e9,
+        high / 1e9,
+        bucket_middles(filled) / 1e9,
+        counts[filled].astype(np.int64),
+        int(due.sum()),
+    )
+
+
+def _anatomy(
+    data: TrialData,
+    index: int,
+    histograms: Mapping[str, NDArray[Any]],
+    inside: NDArray[np.bool_],
+    kept_ns: tuple[int, int],
+) -> dict[str, float]:
+    """Mean seconds of each segment over the ok requests of the kept window; from rows where there are any, else from histograms."""
+    samples = data.samples
+    mine = (samples["group"] == index) & (samples["due_ns"] >= kept_ns[0]) & (samples["due_ns"] < kept_ns[1])
+    ok = mine & (samples["error"] == 0) & (samples["done_ns"] >= 0) & (samples["first_byte_ns"] >= 0)
+    if ok.any():
+        return _anatomy_of_rows({name: samples[name][ok].astype(np.float64) for name in _STAMPS})
+    return _anatomy_of_histograms(histograms, inside)
+
+
+_STAMPS = (
+    "due_ns", "ready_ns", "begun_ns", "first_byte_ns", "done_ns",
+    "lookup_ns", "connect_ns", "appconnect_ns", "pretransfer_ns", "redirect_ns",
+)  # fmt: skip
+
+
+def _anatomy_of_rows(rows: Mapping[str, Floats]) -> dict[str, float]:
+    """Curl's variables lie on one axis from `begun` (METHOD §6); after redirects what they do not cover is the server's."""
+    lookup = rows["lookup_ns"]
+    connect = np.maximum(rows["connect_ns"] - lookup, 0)
+    reached = np.maximum(rows["connect_ns"], lookup)
+    tls = np.maximum(rows["appconnect_ns"] - reached, 0)
+    reached = np.maximum(rows["appconnect_ns"], reached)
+    request = np.maximum(rows["pretransfer_ns"] - reached, 0)
+    spent = lookup + connect + tls + request
+    server = np.maximum(rows["first_byte_ns"] - rows["begun_ns"] - spent, 0)
+    parts = (
+        rows["ready_ns"] - rows["due_ns"],
+        rows["begun_ns"] - rows["ready_ns"],
+        lookup,
+        connect,
+        tls,
+        request,
+        server,
+        rows["done_ns"] - rows["first_byte_ns"],
+    )
+    return {name: float(part.mean()) / 1e9 for name, part in zip(SEGMENTS, parts, strict=True)}
+
+
+def _anatomy_of_histograms(
+    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_]
+) -> dict[str, float]:
+    def mean_s(metric: str) -> float:
+        mine = inside & _metric(histograms, metric)
+        counts = histograms["count"][mine]
+        if not counts.sum():
+            return 0.0
+        return float((bucket_middles(histograms["bucket"][mine]) * counts).sum() / counts.sum()) / 1e9
+
+    service, server = mean_s("service"), mean_s("server_time")
+    if not service:
+        return {}
+    found = {
+        "waiting for a slot": mean_s("slot_wait"),
+        "generator lag": mean_s("generator_lag"),
+        "server": min(server, service),
+    }
+    return found | {"transfer": max(service - server, 0.0)}
+
+
+def _group_series(
+    intervals: Mapping[str, NDArray[Any]],
+    histograms: Mapping[str, NDArray[Any]],
+    interval_ns: int,
+    end_ns: int,
+) -> dict[str, Series]:
+    """Throughput, failures (1/s), and response p50 and p99 (s) of the requests due then, in at most `BINS` bins of whole intervals."""
+    whole = max(-(-end_ns // interval_ns), 1)
+    per_bin = -(-whole // BINS)
+    bins = -(-whole // per_bin)
+    width_s = per_bin * interval_ns / 1e9
+    at_s: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * width_s
+    left_s = np.minimum(width_s, end_ns / 1e9 - np.arange(bins, dtype=np.float64) * width_s)
+    seconds: Floats = np.where(left_s > width_s / 4, left_s, np.nan)
+    at = intervals["interval"].astype(np.int64) // per_bin
+
+    def total(*names: str) -> Floats:
+        weights = sum((intervals[name].astype(np.float64) for name in names), np.zeros(len(at)))
+        return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
+
+    low, high = _quantiles_over_time(histograms, per_bin, bins, total("due"))
+    return {
+        "throughput": Series(at_s, total("completed_ok", "completed_failed") / seconds),
+        "failures": Series(at_s, total("completed_failed") / seconds),
+        "p50": Series(at_s, low),
+        "p99": Series(at_s, high),
+    }
+
+
+_LEAST_FOR_P50, _LEAST_FOR_P99 = 6, 100
+
+
+def _quantiles_over_time(
+    histograms: Mapping[str, NDArray[Any]], per_bin: int, bins: int, due: Floats
+) -> tuple[Floats, Floats]:
+    """p50 and p99 of each bin (failures above all); NaN where a bin has too few requests for a picture of it."""
+    mine = _metric(histograms, "response")
+    at = histograms["interval"][mine].astype(np.int64) // per_bin
+    bucket = histograms["bucket"][mine].astype(np.int64)
+    nothing = np.full(bins, np.nan)
+    if not len(bucket):
+        return nothing, nothing
+    first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
+    inside = at < bins
+    counts = np.bincount(
+        at[inside] * width + bucket[inside] - first,
+        weights=histograms["count"][mine][inside],
+        minlength=bins * width,
+    )
+    running = np.cumsum(counts.reshape(bins, width), axis=1)
+    found = []
+    for p, least in ((0.5, _LEAST_FOR_P50), (0.99, _LEAST_FOR_P99)):
+        rank = np.maximum(np.ceil(p * due - 1e-9 * due), 1)
+        column = (running < rank[:, None]).sum(axis=1)
+        known = (column < width) & (due >= least)
+        middle = bucket_middles(np.minimum(column, width - 1) + first) / 1e9
+        found.append(np.where(known, middle, np.nan))
+    return found[0], found[1]
+
+
+def _monitored(
+    monitors: Mapping[str, NDArray[Any]], end_ns: int
+) -> tuple[dict[str, Series], dict[str, dict[str, Series]], float | None]:
+    """(the machine's series, each service's, the monitors' own CPU share). CPU in cores, memory in bytes."""
+    metric, service = monitors["metric"], monitors["service"]
+    offset, entity, value = monitors["offset_ns"], monitors["entity"], monitors["value"]
+    machine: dict[str, Series] = {}
+    services: dict[str, dict[str, Series]] = {}
+    busy = np.flatnonzero((metric == "busy_seconds_total") & (monitors["monitor"] == "host"))
+    if len(busy):
+        rates = [_rate(offset[busy][which], value[busy][which]) for which in _by_entity(entity[busy])]
+        machine["cpu"] = _summed(rates, end_ns)
+    for name, wanted in (("cpu", "cpu_seconds_total"), ("memory", "rss_bytes")):
+        found = np.flatnonzero(metric == wanted)
+        for one in dict.fromkeys(service[found]):
+            mine = found[service[found] == one]
+            whole = mine[entity[mine] == ""] if (entity[mine] == "").any() else mine
+            parts = [(offset[whole][which], value[whole][which]) for which in _by_entity(entity[whole])]
+            lines = (
+                [_rate(*part) for part in parts]
+                if name == "cpu"
+                else [(at / 1e9, held) for at, held in parts]
+            )
+            if one:
+                services.setdefault(str(one), {})[name] = _summed(lines, end_ns)
+    cost = value[(monitors["monitor"] == "sampler") & (metric == "cpu_ratio")]
+    return machine, services, float(cost.mean()) if len(cost) else None
+
+
+def _by_entity(entity: NDArray[Any]) -> list[NDArray[np.int64]]:
+    return [np.flatnonzero(entity == name) for name in dict.fromkeys(entity)]
+
+
+def _rate(offset_ns: NDArray[Any], value: NDArray[Any]) -> tuple[Floats, Floats]:
+    """A counter's rate per second between neighbouring readings, at their middles."""
+    order = np.argsort(offset_ns, kind="stable")
+    at, value = offset_ns[order].astype(np.float64) / 1e9, value[order].astype(np.float64)
+    gap = np.diff(at)
+    usable = gap > 0
+    middle = (at[1:] + at[:-1]) / 2
+    return middle[usable], (np.diff(value)[usable] / gap[usable])
+
+
+def _summed(lines: list[tuple[Floats, Floats]], end_ns: int) -> Series:
+    """The sum of lines on the first one's moments, within the trial, thinned to twice `BINS` points."""
+    at, total = lines[0]
+    total = total + sum((np.interp(at, *line) for line in lines[1:] if len(line[0])), np.zeros(len(at)))
+    inside = (at >= 0) & (at <= end_ns / 1e9)
+    at, total = at[inside], total[inside]
+    step = max(1, -(-len(at) // (2 * BINS)))
+    return Series(at[::step], np.maximum(total[::step], 0))
+
+
+def error_name(code: int) -> str:
+    """The name of an error code; a number that this svload does not know stays one."""
+    return ERRORS[code] if 0 <= code < len(ERRORS) else f"error {code}"

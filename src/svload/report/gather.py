@@ -1,0 +1,133 @@
+"""All that a report is made of, read once from a run's folder. What cannot be read is noted, never fatal: a report of a damaged run says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from svload import study
+from svload.model.errors import SvloadError
+from svload.model.events import Event
+from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.results import Findings, TrialResult
+from svload.model.study import CaseConfig, Lock
+from svload.report.digest import TrialDigest, digest_trial
+from svload.store.journal import read_events
+from svload.store.layout import RunDir
+from svload.store.parquet import TrialData, read_trial
+from svload.store.seal import sha256_file
+
+T = TypeVar("T")
+_LARGEST_HASHED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A run and its findings. `digests` and `results` are by trial; `notes` are sentences on what could not be read."""
+
+    run: RunDir
+    findings: Findings
+    lock: Lock
+    configs: dict[str, CaseConfig]
+    batches: tuple[Batch, ...]
+    placement: Placement | None
+    events: tuple[Event, ...]
+    digests: dict[str, TrialDigest]
+    inputs: tuple[tuple[str, int, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    _results: dict[str, TrialResult] = field(default_factory=dict, repr=False)
+
+    @property
+    def plan(self) -> dict[str, TrialPlan]:
+        """Trial → its place in the plan, in the order in which trials run."""
+        return {trial.trial: trial for batch in self.batches for trial in batch.trials}
+
+    def result(self, trial: str) -> TrialResult | None:
+        """The trial as judged."""
+        return self._results.get(trial)
+
+    def of_case(self, case: str) -> list[TrialDigest]:
+        """The digests of a case's trials, in the order of its results."""
+        return [
+            self.digests[one.trial]
+            for one in self.findings.trials
+            if one.case == case and one.trial in self.digests
+        ]
+
+    def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
+        """Every judged trial's tables again, one trial in memory at a time; what cannot be read is passed over (it is in `notes`)."""
+        for result in self.findings.trials:
+            if result.trial in self.digests:
+                yield result, read_trial(self.run.trial(result.trial))
+
+
+def gather(run: RunDir, findings: Findings) -> Gathered:
+    """Read a run. Raises SvloadError for a lock that cannot be read; everything else that is broken becomes a note."""
+    lock = run.lock()
+    notes: list[str] = []
+    configs = {}
+    for case in lock.valid_cases:
+        found = _tried(
+            partial(study.resolve, lock, case), f"{case.name} cannot be resolved from the lock", notes
+        )
+        if found is not None:
+            configs[case.name] = found
+    digests = {}
+    for result in findings.trials:
+        digest = _tried(partial(_digest, run, result), f"{result.trial} cannot be read", notes)
+        if digest is not None:
+            digests[result.trial] = digest
+    return Gathered(
+        run=run,
+        findings=findings,
+        lock=lock,
+        configs=configs,
+        batches=_tried(run.batches, "the plan cannot be read", notes) or (),
+        placement=_tried(run.placement, "the placement cannot be read", notes),
+        events=tuple(_events(run, notes)),
+        digests=digests,
+        inputs=tuple(_inputs(run)),
+        notes=tuple(notes),
+        _results={result.trial: result for result in findings.trials},
+    )
+
+
+def _digest(run: RunDir, result: TrialResult) -> TrialDigest:
+    return digest_trial(read_trial(run.trial(result.trial)), result.cut_ns)
+
+
+def _tried(read: Callable[[], T], what: str, notes: list[str]) -> T | None:
+    try:
+        return read()
+    except (SvloadError, OSError, ValueError, KeyError) as why:
+        notes.append(f"{what}: {why}")
+        return None
+
+
+def _events(run: RunDir, notes: list[str]) -> list[Event]:
+    if not run.events.exists():
+        return []
+    return list(_tried(lambda: read_events(run.events).events, "the journal cannot be read", notes) or [])
+
+
+def _inputs(run: RunDir) -> Iterator[tuple[str, int, str]]:
+    """(name, bytes, SHA-256) of what set-up made."""
+    if not run.inputs.is_dir():
+        return
+    for path in sorted(path for path in run.inputs.rglob("*") if path.is_file()):
+        size = path.stat().st_size
+        digest = sha256_file(path) if size <= _LARGEST_HASHED_BYTES else "not hashed: large"
+        yield str(path.relative_to(run.inputs)), size, digest
+
+
+def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
+    """Trial → SHA-256 of its seal, which itself holds the hash of every other file."""
+    found = {}
+    for trial in gathered.findings.trials:
+        path: Path = gathered.run.trial(trial.trial).seal
+        if path.exists():
+            found[trial.trial] = sha256_file(path)
+    return found

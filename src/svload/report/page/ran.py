@@ -1,0 +1,208 @@
+"""What was run: where, when, with which versions and settings, how it was placed, and what watching cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from svload.model.units import show_duration, show_size
+from svload.report.gather import Gathered, seal_hashes
+from svload.report.page.cases import describe_load
+from svload.report.words import count_words, list_words, show_time
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting as asked and as read back; `cases` says where, if not everywhere."""
+
+    service: str
+    name: str
+    asked: str
+    found: str
+    differs: bool
+    cases: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The facts, as pairs and tables of text."""
+
+    facts: tuple[tuple[str, str], ...]
+    services: tuple[tuple[str, str, str, str], ...]
+    settings: tuple[SettingRow, ...]
+    traffic: tuple[tuple[str, str, str, str, str], ...]
+    phases: tuple[tuple[str, str, str], ...]
+    inputs: tuple[tuple[str, str, str], ...]
+    seals: tuple[tuple[str, str, str, str, str, str], ...]
+    attempts: tuple[tuple[str, str, str], ...]
+    plants: tuple[tuple[str, str], ...]
+
+
+def what_was_run(gathered: Gathered) -> Ran:
+    """Everything that a reader needs to repeat it."""
+    return Ran(
+        facts=tuple(_facts(gathered)),
+        services=tuple(_services(gathered)),
+        settings=tuple(_settings(gathered)),
+        traffic=tuple(_traffic(gathered)),
+        phases=tuple(_phases(gathered.findings.phases_s)),
+        inputs=tuple((name, show_size(size), digest) for name, size, digest in gathered.inputs),
+        seals=tuple(_seals(gathered)),
+        attempts=tuple(
+            (str(one.get("attempt", "")), str(one.get("why", "")), str(one.get("text", "")))
+            for one in gathered.findings.attempts
+        ),
+        plants=tuple(gathered.lock.plants.items()),
+    )
+
+
+def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
+    lock, findings = gathered.lock, gathered.findings
+    yield "study", f"{lock.name}" + (f", profile {lock.profile}" if lock.profile else "")
+    yield "run", gathered.run.name
+    walls = [event.wall for event in gathered.events] or [
+        one.started_wall for one in gathered.digests.values()
+    ]
+    if walls:
+        yield "when", f"{show_time(min(walls))} to {show_time(max(walls))}"
+    machine = next(
+        (event.data["machine"] for event in gathered.events if isinstance(event.data.get("machine"), dict)),
+        None,
+    )
+    if isinstance(machine, dict):
+        yield from ((f"machine: {name}", str(value)) for name, value in machine.items())
+    yield from _placement(gathered)
+    yield (
+        "trials",
+        (
+            f"{findings.sealed_trials} of {findings.planned_trials} sealed, {count_words(len(findings.attempts), 'attempt')} that did not count; "
+            f"{count_words(lock.measure.replicates, 'replicate')} of {show_duration(lock.measure.duration_ns / 1e9)}, {lock.measure.order.replace('-', ' ')}"
+        ),
+    )
+    plots = len({trial.whole_plot for trial in gathered.plan.values()})
+    changes = [
+        f"{factor.name} ({factor.change})"
+        for factor in lock.factors
+        if factor.change in ("restart", "rebuild")
+    ]
+    if changes:
+        yield (
+            "split plot",
+            f"{count_words(plots, 'bring-up')}: {list_words(changes)} cannot be changed while servers run",
+        )
+    yield "seed", str(lock.seed)
+    yield "svload", lock.svload_version
+    yield "study's SHA-256", lock.study_sha256
+    yield "analysis", f"version {findings.analysis_version}; {findings.floor}"
+    costs = [one.monitors_cpu for one in gathered.digests.values() if one.monitors_cpu is not None]
+    if costs:
+        yield (
+            "cost of the monitors",
+            f"{100 * sum(costs) / len(costs):.2g} % of one core on average, {100 * max(costs):.2g} % in the worst trial",
+        )
+    if lock.authorised:
+        yield "authorised targets", ", ".join(lock.authorised)
+
+
+def _placement(gathered: Gathered) -> Iterator[tuple[str, str]]:
+    placement = gathered.placement
+    if placement is None:
+        yield "placement", "unknown"
+        return
+    for machine, shares in placement.machines.items():
+        yield f"shares on {machine}", list_words(list(shares), 12)
+    load, servers = (
+        ", ".join(map(str, cores)) or "any" for cores in (placement.load_cores, placement.server_cores)
+    )
+    pinned = f"load on core {load}, servers on core {servers}" if placement.pinned else "not pinned"
+    same = len(placement.machines) <= 1
+    yield (
+        "cores",
+        pinned
+        + (
+            "; SAME HOST: load and servers share one machine, so no absolute capacity is claimed"
+            if same
+            else ""
+        ),
+    )
+
+
+def _services(gathered: Gathered) -> Iterator[tuple[str, str, str, str]]:
+    seen: dict[tuple[str, str, str], set[str]] = {}
+    for digest in gathered.digests.values():
+        for facts in digest.lab.services:
+            endpoints = seen.setdefault((facts.service, facts.kit, facts.version), set())
+            endpoints |= {f"{end.scheme}" + (f" via {end.via}" if end.via else "") for end in facts.endpoints}
+    for (service, kit, version), endpoints in seen.items():
+        yield service, kit, version, ", ".join(sorted(endpoints))
+
+
+def _settings(gathered: Gathered) -> Iterator[SettingRow]:
+    seen: dict[tuple[str, str], dict[tuple[str | None, str | None], list[str]]] = {}
+    for digest in gathered.digests.values():
+        for facts in digest.lab.services:
+            for setting in facts.settings:
+                found = seen.setdefault((facts.service, setting.name), {})
+                found.setdefault((setting.asked, setting.found), []).append(digest.case)
+    for (service, name), values in seen.items():
+        for (asked, found_value), cases in values.items():
+            names = list(dict.fromkeys(cases))
+            yield SettingRow(
+                service=service,
+                name=name,
+                asked="not asked" if asked is None else asked,
+                found="cannot be read back" if found_value is None else found_value,
+                differs=asked is not None
+                and found_value is not None
+                and asked.strip() != found_value.strip(),
+                cases="everywhere" if len(values) == 1 else list_words(names),
+            )
+
+
+def _traffic(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
+    """(group, load model, load, request, cases) for each different load."""
+    seen: dict[tuple[str, str, str, str], list[str]] = {}
+    for name, config in gathered.configs.items():
+        for group in config.groups:
+            request = f"{group.request.method}, time-out {show_duration(group.request.timeout_ns / 1e9)}"
+            request += "".join(f", {check.name}" for check in group.request.checks)
+            start = f", starts when {group.start_when} has ramped" if group.start_when else ""
+            seen.setdefault(
+                (group.name, group.executor.model, describe_load(group) + start, request), []
+            ).append(name)
+    for (group_name, model, load, request), cases in seen.items():
+        yield (
+            group_name,
+            model,
+            load,
+            request,
+            "all cases" if len(cases) == len(gathered.configs) else list_words(cases),
+        )
+
+
+def _phases(phases_s: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    total = phases_s.get("total", 0.0)
+    for name, seconds in phases_s.items():
+        share = f"{100 * seconds / total:.0f} %" if total > 0 else ""
+        yield name, show_duration(seconds), share
+    if total > 0 and "load" in phases_s:
+        outside = total - phases_s["load"]
+        yield "outside load", show_duration(outside), f"{100 * outside / total:.0f} %"
+
+
+def _seals(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """(trial, block, place in the order, bring-up, previous case, SHA-256 of its seal)."""
+    hashes = seal_hashes(gathered)
+    plan: Mapping[str, object] = gathered.plan
+    order: Sequence[str] = list(plan)
+    for name, digest in hashes.items():
+        planned = gathered.plan.get(name)
+        held = gathered.digests.get(name)
+        yield (
+            name,
+            "" if planned is None else str(planned.block),
+            "" if planned is None else str(order.index(name) + 1),
+            "" if planned is None else str(planned.whole_plot),
+            (held.lab.previous_case if held else None) or "–",
+            digest,
+        )

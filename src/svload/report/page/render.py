@@ -1,0 +1,59 @@
+"""Renders report.html in the most detail that fits, and series.csv beside it where the lines over time do not."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from importlib.resources import files
+from io import StringIO
+
+from jinja2 import BaseLoader, Environment, StrictUndefined
+from markupsafe import Markup
+
+from svload.report.gather import Gathered
+from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
+from svload.report.page.view import helpers, page_context
+
+
+def render_page(gathered: Gathered) -> tuple[str, str | None]:
+    """(the page, the CSV of series over time if the page had to leave them out)."""
+    begin = first_level(sum(case.excluded is None for case in gathered.findings.cases))
+    page = ""
+    level = LEVELS[begin]
+    for level in LEVELS[begin:]:
+        page = _render(page_context(gathered, level))
+        if len(page.encode("utf-8", "replace")) <= LARGEST_BYTES:
+            break
+    return page, None if level.points else series_csv(gathered)
+
+
+def _render(context: dict[str, object]) -> str:
+    environment = Environment(
+        loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals.update(helpers())
+    template = environment.from_string(_text("report.html.j2"))
+    return template.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
+
+
+def _text(name: str) -> str:
+    return files("svload.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def series_csv(gathered: Gathered) -> str:
+    """Every series over time: trial, of (group or service), metric, offset_s, value; one row a point."""
+    out = StringIO()
+    writer = csv.writer(out)
+    writer.writerow(("trial", "of", "metric", "offset_s", "value"))
+    writer.writerows(_points(gathered))
+    return out.getvalue()
+
+
+def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
+    for trial in gathered.digests.values():
+        parts = [(name, group.series) for name, group in trial.groups.items()]
+        for owner, series in (*parts, *trial.services.items(), ("machine", trial.machine)):
+            for metric, line in series.items():
+                for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+                    if value == value:
+                        yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"

@@ -1,0 +1,350 @@
+"""The page's context: every section as plain values, charts as SVG. The template only lays out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svload.model.results import CaseResult, Claim, Estimate, Findings
+from svload.report.answer import Answer, Sentence, answer
+from svload.report.charts.anatomy import anatomy_chart
+from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
+from svload.report.charts.scales import Scale
+from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
+from svload.report.charts.usage import usage_chart
+from svload.report.digest import SEGMENTS
+from svload.report.gather import Gathered
+from svload.report.page.anchors import Anchors
+from svload.report.page.cases import OUTCOME_NAMES, case_section
+from svload.report.page.detail import Detail
+from svload.report.page.matrix import matrix, shadings, short_reason
+from svload.report.page.ran import what_was_run
+from svload.report.words import (
+    GRADE_MARK,
+    dimension_of,
+    factor_levels,
+    full_metric,
+    main_group,
+    metric_label,
+    services_of,
+    show_interval,
+    show_ratio,
+    show_time,
+    show_value,
+)
+
+SECTIONS = {
+    "answer": "Answer",
+    "matrix": "Matrix",
+    "comparisons": "Comparisons",
+    "overview": "Cases",
+    "anatomy": "Anatomy",
+    "usage": "CPU and memory",
+    "cases": "Each case",
+    "run": "What was run",
+    "reading": "How to read",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A piece of evidence: its words and where it stands, if it stands on the page."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True)
+class AnswerLine:
+    """A sentence of the answer with its links."""
+
+    sentence: Sentence
+    links: tuple[Link, ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class OverviewRow:
+    """One case in the table of all cases."""
+
+    case: CaseResult
+    grade: str
+    strip: str
+    estimates: tuple[Estimate | None, ...]
+    model: str
+    silence: str
+    counted: int
+    filters: str
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One comparison with its drawing."""
+
+    claim: Claim
+    drawing: str
+    label: str
+
+
+def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
+    """All that report.html.j2 reads."""
+    findings = gathered.findings
+    anchors = Anchors([*SECTIONS, "top"])
+    ids = {case.case: anchors(case.case) for case in findings.cases}
+    trial_ids = {trial.trial: anchors(trial.trial) for trial in findings.trials}
+    claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
+    found = answer(findings)
+    shades = shadings(findings)
+    group = main_group(findings)
+    ran_cases = [case for case in findings.cases if case.excluded is None]
+    sections = [case_section(gathered, case, detail) for case in ran_cases]
+    silences = {
+        section.case.case: next((line.silence for line in section.groups if line.name == group), "–")
+        for section in sections
+    }
+    scale = _strip_scale(findings, group)
+    ratios = [Ratio(claim.name, claim.ratio, claim.state) for claim in findings.claims]
+    return {
+        "findings": findings,
+        "run": gathered.run.name,
+        "title": findings.study + (f" ({findings.profile})" if findings.profile else ""),
+        "when": _when(gathered),
+        "sections_nav": {
+            key: name for key, name in SECTIONS.items() if key != "comparisons" or findings.claims
+        },
+        "answer": found,
+        "answer_lines": _answer_lines(found, {**claim_ids, **trial_ids, **ids}, findings),
+        "counts": _counts(findings),
+        "notes": [*gathered.notes, *([detail.note] if detail.note else [])],
+        "plants": list(gathered.lock.plants.items()),
+        "ids": ids,
+        "trial_ids": trial_ids,
+        "claim_ids": claim_ids,
+        "matrix": matrix(findings),
+        "shades": shades,
+        "shade_json": _shade_json(shades, ids),
+        "factors": factor_levels(findings),
+        "filters": {case.case: _filter_text(findings, case) for case in findings.cases},
+        "claims": _claims(findings, ratios),
+        "claim_axis": ratio_axis(axis) if (axis := ratio_scale(ratios)) else "",
+        "group": group,
+        "overview": [
+            _overview_row(findings, case, group, scale, silences, detail) for case in findings.cases
+        ],
+        "overview_axis": strip_axis(scale, "time_s") if scale else "",
+        "overview_metrics": _OVERVIEW,
+        "anatomy_all": _anatomy_all(gathered, group),
+        "segments": SEGMENTS,
+        "usage": _usage(findings),
+        "services": services_of(findings),
+        "cases": sections,
+        "outcome_names": OUTCOME_NAMES,
+        "ran": what_was_run(gathered),
+    }
+
+
+def _when(gathered: Gathered) -> str:
+    walls = [one.started_wall for one in gathered.digests.values()]
+    return show_time(min(walls)) if walls else ""
+
+
+def _answer_lines(found: Answer, ids: Mapping[str, str], findings: Findings) -> list[AnswerLine]:
+    pairs = {claim.name: [name for pair in claim.pairs for name in pair] for claim in findings.claims}
+    lines = []
+    for sentence in found.sentences:
+        names: list[str] = []
+        for evidence in sentence.evidence:
+            name = (
+                evidence.partition("/")[2]
+                if evidence.startswith(("cases/", "trials/", "claims/"))
+                else evidence
+            )
+            names += [name, *pairs.get(name, [])]
+        links = [
+            Link("the comparison" if name in pairs else name, f"#{ids[name]}")
+            for name in dict.fromkeys(names)
+            if name in ids
+        ]
+        lines.append(AnswerLine(sentence, tuple(links[:8]), max(0, len(links) - 8)))
+    return lines
+
+
+def _counts(findings: Findings) -> list[tuple[str, str, str]]:
+    """(css, number, words) for the strip of key figures."""
+    grades = [trial.verdict.instrument for trial in findings.trials]
+    ran = sum(case.excluded is None for case in findings.cases)
+    found = [("", f"{findings.sealed_trials} / {findings.planned_trials}", "trials sealed")]
+    found += [
+        (grade.lower(), f"{GRADE_MARK[grade]} {grades.count(grade)}", grade)
+        for grade in ("VALID", "WEAK", "REFUSED")
+    ]
+    found.append(("", str(ran), "cases run" if ran != 1 else "case run"))
+    if ran < len(findings.cases):
+        found.append(("", str(len(findings.cases) - ran), "excluded"))
+    if findings.thresholds:
+        passed = sum(one.outcome == "passed" for one in findings.thresholds)
+        found.append(("", f"{passed} / {len(findings.thresholds)}", "thresholds passed"))
+    return found
+
+
+def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
+    """For the script: [label, low, high, {id: [text, shade]}] per metric; safe inside a script element."""
+    plain = [
+        [one.label, one.low, one.high, {ids[name]: cell for name, cell in one.cells.items() if name in ids}]
+        for one in shades
+    ]
+    return (
+        json.dumps(plain, ensure_ascii=True, separators=(",", ":"))
+        .replace("<", "\\u003c")
+        .replace("&", "\\u0026")
+    )
+
+
+def _filter_text(findings: Findings, case: CaseResult) -> str:
+    """The case's level numbers by factor, for the script's filters."""
+    levels = factor_levels(findings)
+    return " ".join(
+        str(known.index(case.levels[factor])) if factor in case.levels else "-"
+        for factor, known in levels.items()
+    )
+
+
+_OVERVIEW = ("response.p50", "response.p95", "response.p99", "throughput", "success_rate")
+
+
+def _strip_scale(findings: Findings, group: str) -> Scale | None:
+    key = f"{group}.response.p50"
+    metrics = (*(trial.metrics for trial in findings.trials), *(case.metrics for case in findings.cases))
+    return strip_scale([value for one in metrics if key in one and (value := one[key].value) is not None])
+
+
+def _overview_row(
+    findings: Findings,
+    case: CaseResult,
+    group: str,
+    scale: Scale | None,
+    silences: Mapping[str, str],
+    detail: Detail,
+) -> OverviewRow:
+    key = f"{group}.response.p50"
+    replicates = [
+        Replicate(
+            trial.trial,
+            trial.replicate,
+            trial.metrics[key].value if key in trial.metrics else None,
+            trial.verdict.instrument,
+        )
+        for trial in findings.trials
+        if trial.case == case.case
+    ]
+    return OverviewRow(
+        case=case,
+        grade="excluded" if case.excluded is not None else case.instrument or "no trial",
+        strip=strip(replicates[: detail.order_points], case.metrics.get(key), scale, "time_s")
+        if scale and replicates
+        else "",
+        estimates=tuple(case.metrics.get(f"{group}.{metric}") for metric in _OVERVIEW),
+        model=case.load_model.get(group, ""),
+        silence=silences.get(case.case, ""),
+        counted=len(case.trials) - len(case.refused),
+        filters=_filter_text(findings, case),
+    )
+
+
+def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
+    scale = ratio_scale(ratios)
+    return [
+        ClaimRow(
+            claim, ratio_row(one, scale) if scale else "", metric_label(full_metric(findings, claim.metric))
+        )
+        for claim, one in zip(findings.claims, ratios, strict=True)
+    ]
+
+
+def _anatomy_all(gathered: Gathered, group: str) -> str:
+    """The main group's anatomy in every case, on one scale."""
+    bars = []
+    for case in gathered.findings.cases:
+        refused = set(case.refused)
+        digests = [one for one in gathered.of_case(case.case) if one.name not in refused] or gathered.of_case(
+            case.case
+        )
+        found = [
+            one.groups[group].anatomy_s
+            for one in digests
+            if group in one.groups and one.groups[group].anatomy_s
+        ]
+        if found:
+            bars.append(
+                (
+                    case.case,
+                    {
+                        part: sum(one.get(part, 0.0) for one in found) / len(found)
+                        for one in found
+                        for part in one
+                    },
+                )
+            )
+    return anatomy_chart(bars[:300], f"where a request of {group} spends its time, by case") if bars else ""
+
+
+def _usage(findings: Findings) -> list[tuple[str, str, str]]:
+    """(title, drawing, caption) of CPU and memory by service and case."""
+    cases = [case for case in findings.cases if case.excluded is None and case.trials]
+    services = services_of(findings)
+    found = []
+    for metric, title in (
+        ("cpu.mean", "CPU, cores busy on average"),
+        ("memory.max", "memory, largest resident size"),
+    ):
+        key = f"x.{metric}"
+        bars = [
+            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
+        ]
+        drawing = usage_chart(
+            [case.case for case in cases],
+            bars,
+            dimension_of(key) if metric != "cpu.mean" else "count",
+            f"{title}, by case and service",
+        )
+        if drawing:
+            found.append((title, drawing, metric))
+    return found
+
+
+def number(estimate: Estimate | None, key: str) -> dict[str, Any]:
+    """A table cell: text, interval, tip and sort value of an estimate."""
+    dimension = dimension_of(key)
+    if estimate is None:
+        return {"text": "–", "interval": "", "tip": "not measured", "sort": "", "weak": False}
+    if estimate.value is None:
+        return {
+            "text": short_reason(estimate.reason),
+            "interval": "",
+            "tip": estimate.reason,
+            "sort": "",
+            "weak": False,
+        }
+    whole = show_interval(estimate, dimension)
+    text, bracket, rest = whole.partition(" [")
+    return {
+        "text": text,
+        "interval": bracket.strip() + rest,
+        "tip": estimate.reason or ("few in the tail: weak" if estimate.weak else ""),
+        "sort": f"{estimate.value:.9g}",
+        "weak": estimate.weak or "grows" in estimate.reason,
+    }
+
+
+def helpers() -> dict[str, Any]:
+    """Functions that the template calls."""
+    return {
+        "number": number,
+        "mark": GRADE_MARK,
+        "show_value": show_value,
+        "show_ratio": show_ratio,
+        "metric_label": metric_label,
+        "short_reason": short_reason,
+    }

@@ -1,0 +1,1 @@
+"""report.xlsx: live formulas over the rows, each with its computed value."""

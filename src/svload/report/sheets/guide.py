@@ -1,0 +1,152 @@
+"""The guide, the verdicts and the counters: what stands where, what was found, and why it may be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svload.report.answer import answer
+from svload.report.gather import Gathered
+from svload.report.page.ran import what_was_run
+from svload.report.sheets.book import Sheet
+from svload.report.sheets.rows import MOST_PROBE_ROWS, LongTables
+
+_HEAD = 1
+
+
+def fill_guide(
+    sheet: Sheet, gathered: Gathered, contents: Sequence[tuple[str, str]], tables: LongTables
+) -> None:
+    """Question, answer, contents (sheet, what it holds), how numbers are made, and the run's facts."""
+    findings = gathered.findings
+    raw = sheet.raw
+    raw.hide_gridlines(2)
+    raw.set_column(0, 0, 30)
+    raw.set_column(1, 1, 110)
+    sheet.text(0, 0, findings.question or findings.study, "title")
+    row = 2
+    found = answer(findings)
+    if gathered.lock.plants:
+        planted = ", ".join(f"{fault} in {case}" for case, fault in gathered.lock.plants.items())
+        row = _pairs(sheet, row, "PLANTED FAULTS", [("spoiled on purpose", planted)])
+    if found.nothing:
+        row = _pairs(sheet, row, "Answer", [("nothing can be concluded", f"because {found.nothing}")])
+    else:
+        row = _pairs(sheet, row, "Answer", [(line.certainty, line.text) for line in found.sentences])
+    row = _pairs(sheet, row, "What could not be said", [("", line) for line in found.unsaid])
+    row = _contents(sheet, row, contents)
+    row = _pairs(sheet, row, "How the numbers are made", _HOW + _cap(tables))
+    row = _pairs(sheet, row, "The run", what_was_run(gathered).facts)
+    _pairs(sheet, row, "Not read", [("", note) for note in gathered.notes])
+
+
+_HOW = [
+    ("quantiles", "Nearest rank, failures above all: SMALL(response, ROUNDUP(p·n, 0)) over the rows of the kept window, or the same rank in a bucket table (buckets are at most 1/128 wide)."),
+    ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
+    ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
+    ("too few", "A percentile that has too few independent requests is no number; the reason stands in its cell."),
+    ("values", "Every formula carries the value that svload computed; recalculating must not change it beyond rounding."),
+]  # fmt: skip
+
+
+def _cap(tables: LongTables) -> list[tuple[str, str]]:
+    if not tables.capped:
+        return []
+    text = f"This workbook holds at most {MOST_PROBE_ROWS:,} rows of single requests. Bucket tables stand for {len(tables.capped)} more groups of trials; their rows are in the run's samples.parquet."
+    return [("left out", text)]
+
+
+def _pairs(sheet: Sheet, row: int, title: str, pairs: Sequence[tuple[str, str]]) -> int:
+    if not pairs:
+        return row
+    sheet.text(row, 0, title, "bold")
+    for number, (name, text) in enumerate(pairs, 1):
+        sheet.text(row + number, 0, name, "wrap")
+        sheet.text(row + number, 1, text, "wrap")
+    return row + len(pairs) + 2
+
+
+def _contents(sheet: Sheet, row: int, contents: Sequence[tuple[str, str]]) -> int:
+    sheet.text(row, 0, "Sheets", "bold")
+    for number, (name, text) in enumerate(contents, 1):
+        place = "internal:'" + name.replace("'", "''") + "'!A1"
+        if sheet.raw.write_url(row + number, 0, place, None, name) != 0:
+            sheet.text(row + number, 0, name)
+        sheet.text(row + number, 1, text, "wrap")
+    return row + len(contents) + 2
+
+
+def fill_verdicts(sheet: Sheet, gathered: Gathered) -> None:
+    """Every check on every trial, passed ones too."""
+    rows = [(trial, check) for trial in gathered.findings.trials for check in trial.verdict.checks]
+    sheet.text(0, 0, "May a trial be believed? Every check, in its own unit.", "note")
+    headers = ("case", "trial", "check", "grade", "value", "limit", "what was found", "what would mend it")
+    sheet.table(_HEAD, headers, len(rows), (10, 11, 22, 10, 12, 12, 90, 60), freeze=(_HEAD + 1, 2))
+    for number, (trial, check) in enumerate(rows, _HEAD + 1):
+        for column, text in (
+            (0, trial.case),
+            (1, trial.trial),
+            (2, check.check),
+            (6, check.sentence),
+            (7, check.remedy),
+        ):
+            sheet.text(number, column, text)
+        sheet.text(number, 3, check.grade, check.grade)
+        sheet.number(number, 4, check.value)
+        sheet.number(number, 5, check.limit)
+
+
+_COUNTERS = (
+    "requests",
+    "answers",
+    "hits",
+    "misses",
+    "connections",
+    "tls_handshakes",
+    "tls_resumed",
+    "body_bytes_out",
+)
+
+
+def fill_counters(sheet: Sheet, gathered: Gathered) -> None:
+    """What the client wrote beside what each service counted over the load, trial by trial."""
+    services = list(
+        dict.fromkeys(facts.service for one in gathered.digests.values() for facts in one.lab.services)
+    )
+    offered = [
+        (service, name)
+        for service in services
+        for name in _COUNTERS
+        if any(
+            name in one.lab.after[service].values
+            for one in gathered.digests.values()
+            if service in one.lab.after
+        )
+    ]
+    client = ("written", "ok", "failed", "connections_opened", "tls_full", "tls_resumed", "body_bytes")
+    headers = [
+        "case",
+        "trial",
+        *(f"client: {name.replace('_', ' ')}" for name in client),
+        *(f"{service}: {name.replace('_', ' ')}" for service, name in offered),
+    ]
+    sheet.text(
+        0,
+        0,
+        "Counted over the load: by the generators, and by the servers themselves (after − before).",
+        "note",
+    )
+    sheet.table(
+        _HEAD, headers, len(gathered.digests), [10, 11, *[13] * (len(headers) - 2)], freeze=(_HEAD + 1, 2)
+    )
+    for row, one in enumerate(gathered.digests.values(), _HEAD + 1):
+        sheet.text(row, 0, one.case)
+        sheet.text(row, 1, one.name)
+        for column, name in enumerate(client, 2):
+            sheet.number(
+                row, column, sum(getattr(group.summary, name) for group in one.groups.values()), "count"
+            )
+        for column, (service, name) in enumerate(offered, 2 + len(client)):
+            before, after = one.lab.before.get(service), one.lab.after.get(service)
+            known = before is not None and after is not None and name in after.values
+            value = after.values[name] - before.values.get(name, 0.0) if known and before and after else None
+            sheet.number(row, column, value, "count", "not offered")

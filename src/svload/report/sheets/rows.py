@@ -1,0 +1,254 @@
+"""Long tables: every probe row with curl's eleven variables, and bucket tables of groups too large for rows.
+
+Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xlsxwriter.worksheet import Worksheet
+
+from svload.analysis.view import kept_window
+from svload.report.digest import bucket_table, error_name
+from svload.report.gather import Gathered
+from svload.report.sheets.book import MOST_ROWS, Book, Sheet, clean
+from svload.store.parquet import TrialData
+
+MOST_PROBE_ROWS = 1_500_000
+"""Rows of single requests in a whole workbook; trials beyond it get bucket tables, and the guide says so."""
+
+VARIABLES = (
+    "size_download", "size_header", "size_request", "speed_download", "time_appconnect", "time_connect", "time_namelookup",
+    "time_pretransfer", "time_redirect", "time_starttransfer", "time_total",
+)  # fmt: skip
+"""Curl's variables in the paper's names and order; sizes in bytes, speed in bytes per second, times in seconds."""
+ROW_HEADERS = ("case", "trial", "group", "virtual user", "sequence", "kept", "due_s", "response_s", *VARIABLES, "http_code", "error", "new connection", "TLS")  # fmt: skip
+BUCKET_HEADERS = ("case", "trial", "group", "from_s", "to_s", "middle_s", "ok requests", "cumulated")
+_RESPONSE, _MIDDLE, _COUNT, _CUMULATED = 7, 5, 6, 7
+_TLS = {0: "none", 1: "full handshake", 2: "resumed"}
+
+
+class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
+    """A worksheet whose rows below the header are given as finished XML."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chunks: list[str] = []
+
+    def shared(self, text: str) -> str:
+        """The cell of a string."""
+        return f'<c t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
+
+    def _write_rows(self) -> None:
+        last: int = self.dim_rowmax  # type: ignore[has-type]
+        self.dim_rowmax = 0
+        super()._write_rows()
+        self.dim_rowmax = last
+        for chunk in self.chunks:
+            self.fh.write(chunk)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial's group stands: rows [first, last] from 0 of `sheet`. `kept` are those of the kept window (rows of requests only)."""
+
+    sheet: Sheet
+    first: int
+    last: int
+    rows: bool
+
+    @property
+    def response(self) -> str:
+        """The response times of the kept window: a failed request's cell is empty."""
+        return self.sheet.range(self.first, _RESPONSE, self.last)
+
+    def quantile(self, p: float, n: str) -> str:
+        """svload's nearest rank: the value of rank ⌈p·n⌉, failures above all."""
+        rank = f"ROUNDUP({p:g}*{n},0)"
+        if self.rows:
+            return f"=SMALL({self.response},{rank})"
+        middles, cumulated = (
+            self.sheet.range(self.first, column, self.last) for column in (_MIDDLE, _CUMULATED)
+        )
+        return f'=INDEX({middles},COUNTIF({cumulated},"<"&{rank})+1)'
+
+    def mean(self, n: str, limit_s: float) -> str:
+        """The mean of min(response, limit) with failures at the limit (METHOD §1)."""
+        limit = f"{limit_s:.12g}"
+        if self.rows:
+            below = f'"<="&{limit}'
+            return f"=(SUMIF({self.response},{below})+({n}-COUNTIF({self.response},{below}))*{limit})/{n}"
+        middles, counts = (self.sheet.range(self.first, column, self.last) for column in (_MIDDLE, _COUNT))
+        inside = f"SUMPRODUCT(({middles}<={limit})*{middles}*{counts})"
+        return f"=({inside}+({n}-SUMPRODUCT(({middles}<={limit})*{counts}))*{limit})/{n}"
+
+    def ok(self) -> str:
+        """How many requests of the kept window were ok."""
+        if self.rows:
+            return f"=COUNT({self.response})"
+        return f"=SUM({self.sheet.range(self.first, _COUNT, self.last)})"
+
+
+@dataclass
+class LongTables:
+    """All long sheets of a workbook; `places` finds a (trial, group) in them."""
+
+    book: Book
+    places: dict[tuple[str, str], Place] = field(default_factory=dict)
+    capped: list[str] = field(default_factory=list)
+    _rows: int = 0
+    _sheets: dict[str, list[tuple[Sheet, int]]] = field(default_factory=dict)
+
+    def add(self, gathered: Gathered) -> None:
+        """Write every trial's groups: rows where they were kept, bucket tables elsewhere."""
+        for result, data in gathered.read():
+            for index, group in enumerate(data.summary.groups):
+                key = (result.trial, group.name)
+                if not self._add_rows(key, data, index, result.cut_ns):
+                    self._add_buckets(key, data, index, result.cut_ns)
+        for kind, sheets in self._sheets.items():
+            headers, widths = _LAYOUT[kind]
+            for sheet, used in sheets:
+                sheet.table(0, headers, used - 1, widths, freeze=(1, 2))
+                sheet.raw.dim_rowmax = used - 1
+
+    def sheets(self) -> list[tuple[str, str]]:
+        """(kind, name) of every long sheet."""
+        return [(kind, sheet.name) for kind, sheets in self._sheets.items() for sheet, _ in sheets]
+
+    def _add_rows(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int) -> bool:
+        samples = data.samples
+        which = np.flatnonzero(samples["group"] == index)
+        if not len(which):
+            return False
+        if self._rows + len(which) > MOST_PROBE_ROWS:
+            self.capped.append(f"{key[0]}, {key[1]}")
+            return False
+        self._rows += len(which)
+        table = {name: samples[name][which] for name in _COLUMNS}
+        kept = kept_window(data.summary, cut_ns)
+        inside = (table["due_ns"] >= kept.low_ns) & (table["due_ns"] < kept.high_ns)
+        sheet, first = self._room("probe rows", len(which))
+        sheet.raw.chunks.append(_row_xml(sheet.raw, data.case, key, first, table, inside))
+        held = np.flatnonzero(inside)
+        if len(held):
+            self.places[key] = Place(sheet, first + int(held[0]), first + int(held[-1]), True)
+        return True
+
+    def _add_buckets(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int) -> None:
+        low, high, middle, count, _ = bucket_table(data, index, cut_ns)
+        if not len(low):
+            return
+        sheet, first = self._room("bucket tables", len(low))
+        head = "".join(sheet.raw.shared(text) for text in (data.case, *key))
+        cells = zip(
+            low.tolist(),
+            high.tolist(),
+            middle.tolist(),
+            count.tolist(),
+            np.cumsum(count).tolist(),
+            strict=True,
+        )
+        form = f'<row r="%d">{head}<c><v>%.12g</v></c><c><v>%.12g</v></c><c><v>%.12g</v></c><c><v>%d</v></c><c><v>%d</v></c></row>'
+        sheet.raw.chunks.append(
+            "".join(form % (first + 1 + number, *row) for number, row in enumerate(cells))
+        )
+        self.places[key] = Place(sheet, first, first + len(low) - 1, False)
+
+    def _room(self, kind: str, rows: int) -> tuple[Sheet, int]:
+        """(sheet, first free row): a trial stays whole, so that its range is one."""
+        sheets = self._sheets.setdefault(kind, [])
+        if not sheets or sheets[-1][1] + rows > MOST_ROWS:
+            sheets.append((self.book.sheet(kind, LongSheet), 1))
+        sheet, used = sheets[-1]
+        sheets[-1] = (sheet, used + rows)
+        return sheet, used
+
+
+_COLUMNS = (
+    "vu", "seq", "due_ns", "begun_ns", "first_byte_ns", "done_ns", "status", "error", "request_bytes", "header_bytes", "body_bytes", "reused",
+    "tls", "lookup_ns", "connect_ns", "appconnect_ns", "pretransfer_ns", "redirect_ns",
+)  # fmt: skip
+_LAYOUT: dict[str, tuple[Sequence[str], Sequence[float]]] = {
+    "probe rows": (ROW_HEADERS, (10, 11, 11, 10, 10, 7, 12, 13, *[15] * len(VARIABLES), 10, 16, 12, 14)),
+    "bucket tables": (BUCKET_HEADERS, (10, 11, 13, 14, 14, 14, 12, 12)),
+}
+
+
+def _row_xml(
+    sheet: LongSheet,
+    case: str,
+    key: tuple[str, str],
+    first: int,
+    table: dict[str, NDArray[Any]],
+    inside: NDArray[np.bool_],
+) -> str:
+    """Rows of one trial's group. A failed request has no response time: it ranks above all others."""
+    done, begun = table["done_ns"], table["begun_ns"]
+    ok = (table["error"] == 0) & (done >= 0)
+    head = "".join(sheet.shared(text) for text in (case, *key))
+    columns: list[Iterable[str]] = [
+        _whole(table["vu"]),
+        _whole(table["seq"]),
+        _whole(inside.astype(int)),
+        _seconds(table["due_ns"]),
+        _seconds(done - table["due_ns"], ok),
+        *_variables(table, begun, done, ok),
+        _whole(table["status"]),
+        _named(
+            sheet,
+            {int(code): error_name(int(code)) or "none" for code in np.unique(table["error"])},
+            table["error"],
+        ),
+        _whole(1 - table["reused"].astype(int)),
+        _named(sheet, _TLS, table["tls"]),
+    ]
+    return "".join(
+        f'<row r="{first + 1 + number}">{head}{"".join(cells)}</row>'
+        for number, cells in enumerate(zip(*columns, strict=True))
+    )
+
+
+def _variables(
+    table: dict[str, NDArray[Any]], begun: NDArray[Any], done: NDArray[Any], ok: NDArray[np.bool_]
+) -> list[Iterable[str]]:
+    ended, headed = (done >= 0) & (begun >= 0), (table["first_byte_ns"] >= 0) & (begun >= 0)
+    total_s = np.where(ended, (done - begun) / 1e9, 0.0)
+    speed = np.divide(table["body_bytes"], total_s, out=np.zeros(len(total_s)), where=total_s > 0)
+    return [
+        _whole(table["body_bytes"]),
+        _whole(table["header_bytes"]),
+        _whole(table["request_bytes"]),
+        _whole(speed.astype(np.int64)),
+        _seconds(table["appconnect_ns"], table["appconnect_ns"] >= 0),
+        _seconds(table["connect_ns"], table["connect_ns"] >= 0),
+        _seconds(table["lookup_ns"], table["lookup_ns"] >= 0),
+        _seconds(table["pretransfer_ns"], table["pretransfer_ns"] >= 0),
+        _seconds(table["redirect_ns"], table["redirect_ns"] >= 0),
+        _seconds(table["first_byte_ns"] - begun, headed),
+        _seconds(done - begun, ended),
+    ]
+
+
+def _whole(values: NDArray[Any]) -> list[str]:
+    return [f"<c><v>{value}</v></c>" for value in values.tolist()]
+
+
+def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None) -> list[str]:
+    """Seconds with all nanoseconds; an empty cell where not known."""
+    if known is None or known.all():
+        return [f"<c><v>{value / 1e9:.12g}</v></c>" for value in values_ns.tolist()]
+    return [
+        f"<c><v>{value / 1e9:.12g}</v></c>" if have else "<c/>"
+        for value, have in zip(values_ns.tolist(), known.tolist(), strict=True)
+    ]
+
+
+def _named(sheet: LongSheet, names: dict[int, str], codes: NDArray[Any]) -> list[str]:
+    cells = {code: sheet.shared(name) for code, name in names.items()}
+    return [cells[code] for code in codes.tolist()]

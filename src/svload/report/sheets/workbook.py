@@ -1,0 +1,61 @@
+"""report.xlsx: which sheets there are, in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from svload.report.gather import Gathered
+from svload.report.sheets.book import Book
+from svload.report.sheets.contrasts import fill_contrast
+from svload.report.sheets.guide import fill_counters, fill_guide, fill_verdicts
+from svload.report.sheets.rows import LongTables
+from svload.report.sheets.summary import fill_response, fill_success, fill_summary, fill_usage
+from svload.report.sheets.trials import fill_trials
+
+
+def write_workbook(gathered: Gathered, path: Path) -> None:
+    """Write the workbook. Raises OSError."""
+    book = Book(path)
+    guide, summary, success, response = (
+        book.sheet(name) for name in ("Guide", "Summary", "Success", "Response")
+    )
+    contrasts = [(comparison, book.sheet(comparison.name)) for comparison in gathered.lock.comparisons]
+    usage, trials, verdicts, counters = (
+        book.sheet(name) for name in ("CPU and memory", "Trials", "Verdicts", "Counters")
+    )
+    long = LongTables(book)
+    long.add(gathered)
+    table = fill_trials(trials, gathered, long)
+    fill_summary(summary, gathered, table)
+    fill_success(success, gathered, table)
+    fill_response(response, gathered, table)
+    for comparison, sheet in contrasts:
+        fill_contrast(sheet, gathered, table, comparison)
+    fill_usage(usage, gathered, table)
+    fill_verdicts(verdicts, gathered)
+    fill_counters(counters, gathered)
+    contents = [
+        (
+            summary.name,
+            "One row a case: verdicts, median response with its interval, tail, throughput, success.",
+        ),
+        (success.name, "Success and miss rates by case and traffic group."),
+        (response.name, "Response times by case and traffic group, with load model and longest silence."),
+        *(
+            (sheet.name, f"{comparison.name}: matched pairs, ratios, and what may be claimed.")
+            for comparison, sheet in contrasts
+        ),
+        (usage.name, "CPU and memory of each service in each case, with charts."),
+        (trials.name, "One row a trial: every headline number as a formula over its rows or buckets."),
+        (verdicts.name, "Every check on every trial."),
+        (counters.name, "What the client saw beside what the servers counted."),
+        *((name, _LONG[kind]) for kind, name in long.sheets()),
+    ]
+    fill_guide(guide, gathered, contents, long)
+    book.close()
+
+
+_LONG = {
+    "probe rows": "Every request of the groups that keep rows, with curl's eleven variables; kept = 1 in the kept window.",
+    "bucket tables": "Response times of the ok requests of the kept window, by histogram bucket, for groups too large for rows.",
+}

@@ -1,0 +1,218 @@
+"""Numbers and verdicts as people read them: one spelling for terminal, page and sheets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from svload.model.metrics import CATALOGUE, STATS
+from svload.model.results import CaseResult, Estimate, Findings
+from svload.model.units import Dimension, show_duration, show_size
+
+GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}
+NONE = "–"
+_CURL: Mapping[str, Dimension] = {
+    "lookup": "time_s",
+    "pretransfer": "time_s",
+    "redirect": "time_s",
+    "total": "time_s",
+    "request_size": "size_bytes",
+    "header_size": "size_bytes",
+    "body_size": "size_bytes",
+}
+_DIMENSIONS: dict[str, Dimension] = {
+    **{name: metric.dimension for (_, name), metric in CATALOGUE.items()},
+    **_CURL,
+}
+_SERVICE_METRICS = tuple(name for (source, name) in CATALOGUE if source == "service")
+
+
+def split_metric(key: str) -> tuple[str, str, str]:
+    """(owner, metric, stat) of a full metric name; the owner may hold dots, a name that is no metric gives empty parts."""
+    head, _, last = key.rpartition(".")
+    if last in STATS or (last.startswith("p") and last[1:].isdigit()):
+        return _owner_and_name(head, last)
+    if last == "9" and head.endswith(".p99"):
+        return _owner_and_name(head[: -len(".p99")], "p99.9")
+    return _owner_and_name(key, "")
+
+
+def _owner_and_name(text: str, stat: str) -> tuple[str, str, str]:
+    owner, dot, name = text.rpartition(".")
+    if name in _DIMENSIONS:
+        return (owner if dot else ""), name, stat
+    return "", "", ""
+
+
+def dimension_of(key: str) -> Dimension:
+    """The dimension of a full metric name; a count where it is unknown."""
+    return _DIMENSIONS.get(split_metric(key)[1], "count")
+
+
+def show_value(value: float | None, dimension: Dimension) -> str:
+    """A value in base units as text of three or four figures; a dash for None."""
+    if value is None:
+        return NONE
+    match dimension:
+        case "time_s":
+            return show_duration(value)
+        case "size_bytes":
+            return show_size(value)
+        case "ratio":
+            return f"{100 * value:.4g} %"
+        case "rate_rps":
+            return f"{_plain(value)}/s"
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    if abs(value) >= 1000 or (float(value).is_integer() and abs(value) >= 100):
+        return f"{value:,.0f}".replace(",", " ")  # a narrow no-break space between thousands
+    return f"{value:.3g}"
+
+
+def show_metric(key: str, estimate: Estimate | None) -> str:
+    """An estimate of the metric of that name, with its interval; its reason where it is null."""
+    if estimate is None:
+        return NONE
+    if estimate.value is None:
+        return estimate.reason or NONE
+    return show_interval(estimate, dimension_of(key))
+
+
+def show_interval(estimate: Estimate, dimension: Dimension) -> str:
+    """`2.1 ms [2.0, 2.3]`: value and interval in one unit."""
+    if estimate.value is None:
+        return NONE
+    if estimate.low is None or estimate.high is None:
+        return show_value(estimate.value, dimension)
+    unit, factor = unit_for(estimate.value, dimension)
+    value, low, high = (_plain(bound / factor) for bound in (estimate.value, estimate.low, estimate.high))
+    text = f"{value}{' ' if unit and not unit.startswith('/') else ''}{unit}"
+    return text if low == value == high else f"{text} [{low}, {high}]"
+
+
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_SIZE_UNITS = (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0), ("B", 1.0))
+
+
+def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
+    """(unit, its size in base units) in which `value` reads best."""
+    match dimension:
+        case "time_s":
+            return next((pair for pair in _TIME_UNITS if abs(value) >= pair[1]), _TIME_UNITS[-1])
+        case "size_bytes":
+            return next((pair for pair in _SIZE_UNITS if abs(value) >= pair[1]), _SIZE_UNITS[-1])
+        case "ratio":
+            return "%", 0.01
+        case "rate_rps":
+            return "/s", 1.0
+    return "", 1.0
+
+
+def metric_label(key: str) -> str:
+    """A full metric name in words: `probe.response.p50` → `probe: response, p50`."""
+    owner, name, stat = split_metric(key)
+    words = name.replace("_", " ") or key
+    if stat:
+        words += f", {stat}"
+    return f"{owner}: {words}" if owner else words
+
+
+def show_ratio(value: float) -> str:
+    """A ratio as change: `−12 %`, `+3.4 %`, from threefold on `×3.2`."""
+    if value >= 3 or value <= 0:
+        return f"×{value:.3g}"
+    change = 100 * (value - 1)
+    return f"{'+' if change >= 0 else '−'}{abs(change):.3g} %"
+
+
+def show_time(wall: float) -> str:
+    """A moment in UTC: `2026-03-01 12:00:05 UTC`."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def factor_levels(findings: Findings) -> dict[str, list[str]]:
+    """Factor → its levels in the order in which the cases name them."""
+    levels: dict[str, list[str]] = {}
+    for case in findings.cases:
+        for factor, level in case.levels.items():
+            known = levels.setdefault(factor, [])
+            if level not in known:
+                known.append(level)
+    return levels
+
+
+def traffic_groups(findings: Findings) -> list[str]:
+    """Every traffic group that some case measured, in order of appearance."""
+    found: dict[str, None] = {}
+    for metrics in (
+        *(case.metrics for case in findings.cases),
+        *(trial.metrics for trial in findings.trials),
+    ):
+        for key in metrics:
+            if key.endswith(".success_rate"):
+                found[split_metric(key)[0]] = None
+    return list(found)
+
+
+def services_of(findings: Findings) -> list[str]:
+    """Every service that some case measured, in order of appearance."""
+    groups = set(traffic_groups(findings))
+    found: dict[str, None] = {}
+    for metrics in (
+        *(case.metrics for case in findings.cases),
+        *(trial.metrics for trial in findings.trials),
+    ):
+        for key in metrics:
+            owner, name, _ = split_metric(key)
+            if owner and owner not in groups and name in _SERVICE_METRICS:
+                found[owner] = None
+    return list(found)
+
+
+def main_group(findings: Findings) -> str:
+    """The group that claims are about (the first that names one); else the curl-like probe, else the last group. "load" without any."""
+    groups = traffic_groups(findings)
+    for claim in findings.claims:
+        owner = split_metric(claim.metric)[0]
+        if owner in groups:
+            return owner
+    probes = [
+        group for group in groups if any(f"{group}.connect.p50" in case.metrics for case in findings.cases)
+    ]
+    return (probes[:1] or groups[-1:] or ["load"])[0]
+
+
+def full_metric(findings: Findings, text: str) -> str:
+    """A metric as a study spells it, with its owner and stat: the main group's where none is named, the default stat where there is one."""
+    owner, name, stat = split_metric(text)
+    if not name:
+        return text
+    known = services_of(findings)
+    metric = CATALOGUE.get(("service" if owner in known else "traffic", name))
+    stat = stat or (metric.default_stat if metric and metric.default_stat else "")
+    return ".".join(part for part in (owner or main_group(findings), name, stat) if part)
+
+
+def counted_trials(case: CaseResult) -> tuple[str, ...]:
+    """The trials of a case that count: sealed and not refused."""
+    refused = set(case.refused)
+    return tuple(name for name in case.trials if name not in refused)
+
+
+def list_words(words: Sequence[str], most: int = 6) -> str:
+    """`a, b and c`; from `most` on the rest is counted."""
+    if len(words) > most:
+        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def count_words(number: int, one: str, many: str | None = None) -> str:
+    """`1 trial`, `4 trials`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Without repetition, in order."""
+    return list(dict.fromkeys(text for text in texts if text))

@@ -1,0 +1,43 @@
+"""`write_all`: everything in derived/ that people and other tools read, from a run's sealed trials and its findings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from svload.model.results import Findings
+from svload.report.gather import gather
+from svload.store.layout import RunDir
+
+
+def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
+    """Write report.html, report.xlsx and junit.xml into derived/ (each replaced whole); name → path, a series.csv only if the page left them out.
+
+    Raises SvloadError for a run without a readable lock, OSError when the disk is full. What else cannot be read is told in the report.
+    """
+    from svload.report.junit import junit_xml
+    from svload.report.page.render import render_page
+    from svload.report.sheets.workbook import write_workbook
+
+    gathered = gather(run, findings)
+    run.derived.mkdir(parents=True, exist_ok=True)
+    page, series = render_page(gathered)
+    found = {"report.html": run.derived / "report.html"}
+    _replace(found["report.html"], page)
+    if series is not None:
+        found["series.csv"] = run.derived / "series.csv"
+        _replace(found["series.csv"], series)
+    found["report.xlsx"] = run.derived / "report.xlsx"
+    with_suffix = found["report.xlsx"].with_name(f".report.{os.getpid()}.xlsx")
+    write_workbook(gathered, with_suffix)
+    os.replace(with_suffix, found["report.xlsx"])
+    found["junit.xml"] = run.derived / "junit.xml"
+    _replace(found["junit.xml"], junit_xml(findings))
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write whole or not at all. Text that no encoding holds (lone surrogates) is written as a question mark."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(text.encode("utf-8", "replace"))
+    os.replace(temporary, path)
