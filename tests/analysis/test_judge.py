@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, w
 
 from svload import analysis
 from svload.analysis.cases import over_runs
+from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
-from svload.model.results import Estimate, Findings
+from svload.analysis.series import CaseCut
+from svload.model.results import Estimate, Findings, GroupSummary
 from svload.model.study import Threshold
+from svload.store import TrialData
 from svload.testing import make_run
 
 
@@ -82,6 +86,13 @@ def test_servers_and_feeders_are_measured(findings: Findings) -> None:
     assert metrics["probe.appconnect.p50"].value is not None
     assert metrics["probe.appconnect.p50"].value > 0
     assert "background.appconnect.p50" not in metrics
+
+
+def test_every_name_is_the_catalogues(closed: Bench, findings: Findings) -> None:
+    """Whatever is measured can be named in a threshold, and reads back as itself."""
+    config = closed.configs["TC4"]
+    for name in next(one for one in findings.trials if one.case == "TC4").metrics:
+        assert str(metric_of(name, config)) == name
 
 
 def test_clean_runs_are_believed(findings: Findings) -> None:
@@ -245,3 +256,82 @@ def test_the_remedy_of_the_worst_check_is_the_trials(closed: Bench) -> None:
     assert verdict.instrument == "REFUSED"
     assert "expect" in verdict.remedy
     assert verdict.reasons[0].startswith("The factor did not do what it says")
+
+
+def empty(trial: TrialData) -> TrialData:
+    """Nothing at all happened: every table empty, every count 0."""
+    groups = tuple(
+        GroupSummary(
+            **{
+                name: 0
+                for name in GroupSummary.model_fields
+                if name not in ("name", "errors", "status", "checks_failed")
+            }
+            | {"name": one.name}
+        )
+        for one in trial.summary.groups
+    )
+    bare = replace(trial, summary=trial.summary.model_copy(update={"groups": groups}))
+    for table in ("intervals", "histograms", "samples", "rows", "monitors"):
+        bare = with_table(
+            bare,
+            table,
+            **{name: (lambda columns, name=name: columns[name][:0]) for name in getattr(bare, table)},
+        )
+    return bare
+
+
+def failing(trial: TrialData) -> TrialData:
+    """Every request failed before anything was written."""
+    bare = with_table(
+        trial,
+        "samples",
+        error=lambda columns: np.full_like(columns["error"], 1),
+        first_byte_ns=lambda columns: np.full_like(columns["done_ns"], -1),
+    )
+    bare = with_table(
+        bare, "intervals", ok=lambda columns: columns["ok"] * 0, failed=lambda columns: columns["begun"]
+    )
+    bare = with_table(
+        bare,
+        "histograms",
+        **{
+            name: (lambda columns, name=name: columns[name][columns["metric"] == 1])
+            for name in trial.histograms
+        },
+    )
+    for name in ("background", "probe"):
+        bare = with_group(
+            bare,
+            name,
+            failed=lambda n: n,
+            ok=0,
+            connections_opened=0,
+            tls_full=0,
+            tls_resumed=0,
+            status={},
+            errors={"connect_refused": 9},
+        )
+    return bare
+
+
+@pytest.mark.parametrize("damage", [empty, failing])
+@pytest.mark.parametrize("name", ["TC4.r1", "open"])
+def test_a_trial_in_which_nothing_worked_is_judged_too(
+    closed: Bench, open_loop: Bench, damage: Callable[[TrialData], TrialData], name: str
+) -> None:
+    bench = open_loop if name == "open" else closed
+    trial = damage(bench.trial("TC0.r1" if name == "open" else name))
+    result = judge_trial(trial, bench.config(trial))
+    assert result.verdict.instrument == "REFUSED"
+    assert result.metrics["probe.response.p50"].value is None
+    assert analysis.headline(result)
+    lock = bench.lock
+    assert judge_run(lock, bench.configs, [trial]).to_json()
+
+
+def test_a_cut_that_leaves_nothing_leaves_no_number(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    result = judge_trial(trial, closed.config(trial), cut=CaseCut(2_000_000_000, "REFUSED", "Too short."))
+    assert result.metrics["probe.response.p50"].reason == "no request is due in the kept window"
+    assert result.metrics["background.throughput"].value is None

@@ -110,7 +110,7 @@ def _plan(
         if decidable
         else (None, f"undecidable at {blocks} blocks")
     )
-    sentence = f"{contrast.name}: {contrast.comparison.metric}, {contrast.treatment} against {contrast.comparison.baseline}, {_cases(len(contrast.pairs))} in {blocks} blocks: "
+    sentence = f"{contrast.name}: {contrast.comparison.metric}, {_cases(len(contrast.pairs))} in {blocks} block{'' if blocks == 1 else 's'}: "
     if not contrast.pairs:
         sentence += "no case matches, so nothing can be compared."
     elif not decidable:

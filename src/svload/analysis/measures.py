@@ -193,6 +193,7 @@ class GroupMeasures:
             "failed": _exact(group.summary.failed),
             "connections": _exact(group.summary.connections_opened),
             "bytes_received": _exact(group.summary.bytes_received),
+            "longest_silence": _exact(group.summary.longest_silence_ns / 1e9),
         }
 
 
