@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.analysis.view import kept_window
@@ -41,8 +42,20 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
         self.chunks: list[str] = []
 
     def shared(self, text: str) -> str:
-        """The cell of a string."""
-        return f'<c t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
+        """The rest of a string's cell after its reference (as `number` and `EMPTY` are)."""
+        return f'" t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
+
+    def add_rows(self, first: int, head: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
+        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row.
+
+        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice as long.
+        """
+        names = [xl_col_to_name(number) for number in range(len(head) + len(columns))]
+        same = "".join(f'<c r="{name}\0{rest}' for name, rest in zip(names, head, strict=False))
+        own = "".join(f'<c r="{name}\0%s' for name in names[len(head) :])
+        form = '<row r="\0">' + same.replace("%", "%%") + own + "</row>"
+        rows = enumerate(zip(*columns, strict=True), first + 1)
+        self.chunks.append("".join((form % cells).replace("\0", str(number)) for number, cells in rows))
 
     def _write_rows(self) -> None:
         last: int = self.dim_rowmax  # type: ignore[has-type]
@@ -134,7 +147,8 @@ class LongTables:
         kept = kept_window(data.summary, cut_ns)
         inside = (table["due_ns"] >= kept.low_ns) & (table["due_ns"] < kept.high_ns)
         sheet, first = self._room("probe rows", len(which))
-        sheet.raw.chunks.append(_row_xml(sheet.raw, data.case, key, first, table, inside))
+        head = [sheet.raw.shared(text) for text in (data.case, *key)]
+        sheet.raw.add_rows(first, head, _row_columns(sheet.raw, table, inside))
         held = np.flatnonzero(inside)
         if len(held):
             self.places[key] = Place(sheet, first + int(held[0]), first + int(held[-1]), True)
@@ -145,19 +159,9 @@ class LongTables:
         if not len(low):
             return
         sheet, first = self._room("bucket tables", len(low))
-        head = "".join(sheet.raw.shared(text) for text in (data.case, *key))
-        cells = zip(
-            low.tolist(),
-            high.tolist(),
-            middle.tolist(),
-            count.tolist(),
-            np.cumsum(count).tolist(),
-            strict=True,
-        )
-        form = f'<row r="%d">{head}<c><v>%.12g</v></c><c><v>%.12g</v></c><c><v>%.12g</v></c><c><v>%d</v></c><c><v>%d</v></c></row>'
-        sheet.raw.chunks.append(
-            "".join(form % (first + 1 + number, *row) for number, row in enumerate(cells))
-        )
+        head = [sheet.raw.shared(text) for text in (data.case, *key)]
+        times = [[_number(f"{value:.12g}") for value in values.tolist()] for values in (low, high, middle)]
+        sheet.raw.add_rows(first, head, [*times, _whole(count), _whole(np.cumsum(count))])
         self.places[key] = Place(sheet, first, first + len(low) - 1, False)
 
     def _room(self, kind: str, rows: int) -> tuple[Sheet, int]:
@@ -180,42 +184,29 @@ _LAYOUT: dict[str, tuple[Sequence[str], Sequence[float]]] = {
 }
 
 
-def _row_xml(
-    sheet: LongSheet,
-    case: str,
-    key: tuple[str, str],
-    first: int,
-    table: dict[str, NDArray[Any]],
-    inside: NDArray[np.bool_],
-) -> str:
-    """Rows of one trial's group. A failed request has no response time: it ranks above all others."""
+def _row_columns(
+    sheet: LongSheet, table: dict[str, NDArray[Any]], inside: NDArray[np.bool_]
+) -> list[Iterable[str]]:
+    """The columns of one trial's group after the head. A failed request has no response time: it ranks above all others."""
     done, begun = table["done_ns"], table["begun_ns"]
     ok = (table["error"] == 0) & (done >= 0)
-    head = "".join(sheet.shared(text) for text in (case, *key))
-    columns: list[Iterable[str]] = [
+    errors = {int(code): error_name(int(code)) or "none" for code in np.unique(table["error"])}
+    return [
         _whole(table["vu"]),
         _whole(table["seq"]),
         _whole(inside.astype(int)),
         _seconds(table["due_ns"]),
         _seconds(done - table["due_ns"], ok),
-        *_variables(table, begun, done, ok),
+        *_variables(table, begun, done),
         _whole(table["status"]),
-        _named(
-            sheet,
-            {int(code): error_name(int(code)) or "none" for code in np.unique(table["error"])},
-            table["error"],
-        ),
+        _named(sheet, errors, table["error"]),
         _whole(1 - table["reused"].astype(int)),
         _named(sheet, _TLS, table["tls"]),
     ]
-    return "".join(
-        f'<row r="{first + 1 + number}">{head}{"".join(cells)}</row>'
-        for number, cells in enumerate(zip(*columns, strict=True))
-    )
 
 
 def _variables(
-    table: dict[str, NDArray[Any]], begun: NDArray[Any], done: NDArray[Any], ok: NDArray[np.bool_]
+    table: dict[str, NDArray[Any]], begun: NDArray[Any], done: NDArray[Any]
 ) -> list[Iterable[str]]:
     ended, headed = (done >= 0) & (begun >= 0), (table["first_byte_ns"] >= 0) & (begun >= 0)
     total_s = np.where(ended, (done - begun) / 1e9, 0.0)
@@ -235,18 +226,23 @@ def _variables(
     ]
 
 
+_EMPTY = '"/>'
+
+
+def _number(text: str) -> str:
+    return f'"><v>{text}</v></c>'
+
+
 def _whole(values: NDArray[Any]) -> list[str]:
-    return [f"<c><v>{value}</v></c>" for value in values.tolist()]
+    return [f'"><v>{value}</v></c>' for value in values.tolist()]
 
 
 def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None) -> list[str]:
     """Seconds with all nanoseconds; an empty cell where not known."""
+    cells = [f'"><v>{value / 1e9:.12g}</v></c>' for value in values_ns.tolist()]
     if known is None or known.all():
-        return [f"<c><v>{value / 1e9:.12g}</v></c>" for value in values_ns.tolist()]
-    return [
-        f"<c><v>{value / 1e9:.12g}</v></c>" if have else "<c/>"
-        for value, have in zip(values_ns.tolist(), known.tolist(), strict=True)
-    ]
+        return cells
+    return [cell if have else _EMPTY for cell, have in zip(cells, known.tolist(), strict=True)]
 
 
 def _named(sheet: LongSheet, names: dict[int, str], codes: NDArray[Any]) -> list[str]:
