@@ -15,7 +15,7 @@ from svload.model.events import Event
 
 if TYPE_CHECKING:
     from svload.model.results import Findings, TrialResult
-    from svload.model.study import Lock
+    from svload.model.study import Case, CaseConfig, Lock
     from svload.run import Outcome
     from svload.store import RunDir
 
@@ -105,8 +105,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     from svload import analysis, study
 
     lock = load_lock(study_path, choices)
-    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
-    estimate = analysis.estimate_run(lock, configs)
+    estimate = analysis.estimate_run(lock, _configs(lock))
     batch = study.first_batch(lock)
     return {
         "study": lock.name,
@@ -184,11 +183,10 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
 
 
 def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
-    from svload import analysis, run, study
+    from svload import analysis, run
 
     lock = found.lock()
-    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
-    need = analysis.estimate_run(lock, configs).size_bytes
+    need = analysis.estimate_run(lock, _configs(lock)).size_bytes
     options = run.Options(emit=emit, judge=judge_trial, wait_for_machine_s=wait_s, need_bytes=round(need))
     outcome = run.execute(found, options)
     findings: Findings | None = None
@@ -202,16 +200,15 @@ def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
 
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
-    from svload import analysis, study
+    from svload import analysis
     from svload.store import read_trial
     from svload.store.seal import sha256_file
 
     lock = found.lock()
     folder = found.trial(trial)
     data = read_trial(folder.path)
-    result: TrialResult = analysis.judge_trial(
-        data, study.resolve(lock, lock.case(data.summary.case)), lock=lock
-    )
+    config = _config(lock, lock.case(data.summary.case))
+    result: TrialResult = analysis.judge_trial(data, config, lock=lock)
     return {
         "instrument": result.verdict.instrument,
         "server": result.verdict.server,
@@ -222,20 +219,32 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     }
 
 
+def _configs(lock: Lock) -> dict[str, CaseConfig]:
+    """What each valid case asks for, by its name."""
+    return {case.name: _config(lock, case) for case in lock.valid_cases}
+
+
+def _config(lock: Lock, case: Case) -> CaseConfig:
+    """What a case asks for, a planted fault of its traffic included: a trial is judged by what it was told to do."""
+    from svload import run, study
+
+    config = study.resolve(lock, case)
+    return run.planted_config(config, lock.plants.get(case.name), lock.measure.duration_ns)
+
+
 def analyse(found: RunDir) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
-    from svload import analysis, study
+    from svload import analysis
     from svload.store import read_events, read_trial, write_artefact
 
     lock = found.lock()
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-    configs = {case.name: study.resolve(lock, case) for case in lock.valid_cases}
     attempts = [
         _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
     ]
     phases = _phases(read_events(found.events).events)
     findings = analysis.judge_run(
-        lock, configs, trials, planned=len(found.planned_trials()), attempts=attempts, phases_s=phases
+        lock, _configs(lock), trials, planned=len(found.planned_trials()), attempts=attempts, phases_s=phases
     )
     found.derived.mkdir(exist_ok=True)
     write_artefact(found.findings_path, findings)

@@ -73,8 +73,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would unpack to more than
     16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged.
     """
-    cache = into or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "svload" / "packs"
-    home = cache / sha256_file(path)[:32]
+    home = (into or _cache() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
     run = RunDir(home / name)
     if run.lock_path.is_file():
@@ -95,6 +94,14 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return run
+
+
+def _cache() -> Path:
+    """As `svload.host.cache_dir` has it, which a room above this one keeps: $SVLOAD_CACHE, $XDG_CACHE_HOME/svload, ~/.cache/svload."""
+    if os.environ.get("SVLOAD_CACHE"):
+        return Path(os.environ["SVLOAD_CACHE"]).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "svload"
 
 
 def _packed_files(run: RunDir) -> list[Path]:
