@@ -37,6 +37,7 @@ class Choices:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     plant: str | None = None
     wait_s: float | None = None
+    write_report: bool = True
 
 
 @dataclass
@@ -138,7 +139,7 @@ def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
     if untrusted:
         raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
     _refuse_undecidable(analysis.plan_comparisons(lock), lock)
-    return _execute(run.begin(lock, choices.out), emit, choices.wait_s)
+    return _execute(run.begin(lock, choices.out), emit, choices)
 
 
 def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
@@ -161,7 +162,7 @@ def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
-    return _execute(found, emit, choices.wait_s)
+    return _execute(found, emit, choices)
 
 
 def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) -> None:
@@ -182,18 +183,23 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
         )
 
 
-def _execute(found: RunDir, emit: Emit, wait_s: float | None) -> RunResult:
+def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
     from svload import analysis, run
 
     lock = found.lock()
     need = analysis.estimate_run(lock, _configs(lock)).size_bytes
-    options = run.Options(emit=emit, judge=judge_trial, wait_for_machine_s=wait_s, need_bytes=round(need))
+    options = run.Options(
+        emit=emit, judge=judge_trial, wait_for_machine_s=choices.wait_s, need_bytes=round(need)
+    )
     outcome = run.execute(found, options)
     findings: Findings | None = None
     files: dict[str, Path] = {}
     codes = [outcome.exit_code]
     if found.sealed_trials():
-        findings, files = report(found, emit)
+        if choices.write_report:
+            findings, files = report(found, emit)
+        else:
+            findings = analyse(found)
         codes.append(verdict_exit(findings))
     return RunResult(found, outcome, findings, files, ExitCode.worst(codes))
 
@@ -442,7 +448,10 @@ def load(
         path = Path(folder) / "study.yaml"
         path.write_text(text, encoding="utf-8")
         choices = Choices(
-            out=out or Path(folder) / "runs", authorised=authorised, trusted=True, wait_s=wait_s
+            out=out or Path(folder) / "runs",
+            authorised=authorised,
+            wait_s=wait_s,
+            write_report=out is not None,
         )
         result = run_study(str(path), choices, emit)
         if result.outcome.error is not None:

@@ -189,8 +189,7 @@ class _Execution:
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()
-        with self._phase("fill"):
-            tables = self._fill(config, lab)
+        tables = self._fill(config, lab)
         sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
         sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
         generators = Generators(agent, agent.dir, cores.load if cores.pinned else None)
@@ -215,7 +214,8 @@ class _Execution:
         """Fill the stores; a resumed run fills again and must find the same table, or says that it does not."""
         known = tables_of(self.run.inputs)
         for objects in config.objects:
-            table = lab.fill(objects, self.lock.seed)
+            with self._phase("fill"):
+                table = lab.fill(objects, self.lock.seed)
             if objects.name in known:
                 before = known[objects.name].read_bytes()
                 if write_table(self.run.inputs, objects.name, table).read_bytes() != before:
