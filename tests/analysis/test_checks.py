@@ -10,8 +10,10 @@ import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_counter, with_group, with_table
 
 from svload.analysis.checks import all_checks
+from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.judge import judge_trial
 from svload.analysis.series import CaseCut
+from svload.model.columns import bucket
 from svload.model.study import CaseConfig
 from svload.model.traffic import ConstantVus
 from svload.store import TrialData
@@ -274,3 +276,27 @@ def test_planted_in_an_open_loop(open_loop: Bench, name: str, plant: Plant, grad
     planted, config = plant(trial, open_loop.config(trial))
     found = check(planted, config, name)
     assert found.grade == grade, found.sentence
+
+
+def test_the_planned_time_of_users_without_ramp_or_pause(closed: Bench) -> None:
+    """Ten users, no ramp, no think time: user k starts k/10 of 5 ms after the window's begin (engine/README.md)."""
+    config = closed.configs["TC4"]
+    executor = ConstantVus(vus=10)
+    config = with_config(config, "probe", executor=executor, start_when=None)
+    probe = next(one for one in config.groups if one.name == "probe")
+    assert planned_vu_ns(config, probe, (0, 10**9)) == pytest.approx(10 * 10**9 - 0.5e6 * 45)
+    ramped = probe.model_copy(update={"executor": ConstantVus(vus=10, ramp_up_ns=10**8)})
+    assert planned_vu_ns(config, ramped, (10**8, 10**9)) == 10 * 9 * 10**8
+
+
+@pytest.mark.parametrize(("share", "state"), [(0.4, "STEADY"), (0.6, "SATURATED")])
+def test_waiting_for_slots_is_saturation(open_loop: Bench, share: float, state: str) -> None:
+    trial = open_loop.trial("TC0.r1")
+    median_ns = judge_trial(trial, open_loop.config(trial)).metrics["background.response.p50"].value or 0.0
+
+    def waiting(table: dict[str, Any]) -> Any:
+        mine = (table["metric"] == 4) & (table["group"] == 0)
+        return np.where(mine, bucket(round(share * median_ns * 1e9)), table["bucket"]).astype(np.uint32)
+
+    planted = with_table(trial, "histograms", bucket=waiting)
+    assert judge_trial(planted, open_loop.config(trial)).verdict.server == state

@@ -24,6 +24,8 @@ METHOD = {
     "MSER_OBSERVATIONS": 600,
     "MSER_BATCH": 5,
     "CUT_AT_MOST": 0.5,
+    "LATE_SEARCH": 0.75,
+    "LATE_CLEAR": 3.0,
     "DRIFT": 0.10,
     "FIRST_SPREAD_NS": 5_000_000,
     "HARM": (0.05, 0.20),

@@ -121,6 +121,7 @@ def test_a_series_that_stays_correlated_is_not_trusted() -> None:
     rng = np.random.default_rng(3)
     walk = np.cumsum(rng.standard_normal(5000))
     assert not batch_means(walk).trusted[0]
+    assert not batch_means(_autoregressive(rng, 0.99, 4000)).trusted[0]
     assert batch_means(rng.standard_normal(5000)).trusted[0]
 
 

@@ -49,6 +49,21 @@ def test_mser5_says_when_the_first_half_was_not_enough() -> None:
     assert mser5(np.ones(12)) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("end", "height", "found"), [(0.6, 1.0, True), (0.7, 1.0, True), (0.6, 0.2, False), (0.85, 1.0, False)]
+)
+def test_a_warm_up_that_ends_in_the_third_quarter_is_too_long(end: float, height: float, found: bool) -> None:
+    x = np.random.default_rng(6).normal(1, 0.3, 600)
+    x[: int(600 * end)] += height
+    assert mser5(x)[1] is found
+
+
+def test_a_hiccup_in_an_even_series_is_no_warm_up() -> None:
+    x = np.random.default_rng(7).normal(32, 0.01, 600)
+    x[330] = 20
+    assert not mser5(x)[1]
+
+
 def test_a_steady_series_is_hardly_cut() -> None:
     rng = np.random.default_rng(3)
     found = [mser5(rng.standard_normal(600)) for _ in range(100)]

@@ -40,6 +40,10 @@ MSER_BATCH = 5
 """Observations per batch of MSER-5."""
 CUT_AT_MOST = 0.5
 """A warm-up cut above this share of the window means that the trial was too short."""
+LATE_SEARCH = 0.75
+"""MSER-5 also looks for its minimum up to this share of the run, to tell a warm-up that ends in the second half."""
+LATE_CLEAR = 3.0
+"""Such a late minimum counts if it is this many times below the best of the first half."""
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 FIRST_SPREAD_NS = 5_000_000

