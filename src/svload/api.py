@@ -139,6 +139,7 @@ def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
     if untrusted:
         raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
     _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    run.permitted_targets(_configs(lock).values(), lock.authorised)
     return _execute(run.begin(lock, choices.out), emit, choices)
 
 
@@ -414,6 +415,15 @@ def _read_text(path: Path) -> str:
         raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
 
 
+def _seconds(text: str, option: str) -> float:
+    from svload.model.units import parse_quantity
+
+    try:
+        return parse_quantity(text, "time_s")
+    except ValueError as why:
+        raise fail("usage", reason=f"{option} {text}: {why}", hint="Write it like 10s or 2h.") from why
+
+
 def load(
     url: str,
     *,
@@ -439,13 +449,16 @@ def load(
             reason="--rate takes a number above 0, and not together with --vus",
             hint="Use --max-vus to bound it.",
         )
-    target = parse_url(url)
-    resolve_target(target, authorised)
-    if ca_file:
-        _read_text(ca_file)
-    text = quick_study(url, vus, rate_rps, max_vus, duration, ca_file)
+    if _seconds(duration, "--duration") <= 0:
+        raise fail("usage", reason=f"--duration {duration} is no time to measure", hint="Write it like 10s.")
+    resolve_target(parse_url(url), authorised)
+    authority = _read_text(ca_file) if ca_file else None
     with tempfile.TemporaryDirectory(prefix="svload-load-") as folder:
+        beside = Path(folder) / "ca.pem" if authority else None
+        if beside and authority:
+            beside.write_text(authority, encoding="utf-8")
         path = Path(folder) / "study.yaml"
+        text = quick_study(url, vus, rate_rps, max_vus, duration, beside)
         path.write_text(text, encoding="utf-8")
         choices = Choices(
             out=out or Path(folder) / "runs",
@@ -457,7 +470,7 @@ def load(
         if result.outcome.error is not None:
             raise result.outcome.error
         if result.findings is None:
-            raise fail("interrupted", run=result.run.path)
+            raise fail("interrupted", run=result.run.path) if out else fail("load-interrupted")
         from svload.store import read_trial
 
         trial = read_trial(result.run.trial(result.findings.trials[0].trial).path)
@@ -532,13 +545,9 @@ def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
 def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: Emit) -> dict[str, Any]:
     """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints."""
     from svload import host, study
-    from svload.model.units import parse_quantity
     from svload.run.keeper import keep
 
-    try:
-        lease_s = parse_quantity(lease, "time_s")
-    except ValueError as why:
-        raise fail("usage", reason=f"--for {lease}: {why}", hint="Write it like 2h.") from why
+    lease_s = _seconds(lease, "--for")
     lock = load_lock(study_path, Choices(profile=profile, trusted=trust))
     untrusted = [] if lock.trusted else study.needs_trust(lock)
     if untrusted:

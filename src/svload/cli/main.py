@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -48,19 +49,33 @@ def _root(
 def main() -> None:
     """Run the command line; every failure is one clear message and its exit code, never a traceback."""
     try:
-        app()
+        sys.exit(int(app(prog_name="svload", standalone_mode=False) or 0))
     except SvloadError as error:
         for problem in error.problems:
             print(f"svload: {problem}", file=sys.stderr)
         sys.exit(int(error.exit_code))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("svload: interrupted", file=sys.stderr)
         sys.exit(int(ExitCode.INTERRUPTED))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        sys.exit(_internal(error))
+        sys.exit(_usage(error) if hasattr(error, "format_message") else _internal(error))
+
+
+def _usage(error: Any) -> int:
+    """What typer says of a mistyped command: one line like any other mistake (or the help, where that was meant)."""
+    from svload.model.errors import fail
+
+    said = str(error.format_message())
+    if "\n" in said:
+        print(said, file=sys.stderr)
+    else:
+        asked = error.ctx.command_path if getattr(error, "ctx", None) else "svload"
+        hint = f"“{asked} -h” says what it takes."
+        print(f"svload: {fail('usage', reason=said.rstrip('.'), hint=hint)}", file=sys.stderr)
+    return int(ExitCode.USAGE)
 
 
 def _internal(error: Exception) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from svload import _native
-from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target
+from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target, system_authorities
 from svload.model.columns import ERRORS, SAMPLES, WIDTH
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
@@ -65,7 +65,7 @@ def _share(
     if target.scheme == "https":
         tls = {
             "server_name": target.host,
-            "ca_pem": ca_pem,
+            "ca_pem": ca_pem or system_authorities(),
             "verify": True,
             "resumption": False,
             "min": "1.2",

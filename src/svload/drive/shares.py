@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
@@ -110,7 +111,7 @@ def build_shares(
                             }
                             for name in used
                         },
-                        "request": _request(group.request),
+                        "request": _request(group.request, endpoints),
                     }
                 ],
             }
@@ -133,7 +134,8 @@ def warm_share(
     It reuses the request of `template` (a share of the case), so that what is warmed is what is asked.
     """
     group = dict(template.spec["groups"][0])
-    request = dict(group["request"]) | {"endpoint": endpoint}
+    origin = _origin(endpoint, endpoints[endpoint])
+    request = dict(group["request"]) | {"endpoint": origin}
     rate_rps = 20_000.0
     last_ns = round((rows + 1) / rate_rps * 1e9)
     group |= {
@@ -164,7 +166,7 @@ def warm_share(
         "id": f"warm.{feeder}",
         "interval_ns": 1_000_000_000,
         "window_ns": [0, last_ns],
-        "endpoints": {endpoint: _endpoint(endpoints[endpoint], endpoint, resumption=True)},
+        "endpoints": {origin: _endpoint(endpoints[endpoint], endpoint, resumption=True)},
         "allowed": list(allowed),
         "groups": [group],
     }
@@ -248,11 +250,11 @@ def _think(think: ThinkTime) -> dict[str, Any]:
     return {"constant_ns": think.constant_ns or 0}
 
 
-def _request(request: Request) -> dict[str, Any]:
+def _request(request: Request, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     return {
         "name": request.name,
         "method": request.method,
-        "endpoint": request.endpoint,
+        "endpoint": _origin(request.endpoint, endpoints[request.endpoint]),
         "path": _template(request.path),
         "headers": [[name, _template(template)] for name, template in request.headers],
         "timeout_ns": request.timeout_ns,
@@ -286,7 +288,15 @@ def _feeders_of(request: Request) -> list[str]:
 def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     """The group's own target; where redirects are followed, every service's, since an answer may name any of them."""
     names = list(endpoints) if group.request.follow_redirects else [group.request.endpoint]
-    return {name: _endpoint(endpoints[name], name, group.tls_resumption) for name in names}
+    return {
+        _origin(name, endpoints[name]): _endpoint(endpoints[name], name, group.tls_resumption)
+        for name in names
+    }
+
+
+def _origin(name: str, endpoint: Endpoint) -> str:
+    """What the server itself is called: a server outside the lab is asked by its own host, never by the service's name."""
+    return f"{endpoint.scheme}://{endpoint.authority}" if endpoint.authority else name
 
 
 def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]:
@@ -294,9 +304,7 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
     tls = None
     if endpoint.scheme == "https":
         tls = {
-            "server_name": name.split("://", 1)[1].rsplit(":", 1)[0]
-            if endpoint.via == "external"
-            else name.split("://", 1)[1],
+            "server_name": urlsplit(_origin(name, endpoint)).hostname,
             "ca_pem": endpoint.ca_pem,
             "verify": True,
             "resumption": resumption,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
@@ -27,8 +29,13 @@ class Target:
     @property
     def endpoint(self) -> str:
         """`scheme://host[:port]`, the key of a share's endpoint table; the port where it is not the scheme's own."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def authority(self) -> str:
+        """`host[:port]`, as the Host header has it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+        return host + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
 _PORTS = {"http": 80, "https": 443}
@@ -71,7 +78,26 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
     # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
     *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
     scheme: str = target.scheme
-    return Endpoint(scheme=scheme, address=str(address[0]), port=target.port, via="external")  # type: ignore[arg-type]
+    return Endpoint(
+        scheme=scheme,  # type: ignore[arg-type]
+        address=str(address[0]),
+        port=target.port,
+        via="external",
+        authority=target.authority,
+    )
+
+
+@cache
+def system_authorities() -> str:
+    """This system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed if there are none."""
+    known = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not known:
+        raise fail(
+            "lab-failed",
+            reason="this system has no certificate authorities to verify HTTPS with",
+            hint="Install ca-certificates, or name the server's own authority (--ca, ca_file).",
+        )
+    return "".join(ssl.DER_cert_to_PEM_cert(one) for one in known)
 
 
 def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:

@@ -8,13 +8,17 @@ from svload.model.base import Artefact, Frozen
 
 
 class Endpoint(Frozen):
-    """Where one scheme of a service listens. `ca_pem` verifies its TLS; `via` names what terminates it (hitch, itself)."""
+    """Where one scheme of a service listens. `ca_pem` verifies its TLS; `via` names what terminates it (hitch, itself).
+
+    `authority` is the host[:port] that a server outside the lab is known by; None where the service's name is.
+    """
 
     scheme: Literal["http", "https"]
     address: str
     port: int
     ca_pem: str | None = None
     via: str | None = None
+    authority: str | None = None
 
 
 class ProcessFact(Frozen):

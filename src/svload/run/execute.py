@@ -16,7 +16,6 @@ from typing import Any
 
 from svload import study
 from svload.drive.generators import Generators
-from svload.drive.targets import Target, parse_url, resolve_target
 from svload.host import (
     Agent,
     CoreSplit,
@@ -30,12 +29,12 @@ from svload.host import (
 from svload.lab import Lab
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
-from svload.model.facts import Endpoint
 from svload.model.messages import Lease
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.run.inputs import tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
+from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.store import Journal, RunDir, write_artefact
 from svload.watch import Sampler
@@ -117,6 +116,7 @@ class _Execution:
     begun: float = field(default_factory=time.monotonic)
     load_s: float = 0.0
     error: SvloadError | None = None
+    last_failure: SvloadError | None = None
     failures: dict[str, int] = field(default_factory=dict)
     in_a_row: int = 0
     unauthorised: set[str] = field(default_factory=set)
@@ -152,15 +152,17 @@ class _Execution:
             codes.append(self.error.exit_code)
         if self.unauthorised:
             codes.append(ExitCode.USAGE)
-        if self.stop.is_set() and not complete:
+        stopped = self.stop.is_set() and not complete
+        if stopped:
             codes.append(ExitCode.INTERRUPTED)
+        error = self.error if complete or stopped else self.error or self.last_failure
         return Outcome(
             ExitCode.worst(codes),
             len(sealed),
             len(planned),
             complete,
             tuple(sorted(self.unauthorised)),
-            self.error,
+            error,
         )
 
     # set-up
@@ -179,6 +181,7 @@ class _Execution:
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
         assert first is not None
+        permitted = permitted_targets(self.configs.values(), self.lock.authorised)
         config = self._config(first[1].case)
         folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
         agent = stack.enter_context(start_agent(folder, Lease(), f"run {self.run.name}"))
@@ -196,8 +199,7 @@ class _Execution:
         generators.ensure(
             max(sum(group.generators for group in config.groups) for config in self.configs.values())
         )
-        authorised = self._authorised_targets()
-        return Bench(agent, lab, generators, sampler, tables, authorised, self.emit, self.stop.is_set)
+        return Bench(agent, lab, generators, sampler, tables, permitted, self.emit, self.stop.is_set)
 
     def _place(self, agent: Agent, cores: CoreSplit) -> None:
         groups = {group for case in self.configs.values() for group in case.groups}
@@ -229,18 +231,6 @@ class _Execution:
             else:
                 write_table(self.run.inputs, objects.name, table)
         return tables_of(self.run.inputs)
-
-    def _authorised_targets(self) -> dict[str, Endpoint]:
-        """Endpoints of requests that name an address instead of a service."""
-        known: dict[str, Endpoint] = {}
-        for case in self.lock.valid_cases:
-            config = self._config(case.name)
-            services = {service.name for service in config.services}
-            for group in config.groups:
-                if group.request.host not in services:
-                    target: Target = parse_url(group.request.endpoint)
-                    known[group.request.endpoint] = resolve_target(target, self.lock.authorised)
-        return known
 
     # the loop
 
@@ -303,6 +293,7 @@ class _Execution:
         for one in error.problems:
             one.details.update(run=self.run.path, log=logs)
         self._say("trial-failed", trial=plan.trial, code=problem.code, sentence=problem.sentence)
+        self.last_failure = error
         self.failures[plan.trial] = self.failures.get(plan.trial, 0) + 1
         self.in_a_row += 1
         self.lab_broken = True

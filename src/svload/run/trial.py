@@ -12,7 +12,7 @@ from typing import Any
 import svload
 from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
 from svload.drive.shares import Share, Timeline, build_shares, timeline, warm_share
-from svload.drive.targets import allowed_blocks
+from svload.drive.targets import Target, allowed_blocks
 from svload.host import Agent
 from svload.lab import Lab
 from svload.model.errors import SvloadError, fail
@@ -23,6 +23,7 @@ from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count
+from svload.run.targets import case_endpoints
 from svload.store import (
     Journal,
     TrialDir,
@@ -46,7 +47,7 @@ class Bench:
     generators: Generators
     sampler: Sampler
     tables: Mapping[str, Path]
-    authorised: Mapping[str, Endpoint]
+    permitted: Mapping[Target, Endpoint]
     emit: Emit
     should_stop: Callable[[], bool]
 
@@ -103,7 +104,7 @@ class TrialRun:
         return build_shares(config, self.plan.seed, times, known, allowed_blocks(known.values()))
 
     def _endpoints(self) -> dict[str, Endpoint]:
-        return {**self.bench.authorised, **self.bench.lab.endpoints()}
+        return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
 
     def _reset(self, config: CaseConfig) -> dict[str, dict[str, Any]]:
         services = [service for step in config.before_trial for service in step.reset]
@@ -129,7 +130,7 @@ class TrialRun:
             return
         rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
         known = self._endpoints()
-        service = step.through or template.spec["groups"][0]["request"]["endpoint"].split("://", 1)[1]
+        service = step.through or config.groups[template.group].request.host
         endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
         share = warm_share(template, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
         load = self.bench.generators.load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 def quick_study(
@@ -15,12 +16,15 @@ def quick_study(
     ca_file: Path | None = None,
     timeout: str = "30s",
 ) -> str:
-    """The text of a study that loads `url`: closed loop with `vus` (default 64) users, or open at `rate_rps`."""
-    scheme, _, rest = (url if "://" in url else f"http://{url}").partition("://")
-    host, slash, path = rest.partition("/")
-    server: dict[str, object] = {"at": f"{scheme}://{host}"}
+    """The text of a study that loads `url`: closed loop with `vus` (default 64) users, or open at `rate_rps`.
+
+    `ca_file` lies beside the study, as every file that a study names.
+    """
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    server: dict[str, object] = {"at": f"{parts.scheme}://{parts.netloc}"}
     if ca_file is not None:
-        server["ca_file"] = str(ca_file.absolute())
+        server["ca_file"] = ca_file.name
     group: dict[str, object] = {"executor": "constant-vus", "vus": vus or 64}
     if rate_rps is not None:
         group = {"executor": "constant-arrival-rate", "rate": f"{rate_rps:g}/s"}
@@ -30,7 +34,9 @@ def quick_study(
         "name": "load",
         "question": f"How does {url} answer?",
         "lab": {"server": server},
-        "requests": {"get": {"get": f"{scheme}://server{slash or '/'}{path}", "timeout": timeout}},
+        "requests": {
+            "get": {"get": f"{parts.scheme}://server{path.replace('${', '$${')}", "timeout": timeout}
+        },
         "traffic": {"load": {**group, "request": "get"}},
         "measure": {"duration": duration, "replicates": 1},
     }

@@ -1,0 +1,55 @@
+"""What a study names itself: servers that run already and addresses in URLs. Looked up only if the user has authorised them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from svload.drive.targets import Target, parse_url, resolve_target, system_authorities
+from svload.model.errors import Problem, SvloadError
+from svload.model.facts import Endpoint
+from svload.model.study import CaseConfig
+
+
+def named_targets(config: CaseConfig) -> dict[str, Target]:
+    """`scheme://host` as a case's URLs have it → the target that the study names for it (`at:`, or the URL itself). Pure."""
+    known: dict[str, Target] = {}
+    for service in config.services:
+        if at := service.options.get("at"):
+            target = parse_url(str(at))
+            known[f"{target.scheme}://{service.name}"] = target
+    services = {service.name for service in config.services}
+    for group in config.groups:
+        if group.request.host not in services:
+            known[group.request.endpoint] = parse_url(group.request.endpoint)
+    return known
+
+
+def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) -> dict[Target, Endpoint]:
+    """Each named target's endpoint, looked up once. Raises SvloadError with every target that is not authorised or not known."""
+    found: dict[Target, Endpoint] = {}
+    problems: dict[Target, tuple[Problem, ...]] = {}
+    for target in dict.fromkeys(target for config in configs for target in named_targets(config).values()):
+        try:
+            found[target] = resolve_target(target, authorised)
+        except SvloadError as error:
+            problems[target] = error.problems
+    if problems:
+        raise SvloadError(*(problem for several in problems.values() for problem in several))
+    return found
+
+
+def case_endpoints(
+    config: CaseConfig, lab: Mapping[str, Endpoint], permitted: Mapping[Target, Endpoint]
+) -> dict[str, Endpoint]:
+    """Where a case's URLs lead: the lab's own servers, and the named targets by the address that was looked up.
+
+    A named target without an authority of its own is verified by the system's authorities.
+    """
+    endpoints = dict(lab)
+    for name, target in named_targets(config).items():
+        endpoint = permitted[target]
+        ca_pem = lab[name].ca_pem if name in lab else None
+        if endpoint.scheme == "https":
+            ca_pem = ca_pem or system_authorities()
+        endpoints[name] = endpoint.model_copy(update={"ca_pem": ca_pem})
+    return endpoints
