@@ -2,55 +2,114 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svload.model.results import Claim, Findings
-from svload.report.words import count_words, list_words, main_group, show_interval, unique
+from svload.model.results import Claim, Finding, Findings, TrialResult
+from svload.report.words import (
+    count_words,
+    list_words,
+    main_group,
+    show_interval,
+    unique,
+)
 
 MOST_SENTENCES = 10
-
-
 _CERTAINTY = {"claim": "claim", "no claim": "no claim", "undecidable": "seen, not a claim"}
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the answer, how sure it is, and the names of its evidence (cases, trials, claims)."""
+    """A sentence of the answer, how sure it is, and the names of its evidence (cases/…, trials/…, or a claim's name)."""
 
     text: str
     certainty: str
     evidence: tuple[str, ...] = ()
-    weak: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`nothing` is set when there is no valid evidence at all: then there are no sentences."""
+    """`nothing` is set when there is no valid evidence at all: then there are no sentences. `left_out` counts what ten lines do not hold."""
 
     sentences: tuple[Sentence, ...]
-    unsaid: tuple[str, ...]
+    unsaid: tuple[Sentence, ...]
+    planted: tuple[str, ...]
     nothing: str | None = None
     left_out: int = 0
 
 
 def answer(findings: Findings) -> Answer:
-    """The answer of a run: claims first, then the other findings, ten sentences at most."""
+    """The answer of a run: comparisons first, then what the servers did and which criteria failed, ten sentences at most."""
+    planted = tuple(finding.sentence for finding in findings.findings if finding.kind == "planted")
     because = why_nothing(findings)
-    if because is not None:
-        return Answer((), _unsaid(findings), because)
-    found: dict[str, Sentence] = {}
-    for claim in findings.claims:
-        if claim.state != "refused":
-            found.setdefault(claim.sentence, _of_claim(claim))
+    said = [] if because is not None else _said(findings)
+    unsaid = _unsaid(findings)
+    over = max(0, len(said) - MOST_SENTENCES) + max(0, len(unsaid) - MOST_SENTENCES)
+    return Answer(tuple(said[:MOST_SENTENCES]), tuple(unsaid[:MOST_SENTENCES]), planted, because, over)
+
+
+def _said(findings: Findings) -> list[Sentence]:
+    found = [_of_claim(claim) for claim in findings.claims if claim.state != "refused"]
     about_claims = {claim.sentence for claim in findings.claims}
+    judged = {one.sentence for one in findings.thresholds if one.outcome in ("refused", "no value")}
     for finding in findings.findings:
-        if finding.sentence not in about_claims:
-            sentence = Sentence(finding.sentence, finding.certainty, finding.evidence)
-            found.setdefault(finding.sentence, sentence)
-    sentences = tuple(found.values())
-    shown = sentences[:MOST_SENTENCES]
-    return Answer(shown, _unsaid(findings), None, len(sentences) - len(shown))
+        if finding.kind not in ("planted", "refused") and finding.sentence not in about_claims | judged:
+            found.append(_of_finding(finding))
+    return list({sentence.text: sentence for sentence in found}.values())
+
+
+def _of_finding(finding: Finding) -> Sentence:
+    return Sentence(finding.sentence, finding.certainty, finding.evidence)
+
+
+def _of_claim(claim: Claim) -> Sentence:
+    certainty = _CERTAINTY.get(claim.state, claim.state) + ("" if claim.planned else ", exploratory")
+    return Sentence(claim.sentence, certainty, (claim.name,))
+
+
+def _unsaid(findings: Findings) -> list[Sentence]:
+    """Refused comparisons, cases and trials with their reasons, what too few blocks leave open, and what was not run."""
+    lines = [
+        Sentence(claim.sentence, "refused", (claim.name,))
+        for claim in findings.claims
+        if claim.state == "refused"
+    ]
+    lines += [_of_finding(finding) for finding in findings.findings if finding.kind == "refused"]
+    undecidable = [claim.name for claim in findings.claims if claim.state == "undecidable"]
+    if undecidable and len(undecidable) == len(findings.claims):
+        text = "No comparison of this run is a claim: it has too few blocks for any outcome to decide one. The ratios are what was seen."
+        lines.append(Sentence(text, "undecidable"))
+    elif undecidable:
+        lines.append(
+            Sentence(
+                f"Too few blocks to decide: {list_words(undecidable)}.", "undecidable", tuple(undecidable)
+            )
+        )
+    open_criteria = [one.case for one in findings.thresholds if one.outcome in ("refused", "no value")]
+    if open_criteria:
+        verb = "was" if len(open_criteria) == 1 else "were"
+        text = f"{count_words(len(open_criteria), 'threshold')} {verb} not judged, in {list_words(unique(open_criteria))}: that is never a pass."
+        lines.append(Sentence(text, "refused", tuple(f"cases/{name}" for name in unique(open_criteria))))
+    return lines + _not_run(findings)
+
+
+def _not_run(findings: Findings) -> list[Sentence]:
+    lines = []
+    missing = [case.case for case in findings.cases if case.excluded is None and case.instrument is None]
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        lines.append(
+            Sentence(
+                f"{list_words(missing)} {verb} no sealed trial.",
+                "missing",
+                tuple(f"cases/{name}" for name in missing),
+            )
+        )
+    if not findings.complete:
+        of = count_words(findings.planned_trials, "planned trial")
+        text = f"The run is incomplete: {findings.sealed_trials} of {of} {'is' if findings.sealed_trials == 1 else 'are'} sealed."
+        lines.append(Sentence(text, "incomplete"))
+    return lines
 
 
 def why_nothing(findings: Findings) -> str | None:
@@ -59,73 +118,52 @@ def why_nothing(findings: Findings) -> str | None:
         return None
     if not findings.trials:
         return "no trial is sealed: nothing was measured to its end"
-    reasons = Counter(
-        _short(reason) for trial in findings.trials for reason in unique(trial.verdict.reasons[:1])
-    )
-    most = [f"{reason} ({count_words(count, 'trial')})" for reason, count in reasons.most_common(3)]
-    refused = sum(trial.verdict.instrument == "REFUSED" for trial in findings.trials)
-    if refused == len(findings.trials):
-        head = "every trial is REFUSED" if refused > 1 else "its only trial is REFUSED"
+    refused = [trial for trial in findings.trials if trial.verdict.instrument == "REFUSED"]
+    if len(refused) < len(findings.trials):
+        head = f"too few trials are left: {len(refused)} of {len(findings.trials)} are REFUSED"
     else:
-        head = f"too few trials are left: {refused} of {len(findings.trials)} are REFUSED"
-    return head + (f": {'; '.join(most)}" if most else "")
+        head = "every trial is REFUSED" if len(refused) > 1 else "its only trial is REFUSED"
+    told = _refusals(refused)
+    return f"{head}. {' '.join(told)}".rstrip(". ") if told else head
 
 
-def _short(reason: str) -> str:
-    return reason.strip().rstrip(".")
-
-
-def _of_claim(claim: Claim) -> Sentence:
-    certainty = _CERTAINTY.get(claim.state, claim.state)
-    if not claim.planned:
-        certainty += ", exploratory"
-    return Sentence(claim.sentence, certainty, (claim.name,), weak=claim.ratio.weak)
-
-
-def _unsaid(findings: Findings) -> tuple[str, ...]:
-    lines = [claim.sentence for claim in findings.claims if claim.state == "refused"]
-    undecidable = [claim.name for claim in findings.claims if claim.state == "undecidable"]
-    if undecidable and len(undecidable) == len(findings.claims):
-        lines.append(
-            "No comparison of this run is a claim: it has too few blocks for any outcome to decide one. The ratios are what was seen."
-        )
-    elif undecidable:
-        lines.append(f"Too few blocks to decide: {list_words(undecidable)}.")
-    refused = [case.case for case in findings.cases if case.instrument == "REFUSED"]
-    if refused:
-        lines.append(
-            f"Nothing is said about {list_words(refused)}: {'it is' if len(refused) == 1 else 'they are'} REFUSED."
-        )
-    missing = [case.case for case in findings.cases if case.excluded is None and case.instrument is None]
-    if missing:
-        lines.append(f"{list_words(missing)} {'has' if len(missing) == 1 else 'have'} no sealed trial.")
-    if not findings.complete:
-        lines.append(
-            f"The run is incomplete: {findings.sealed_trials} of {count_words(findings.planned_trials, 'planned trial')} "
-            f"{'is' if findings.sealed_trials == 1 else 'are'} sealed."
-        )
-    return tuple(unique(lines))
+def _refusals(trials: Sequence[TrialResult]) -> list[str]:
+    """A sentence a check that refused, the most frequent first, three at most, each with one trial's own words."""
+    by_check: dict[str, list[str]] = {}
+    for trial in trials:
+        for check in trial.verdict.checks:
+            if check.grade == "REFUSED":
+                by_check.setdefault(check.check, []).append(check.sentence)
+    most = sorted(by_check.items(), key=lambda pair: -len(pair[1]))[:3]
+    return [
+        f"{name[:1].upper()}{name[1:]} ({count_words(len(told), 'trial')}): {told[0]}" for name, told in most
+    ]
 
 
 def headline(findings: Findings) -> str:
-    """One sentence with its interval for the end of a command's output."""
+    """One short sentence with its interval for the end of a command's output."""
     because = why_nothing(findings)
     if because is not None:
         return f"Nothing can be concluded, because {because}."
-    for claim in findings.claims:
-        if claim.state != "refused" and claim.ratio.value is not None:
-            return claim.sentence
-    group = main_group(findings)
-    measured = [
-        (case, estimate)
-        for case in findings.cases
-        if case.instrument in ("VALID", "WEAK")
-        and (estimate := case.metrics.get(f"{group}.response.p50"))
-        and estimate.value is not None
+    claims = [
+        claim for claim in findings.claims if claim.state != "refused" and claim.ratio.value is not None
     ]
-    if measured:
-        case, estimate = measured[0]
-        kind = f"{group}'s median response in {case.case} is {show_interval(estimate, 'time_s')}"
-        interval = "95 % interval" if estimate.low is not None else "no interval from so few runs"
-        return f"{kind} ({interval}, {count_words(len(case.trials) - len(case.refused), 'trial')})."
-    return f"{count_words(findings.sealed_trials, 'trial')} sealed; no response time is a number (see the reasons in the report)."
+    if claims:
+        return _short_claim(findings.floor, min(claims, key=lambda claim: claim.state != "claim"))
+    group = main_group(findings)
+    for case in findings.cases:
+        estimate = case.metrics.get(f"{group}.response.p50")
+        if case.instrument in ("VALID", "WEAK") and estimate and estimate.value is not None:
+            interval = "95 % interval" if estimate.low is not None else "no interval from so few runs"
+            n = count_words(len(case.trials) - len(case.refused), "trial")
+            return f"{group}: the median response in {case.case} is {show_interval(estimate, 'time_s')} ({interval}, {n}, {findings.floor})."
+    return f"{count_words(findings.sealed_trials, 'trial')} sealed; no response time is a number (the report says why)."
+
+
+def _short_claim(floor: str, claim: Claim) -> str:
+    ratio = claim.ratio
+    assert ratio.value is not None
+    known = ratio.low is not None and ratio.high is not None
+    interval = f" (95 % interval {ratio.low:.3g} to {ratio.high:.3g})" if known else ""
+    state = floor if claim.state == "claim" else _CERTAINTY.get(claim.state, claim.state)
+    return f"{claim.name}: {claim.metric} with {claim.treatment} is {ratio.value:.3g} × that with {claim.baseline}{interval}; {state}."

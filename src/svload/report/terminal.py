@@ -12,11 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from svload.model.results import CaseResult, Estimate, Findings, TrialResult
+from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
+from svload.report.answer import answer, headline
+from svload.report.casetable import CaseTable, case_table
 from svload.report.live import GRADE_STYLE
+from svload.report.words import visible
 
-_SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
+_STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
 
 
@@ -27,89 +30,43 @@ def console() -> Console:
 
 
 def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
-    """The case table, the claims, the findings' sentences and the paths."""
+    """The case table, what was found, the files; last one sentence with its interval, then the report's path."""
     out = console()
     if findings.question:
-        out.print(Text(findings.question, style="italic"))
-    out.print(case_table(findings))
-    for claim in findings.claims:
-        out.print(Text("• " + claim.sentence))
-    claimed = {claim.sentence for claim in findings.claims}
-    for finding in findings.findings:
-        if finding.sentence not in claimed:
-            out.print(Text("• " + finding.sentence))
-    for threshold in findings.thresholds:
-        if threshold.outcome != "passed":
-            out.print(Text("✗ " + threshold.sentence, style="red"))
-    if not findings.complete:
-        out.print(
-            Text(
-                f"incomplete: {findings.sealed_trials} of {findings.planned_trials} trials are sealed",
-                style="yellow",
-            )
-        )
+        _say(out, findings.question, "italic")
+    _show_cases(out, case_table(findings, min(out.width, _WIDTH)))
+    found, last = answer(findings), headline(findings)
+    for planted in found.planted:
+        _say(out, "! " + planted, "magenta")
+    failed = {one.sentence for one in findings.thresholds if one.outcome == "failed"}
+    for sentence in found.sentences:
+        bad = sentence.text in failed
+        _say(out, ("✗ " if bad else "• ") + sentence.text, "red" if bad else "")
+    for sentence in found.unsaid:
+        _say(out, "? " + sentence.text, "yellow")
+    if found.left_out:
+        _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
     for name, path in files.items():
-        out.print(f"{name:14} {_short(path)}", soft_wrap=True)
+        if name != "report.html":
+            out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)
+    _say(out, last, "bold")
+    if "report.html" in files:
+        out.print(Text(_short(files["report.html"])), soft_wrap=True)
 
 
-def case_table(findings: Findings) -> Table:
-    """One row a case: levels, verdicts, the main group's median response with its interval, throughput and success."""
-    group = main_group(findings)
-    factors = list(dict.fromkeys(name for case in findings.cases for name in case.levels))
-    table = Table(box=None, pad_edge=False, title=None, header_style="bold")
-    for heading in ("case", *factors, "verdict", "server"):
-        table.add_column(heading, overflow="fold")
-    for heading in (f"{group} p50", "rate", "ok", "n"):
-        table.add_column(heading, justify="right")
-    for case in findings.cases:
-        table.add_row(*_case_row(case, factors, group))
-    return table
+def _say(out: Console, line: str, style: str = "") -> None:
+    out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
 
 
-def _case_row(case: CaseResult, factors: Sequence[str], group: str) -> list[Text | str]:
-    levels: list[Text | str] = [case.levels.get(factor, "") for factor in factors]
-    if case.excluded is not None:
-        return [case.case, *levels, Text("excluded", style="dim"), "", "", "", "", ""]
-    grade = case.instrument or "no trial"
-    throughput = case.metrics.get(f"{group}.throughput")
-    success = case.metrics.get(f"{group}.success_rate")
-    return [
-        case.case,
-        *levels,
-        Text(grade, style=GRADE_STYLE.get(grade, "dim")),
-        Text(case.server or "", style=_SERVER_STYLE.get(case.server or "", "dim")),
-        show_estimate(case.metrics.get(f"{group}.response.p50")),
-        f"{throughput.value:.4g}/s" if throughput and throughput.value is not None else "–",
-        f"{success.value:.1%}" if success and success.value is not None else "–",
-        f"{len(case.trials) - len(case.refused)}/{len(case.trials)}",
-    ]
-
-
-def main_group(findings: Findings) -> str:
-    """The group that every case has and that claims are about: the first claim's, else one named in every case."""
-    for claim in findings.claims:
-        head = claim.metric.split(".", 1)[0]
-        if any(name.startswith(f"{head}.response") for case in findings.cases for name in case.metrics):
-            return head
-    counts: dict[str, int] = {}
-    for case in findings.cases:
-        for name in case.metrics:
-            if name.endswith(".response.p50"):
-                counts[name.split(".", 1)[0]] = counts.get(name.split(".", 1)[0], 0) + 1
-    return max(counts, key=lambda name: counts[name], default="load")
-
-
-def show_estimate(estimate: Estimate | None) -> str:
-    """A time with its interval: `2.1 ms [2.0, 2.3]`; a dash where there is no number."""
-    if estimate is None or estimate.value is None:
-        return "–"
-    if estimate.low is None or estimate.high is None:
-        return show_duration(estimate.value)
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if estimate.value >= factor:
-            low, high = estimate.low / factor, estimate.high / factor
-            return f"{estimate.value / factor:.3g} {unit} [{low:.3g}, {high:.3g}]"
-    return show_duration(estimate.value)
+def _show_cases(out: Console, cases: CaseTable) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in cases.columns:
+        table.add_column(Text(column.heading), justify="right" if column.right else "left", no_wrap=True)
+    for cells in zip(*(column.cells for column in cases.columns), strict=True):
+        table.add_row(*(Text(cell.text, style=_STYLE.get(cell.kind, "")) for cell in cells))
+    out.print(table)
+    for note in cases.notes:
+        _say(out, note, "dim")
 
 
 def show_plan(planned: Mapping[str, Any]) -> None:

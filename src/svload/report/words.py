@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -67,7 +68,7 @@ def show_value(value: float | None, dimension: Dimension) -> str:
 
 def _plain(value: float) -> str:
     if abs(value) >= 1000 or (float(value).is_integer() and abs(value) >= 100):
-        return f"{value:,.0f}".replace(",", " ")  # a narrow no-break space between thousands
+        return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
@@ -108,6 +109,14 @@ def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
         case "rate_rps":
             return "/s", 1.0
     return "", 1.0
+
+
+def short_reason(reason: str) -> str:
+    """The kind of a reason in a word or two, for a cell."""
+    for kind in ("too few", "> time-out", "grows"):
+        if kind in reason:
+            return kind
+    return "–"
 
 
 def metric_label(key: str) -> str:
@@ -211,6 +220,16 @@ def list_words(words: Sequence[str], most: int = 6) -> str:
 def count_words(number: int, one: str, many: str | None = None) -> str:
     """`1 trial`, `4 trials`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` with characters that nobody sees and that turn or break what follows (bidi overrides, controls) as `[U+202E]`."""
+    return _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
 def unique(texts: Iterable[str]) -> list[str]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as _escape
 from math import isfinite
 
+from svload.report.words import visible
+
 Point = tuple[float, float]
+
+
+def escape(text: str) -> str:
+    """Text for an attribute or element; what nobody sees is spelt out."""
+    return _escape(visible(text))
 
 
 def number(value: float) -> str:

@@ -11,7 +11,7 @@ from svload.model.results import Estimate
 from svload.report.charts.scales import TAIL_STOPS, Scale, around, own_unit_texts, tail_position
 from svload.report.charts.svg import Drawing
 from svload.report.digest import Curve
-from svload.report.words import show_interval
+from svload.report.words import short_reason, show_interval
 
 WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 38
@@ -52,11 +52,8 @@ def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str)
 
     drawing = Drawing(WIDTH, HEIGHT, title)
     known = max((mark.p for mark in marks if mark.estimate.value is not None), default=None)
-    first_null = min(
-        (mark.p for mark in marks if mark.estimate.value is None and (known is None or mark.p > known)),
-        default=None,
-    )
-    if first_null is not None:
+    beyond = [mark for mark in marks if mark.estimate.value is None and (known is None or mark.p > known)]
+    if beyond:
         begin = x(known) if known is not None else _LEFT
         drawing.rect(begin, _TOP, WIDTH - _RIGHT - begin, HEIGHT - _BOTTOM - _TOP, "few")
     _axes(drawing, x, y, reach)
@@ -65,8 +62,8 @@ def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str)
     for mark in marks:
         if mark.estimate.value is not None:
             _mark(drawing, x(mark.p), y, mark)
-    if first_null is not None:
-        drawing.text(WIDTH - _RIGHT - 4, _TOP + 12, "too few", "note", "end")
+    if beyond:
+        drawing.text(WIDTH - _RIGHT - 4, _TOP + 12, short_reason(beyond[0].estimate.reason), "note", "end")
     return drawing.render("chart tail")
 
 

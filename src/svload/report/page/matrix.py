@@ -16,7 +16,7 @@ from svload.report.words import (
     main_group,
     metric_label,
     services_of,
-    show_interval,
+    short_reason,
     show_value,
     traffic_groups,
 )
@@ -165,19 +165,3 @@ def _shade(value: float, low: float, high: float, dimension: Dimension) -> int:
     else:
         share = (value - low) / (high - low)
     return min(SHADES - 1, int(share * SHADES))
-
-
-def short_reason(reason: str) -> str:
-    """The kind of a reason in a word or two, for a cell."""
-    for kind in ("too few", "> time-out", "grows"):
-        if kind in reason:
-            return kind
-    return "–"
-
-
-def spoken(case: CaseResult, key: str) -> str:
-    """A case's value of a metric with its interval, for a tip."""
-    estimate = case.metrics.get(key)
-    if estimate is None:
-        return ""
-    return show_interval(estimate, dimension_of(key)) if estimate.value is not None else estimate.reason

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from svload.report.gather import Gathered
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
 from svload.report.page.view import helpers, page_context
+from svload.report.words import visible
 
 
 def render_page(gathered: Gathered) -> tuple[str, str | None]:
@@ -29,11 +30,20 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
 
 def _render(context: dict[str, object]) -> str:
     environment = Environment(
-        loader=BaseLoader(), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=BaseLoader(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
     )
     environment.globals.update(helpers())
     template = environment.from_string(_text("report.html.j2"))
     return template.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
+
+
+def _shown(value: object) -> object:
+    return visible(value) if type(value) is str else value
 
 
 def _text(name: str) -> str:

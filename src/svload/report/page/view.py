@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.model.results import CaseResult, Claim, Estimate, Findings
-from svload.report.answer import Answer, Sentence, answer
+from svload.report.answer import Sentence, answer
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.scales import Scale
@@ -19,7 +19,7 @@ from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, case_section
 from svload.report.page.detail import Detail
-from svload.report.page.matrix import matrix, shadings, short_reason
+from svload.report.page.matrix import matrix, shadings
 from svload.report.page.ran import what_was_run
 from svload.report.words import (
     GRADE_MARK,
@@ -29,6 +29,7 @@ from svload.report.words import (
     main_group,
     metric_label,
     services_of,
+    short_reason,
     show_interval,
     show_ratio,
     show_time,
@@ -115,7 +116,8 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
             key: name for key, name in SECTIONS.items() if key != "comparisons" or findings.claims
         },
         "answer": found,
-        "answer_lines": _answer_lines(found, {**claim_ids, **trial_ids, **ids}, findings),
+        "answer_lines": _answer_lines(found.sentences, {**claim_ids, **trial_ids, **ids}, findings),
+        "unsaid_lines": _answer_lines(found.unsaid, {**claim_ids, **trial_ids, **ids}, findings),
         "counts": _counts(findings),
         "notes": [*gathered.notes, *([detail.note] if detail.note else [])],
         "plants": list(gathered.lock.plants.items()),
@@ -150,10 +152,12 @@ def _when(gathered: Gathered) -> str:
     return show_time(min(walls)) if walls else ""
 
 
-def _answer_lines(found: Answer, ids: Mapping[str, str], findings: Findings) -> list[AnswerLine]:
+def _answer_lines(
+    sentences: Sequence[Sentence], ids: Mapping[str, str], findings: Findings
+) -> list[AnswerLine]:
     pairs = {claim.name: [name for pair in claim.pairs for name in pair] for claim in findings.claims}
     lines = []
-    for sentence in found.sentences:
+    for sentence in sentences:
         names: list[str] = []
         for evidence in sentence.evidence:
             name = (

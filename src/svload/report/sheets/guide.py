@@ -32,7 +32,7 @@ def fill_guide(
         row = _pairs(sheet, row, "Answer", [("nothing can be concluded", f"because {found.nothing}")])
     else:
         row = _pairs(sheet, row, "Answer", [(line.certainty, line.text) for line in found.sentences])
-    row = _pairs(sheet, row, "What could not be said", [("", line) for line in found.unsaid])
+    row = _pairs(sheet, row, "What could not be said", [(line.certainty, line.text) for line in found.unsaid])
     row = _contents(sheet, row, contents)
     row = _pairs(sheet, row, "How the numbers are made", _HOW + _cap(tables))
     row = _pairs(sheet, row, "The run", what_was_run(gathered).facts)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from svload.model.results import CaseResult, Estimate
 from svload.report.gather import Gathered
-from svload.report.page.matrix import short_reason
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.trials import TrialTable
 from svload.report.words import (
@@ -15,6 +14,7 @@ from svload.report.words import (
     main_group,
     metric_label,
     services_of,
+    short_reason,
     traffic_groups,
 )
 

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 
 from svload.model.results import Estimate, TrialResult
 from svload.report.gather import Gathered
-from svload.report.page.matrix import short_reason
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.rows import LongTables, Place
-from svload.report.words import dimension_of, full_metric, main_group, services_of, traffic_groups
+from svload.report.words import (
+    dimension_of,
+    full_metric,
+    main_group,
+    services_of,
+    short_reason,
+    traffic_groups,
+)
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 _FIXED = ("case", "trial", "replicate", "block", "instrument", "server", "kept_s", "counts")

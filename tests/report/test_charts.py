@@ -1,0 +1,142 @@
+"""Charts as numbers: scales, ticks, curves that end where the sample ends, lines broken where nothing is known."""
+
+from __future__ import annotations
+
+import re
+from math import inf, isclose, nan
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from svload.model.results import Estimate
+from svload.report.charts.scales import (
+    Scale,
+    around,
+    linear_ticks,
+    log_ticks,
+    own_unit_texts,
+    tail_position,
+    tick_texts,
+)
+from svload.report.charts.svg import Drawing, broken
+from svload.report.charts.tail import TailLine, TailMark, tail_chart
+from svload.report.charts.timeline import Line, Panel, median_series, timeline
+from svload.report.digest import Curve, Series, merged_curve
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.03, 0.9), (-5, 17), (1e-6, 2e-6), (0, 95e6)])
+def test_linear_ticks_are_round_and_inside(low: float, high: float) -> None:
+    ticks = linear_ticks(low, high)
+    assert 2 <= len(ticks) <= 7
+    assert all(low - 1e-12 <= tick <= high + 1e-12 for tick in ticks)
+    steps = np.diff(ticks)
+    assert np.allclose(steps, steps[0])
+
+
+def test_log_ticks_are_never_too_many() -> None:
+    for high in (1.5, 3, 20, 1e3, 1e7):
+        assert 1 <= len(log_ticks(1.0, high, 6)) <= 8
+
+
+def test_a_scale_keeps_order_and_clips() -> None:
+    scale = Scale(0.001, 1.0, 0, 100, log=True)
+    assert [scale(v) for v in (0.001, 0.01, 0.1, 1.0)] == pytest.approx([0, 100 / 3, 200 / 3, 100])
+    assert scale(5.0) == 100
+    assert scale(0.0) == 0
+
+
+def test_a_scale_around_nothing_is_none() -> None:
+    assert around([], False, 0, 1) is None
+    assert around([nan, inf, 0.0], True, 0, 1) is None
+
+
+def test_ticks_are_told_with_units() -> None:
+    assert tick_texts([0.0, 0.001, 0.002], "time_s") == ["0", "1 ms", "2 ms"]
+    assert own_unit_texts([0.0005, 0.001, 2.0], "time_s") == ["500 µs", "1 ms", "2 s"]
+    scale = Scale(0.0, 96 * 1024**2, 0, 1)
+    assert tick_texts(scale.ticks(4, "size_bytes"), "size_bytes") == ["0", "50 MiB"]
+
+
+def test_the_tail_is_logarithmic() -> None:
+    assert np.allclose(np.diff([tail_position(p) for p in (0.9, 0.99, 0.999)]), 1.0)
+
+
+def _curve(values: list[float], failed: int = 0) -> Curve:
+    return Curve(np.array(sorted(values)), np.arange(1, len(values) + 1), len(values) + failed)
+
+
+def test_curves_are_merged_as_histograms() -> None:
+    merged = merged_curve([_curve([1, 2], failed=1), _curve([2, 3])])
+    assert merged.values_s.tolist() == [1, 2, 3]
+    assert merged.at_or_below.tolist() == [1, 3, 4]
+    assert merged.total == 5
+
+
+def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
+    half_failed = TailLine(_curve([0.001 * n for n in range(1, 51)], failed=50), "main c0")
+    known, beyond = (
+        Estimate(value=0.02, low=0.01, high=0.03),
+        Estimate(value=None, reason="> time-out (50 % failed)"),
+    )
+    drawn = tail_chart([half_failed], [TailMark(0.2, known), TailMark(0.9, beyond)], "half failed")
+    ElementTree.fromstring(drawn)
+    assert "&gt; time-out" in drawn
+    assert "too few" not in drawn
+    path = re.search(r'class="main c0" d="M[\d.]+ [\d.]+l([^"]*)"', drawn)
+    assert path
+    few = tail_chart([half_failed], [TailMark(0.99, Estimate(value=None, reason="too few: 5"))], "few")
+    assert "too few" in few
+
+
+def test_no_curve_without_a_value() -> None:
+    assert tail_chart([TailLine(_curve([], failed=4), "main")], [], "nothing") == ""
+
+
+def test_lines_are_broken_where_nothing_is_known() -> None:
+    assert broken([(0, 1), (1, nan), (2, 3), (3, 4)]) == [[(0, 1)], [(2, 3), (3, 4)]]
+    assert broken([(0, nan)]) == []
+
+
+def test_relative_steps_do_not_drift() -> None:
+    drawing = Drawing(10, 10, "t")
+    points = [(n / 7, n * n / 97) for n in range(200)]
+    drawing.path([points], "line")
+    found = re.search(r'd="M([\d.-]+) ([\d.-]+)l([^"]*)"', drawing.render())
+    assert found
+    x, y = float(found[1]), float(found[2])
+    numbers = [float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", found[3])]
+    for dx, dy in zip(numbers[::2], numbers[1::2], strict=True):
+        x, y = x + dx, y + dy
+    assert isclose(x, points[-1][0], abs_tol=0.051)
+    assert isclose(y, points[-1][1], abs_tol=0.051)
+
+
+def test_texts_in_drawings_are_escaped() -> None:
+    drawing = Drawing(10, 10, '"><script>')
+    drawing.text(0, 0, "<b>&\u202e")
+    drawing.dot(1, 1, "dot", tip="</title><script>")
+    text = drawing.render()
+    ElementTree.fromstring(text)
+    assert "<script>" not in text
+    assert "\u202e" not in text
+
+
+def test_the_median_over_replicates_leaves_out_what_is_missing() -> None:
+    at = np.array([0.0, 1.0, 2.0])
+    lines = [Series(at, np.array(values)) for values in ([1.0, nan, nan], [3.0, 5.0, nan], [2.0, 7.0, nan])]
+    found = median_series(lines).values
+    assert found[:2].tolist() == [2.0, 6.0]
+    assert np.isnan(found[2])
+
+
+def test_panels_without_numbers_are_left_out() -> None:
+    at = np.array([0.0, 1.0])
+    full = Panel("throughput", "rate_rps", [Line("a", "c0", [Series(at, np.array([1.0, 2.0]))])])
+    empty = Panel("memory", "size_bytes", [Line("a", "c0", [Series(at, np.array([nan, nan]))])])
+    drawn = timeline([full, empty], 1.0, (0.1, 1.0), (0.2, 1.0), "over time")
+    assert "throughput" in drawn
+    assert "memory" not in drawn
+    assert 'class="ramp"' in drawn
+    assert 'class="cut"' in drawn
+    assert timeline([empty], 1.0, (0.1, 1.0), (0.2, 1.0), "nothing") == ""

@@ -1,0 +1,84 @@
+"""A thousand trials: the page stays below its limit, holds every case, and says what it left out."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from svload.report.gather import Gathered, gather
+from svload.report.page import render
+from svload.report.page.detail import LARGEST_BYTES, LEVELS
+
+Reporter = Callable[[str], Any]
+
+
+def multiplied(found: Gathered, copies: int) -> Gathered:
+    """The same run `copies` times over, as levels of one more factor."""
+    findings, cases, trials, digests, configs = found.findings, [], [], {}, {}
+    for copy in range(copies):
+        for case in findings.cases:
+            if case.excluded is not None:
+                continue
+            name = f"{case.case}-{copy}"
+            names = tuple(f"{trial}-{copy}" for trial in case.trials)
+            cases.append(
+                case.model_copy(
+                    update={"case": name, "levels": {"copy": f"v{copy}", **case.levels}, "trials": names}
+                )
+            )
+            configs[name] = found.configs[case.case]
+        for trial in findings.trials:
+            renamed = {"trial": f"{trial.trial}-{copy}", "case": f"{trial.case}-{copy}"}
+            trials.append(trial.model_copy(update=renamed))
+            digests[renamed["trial"]] = replace(
+                found.digests[trial.trial], name=renamed["trial"], case=renamed["case"]
+            )
+    many = findings.model_copy(
+        update={
+            "cases": tuple(cases),
+            "trials": tuple(trials),
+            "sealed_trials": len(trials),
+            "planned_trials": len(trials),
+        }
+    )
+    return replace(found, findings=many, digests=digests, configs=configs)
+
+
+@pytest.fixture(scope="module")
+def thousand(reported: Reporter) -> Gathered:
+    found = reported("plain")
+    gathered = multiplied(gather(found.run, found.findings), 56)
+    assert len(gathered.findings.trials) >= 1000
+    return gathered
+
+
+def test_a_thousand_trials_fit_into_the_page_with_every_case(thousand: Gathered) -> None:
+    page, series = render.render_page(thousand)
+    assert len(page.encode()) <= LARGEST_BYTES
+    for case in thousand.findings.cases:
+        assert f'<article class="case" id="{case.case}"' in page
+    assert "There are many cases" in page or series is not None
+
+
+def test_over_budget_the_series_go_first_to_a_file_beside_and_the_page_says_so(
+    reported: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = reported("plain")
+    gathered = gather(found.run, found.findings)
+    whole, none = render.render_page(gathered)
+    assert none is None
+    monkeypatch.setattr(render, "LARGEST_BYTES", 1000)
+    page, series = render.render_page(gathered)
+    assert series is not None
+    assert len(page) < len(whole)
+    assert LEVELS[-1].note in page
+    rows = list(csv.DictReader(StringIO(series)))
+    assert {row["trial"] for row in rows} == {trial.trial for trial in found.findings.trials}
+    assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}
+    rate = [float(row["value"]) for row in rows if (row["of"], row["metric"]) == ("probe", "throughput")]
+    assert max(rate) > 0
