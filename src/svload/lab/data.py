@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -35,6 +36,7 @@ from svload.model.study import ObjectSet
 
 PARALLEL = 8
 PAGE = 10_000
+BUSY_TRIES, BUSY_PAUSE_S = 4, 0.5
 REQUEST_S = 60.0
 CONSISTENT_WITHIN_S = 30.0
 """Listings of an eventually consistent store may lag behind its objects for so long."""
@@ -271,12 +273,17 @@ class Session:
     ) -> bytes:
         """The body of an answer with one of `statuses`; once with a new token after a 401, once anew after a lost connection.
 
+        A store that is overloaded for a moment (503) is asked again after a pause, `BUSY_TRIES` times in all.
         Raises SvloadError fill-failed for any other answer.
         """
-        token = self._api.token()
-        status, data = self._send(method, path, body, headers, token)
-        if status == 401 and token is not None:
-            status, data = self._send(method, path, body, headers, self._api.token(stale=token))
+        for tried in range(1, BUSY_TRIES + 1):
+            token = self._api.token()
+            status, data = self._send(method, path, body, headers, token)
+            if status == 401 and token is not None:
+                status, data = self._send(method, path, body, headers, self._api.token(stale=token))
+            if status != HTTPStatus.SERVICE_UNAVAILABLE or tried == BUSY_TRIES:
+                break
+            time.sleep(BUSY_PAUSE_S * tried)
         if status not in tuple(statuses):
             raise self._api.failed(
                 f"{method} {path} was answered {status or 'not at all'} {data[:120].decode(errors='replace')}"
