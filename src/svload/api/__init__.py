@@ -1,0 +1,30 @@
+"""The Python API: one function a command. The command line parses, calls one of these, and prints.
+
+It composes the rooms and decides nothing that a room could decide. Heavy imports happen inside the functions.
+"""
+
+from __future__ import annotations
+
+from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up
+from svload.api.quick import doctor, init, load, load_summary, probe
+from svload.api.runs import (
+    RUNS,
+    analyse,
+    compare,
+    judge_trial,
+    pack,
+    query,
+    read_findings,
+    report,
+    schema,
+    verdict_exit,
+    verify,
+    why,
+)
+from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, load_lock, plan, resume, run_study
+
+__all__ = [
+    "DEMO_STUDY", "RUNS", "Choices", "Emit", "RunResult", "analyse", "compare", "doctor", "init", "judge_trial",
+    "lab_down", "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "load_summary", "pack", "plan",
+    "probe", "query", "read_findings", "report", "resume", "run_study", "schema", "verdict_exit", "verify", "why",
+]  # fmt: skip

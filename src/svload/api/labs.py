@@ -1,0 +1,98 @@
+"""A study's servers without a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svload.api.studies import Choices, Emit, load_lock
+from svload.api.words import seconds
+from svload.model.errors import fail
+from svload.model.events import Event
+
+
+def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
+    """Install what the study's kits need; what was done, a line each. Without a profile that names real servers, the study's own lab."""
+    from svload import host, lab, study
+
+    lock = load_lock(study_path, Choices(profile=profile))
+    config = study.resolve(lock, lock.valid_cases[0])
+    emit(Event("phase", {"name": "install", "state": "begin"}))
+    done = lab.install(config.services, host.cache_dir())
+    emit(Event("phase", {"name": "install", "state": "end"}))
+    return done
+
+
+def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: Emit) -> dict[str, Any]:
+    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints."""
+    from svload import host, study
+    from svload.run.keeper import keep
+
+    lease_s = seconds(lease, "--for")
+    lock = load_lock(study_path, Choices(profile=profile, trusted=trust))
+    untrusted = [] if lock.trusted else study.needs_trust(lock)
+    if untrusted:
+        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    host.finish_leftovers()
+    emit(Event("phase", {"name": "up", "state": "begin"}))
+    found = keep(lock, lease_s)
+    emit(Event("phase", {"name": "up", "state": "end"}))
+    return found
+
+
+def lab_status() -> dict[str, Any]:
+    """Kept labs, agents, and the sizes of svload's caches on this machine."""
+    from svload import host
+    from svload.model.units import show_size
+    from svload.run.keeper import agents, kept_labs
+
+    host.finish_leftovers()
+    cache = host.cache_dir()
+    sizes = {
+        str(path.relative_to(cache)): show_size(
+            sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        )
+        for path in sorted(cache.glob("*/*"))
+    }
+    labs = [
+        {
+            "id": lab["id"],
+            "owner": lab["study"],
+            "lease": f"until {lab['until']}",
+            "endpoints": lab["endpoints"],
+        }
+        for lab in kept_labs()
+    ]
+    return {"labs": labs, "agents": agents(), "caches": sizes}
+
+
+def lab_reset(lab_id: str | None) -> dict[str, Any]:
+    """Reset a kept lab's servers; each one's proof."""
+    from svload.run.keeper import ask
+
+    return dict(ask(lab_id or _only_lab(), "reset").get("proof", {}))
+
+
+def lab_down(lab_id: str | None) -> list[str]:
+    """End one kept lab, or all; a line each."""
+    from svload import host
+    from svload.run.keeper import ask, kept_labs
+
+    lines = []
+    for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
+        ask(name, "down")
+        lines.append(f"{name} is going down")
+    host.finish_leftovers()
+    return lines or ["no lab is up"]
+
+
+def _only_lab() -> str:
+    from svload.run.keeper import kept_labs
+
+    labs = kept_labs()
+    if len(labs) != 1:
+        raise fail(
+            "usage",
+            reason=f"{len(labs)} labs are up",
+            hint="Name one: " + ", ".join(str(lab["id"]) for lab in labs) if labs else "",
+        )
+    return str(labs[0]["id"])

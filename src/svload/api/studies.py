@@ -1,0 +1,202 @@
+"""Studies: what would be run, running it, going on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from svload.api.runs import RUNS, analyse, case_configs, judge_trial, report, verdict_exit
+from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.events import Event
+
+if TYPE_CHECKING:
+    from svload.model.results import Findings
+    from svload.model.study import Lock
+    from svload.run import Outcome
+    from svload.store import RunDir
+
+Emit = Callable[[Event], None]
+DEMO_STUDY = "001-svload"
+
+
+@dataclass
+class Choices:
+    """What a user may choose for a run beside the study: none of it is hidden in the study's folder."""
+
+    profile: str | None = None
+    seed: int | None = None
+    out: Path = RUNS
+    trusted: bool = False
+    authorised: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    plant: str | None = None
+    wait_s: float | None = None
+    write_report: bool = True
+
+
+@dataclass
+class RunResult:
+    """A finished (or stopped) execution: where it lies, what it means, and the command's exit code."""
+
+    run: RunDir
+    outcome: Outcome
+    findings: Findings | None
+    files: dict[str, Path]
+    exit_code: ExitCode
+
+
+def load_lock(study_path: str, choices: Choices) -> Lock:
+    """The study resolved under the choices. Raises SvloadError with every mistake at once, exit 2."""
+    from svload import lab, study
+    from svload.run.trust import is_trusted, trust
+
+    path = study.find_study(study_path)
+    lock = study.load_study(
+        path,
+        profile=choices.profile,
+        overrides=choices.overrides,
+        seed=choices.seed,
+        trusted=choices.trusted or is_trusted(path),
+        authorised=choices.authorised,
+        kits={name: kit.Options for name, kit in lab.all_kits().items()},
+    )
+    if choices.trusted:
+        trust(path)
+    if choices.only:
+        lock = _only(lock, choices.only)
+    if choices.plant:
+        from svload.run import plant
+
+        lock = plant(lock, choices.plant, study.resolve)
+    return lock
+
+
+def _only(lock: Lock, only: Sequence[str]) -> Lock:
+    known = {case.name for case in lock.cases}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise fail(
+            "usage",
+            reason=f"There is no case {', '.join(unknown)}",
+            hint=f"Cases: {', '.join(sorted(known))}.",
+        )
+    cases = tuple(
+        case
+        if case.name in only or case.excluded
+        else case.model_copy(update={"excluded": "left out by --only"})
+        for case in lock.cases
+    )
+    if not any(case.excluded is None for case in cases):
+        raise fail(
+            "usage",
+            reason="--only leaves no case that can be run",
+            hint="Name at least one case that is not excluded.",
+        )
+    return lock.model_copy(update={"cases": cases})
+
+
+def plan(study_path: str, choices: Choices) -> dict[str, Any]:
+    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing."""
+    from svload import analysis, study
+
+    lock = load_lock(study_path, choices)
+    estimate = analysis.estimate_run(lock, case_configs(lock))
+    batch = study.first_batch(lock)
+    return {
+        "study": lock.name,
+        "question": lock.question,
+        "profile": lock.profile,
+        "seed": lock.seed,
+        "cases": [
+            {"name": case.name, "levels": case.levels, "excluded": case.excluded} for case in lock.cases
+        ],
+        "trials": len(batch.trials),
+        "order": [trial.trial for trial in batch.trials],
+        "restarts": sum(trial.restart for trial in batch.trials),
+        "factors": [
+            {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
+            for factor in lock.factors
+        ],
+        "estimated_s": estimate.seconds,
+        "estimated_bytes": estimate.size_bytes,
+        "comparisons": analysis.plan_comparisons(lock),
+        "trusted_needed": study.needs_trust(lock),
+    }
+
+
+def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result."""
+    from svload import analysis, run, study
+
+    lock = load_lock(study_path, choices)
+    untrusted = [] if lock.trusted else study.needs_trust(lock)
+    if untrusted:
+        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    run.permitted_targets(case_configs(lock).values(), lock.authorised)
+    return _execute(run.begin(lock, choices.out), emit, choices)
+
+
+def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
+    """Go on with a run where it stopped, from its lock alone; says so if the study has changed since."""
+    from svload import study
+    from svload.store import find_run
+
+    found = find_run(run_name, choices.out)
+    lock = found.lock()
+    try:
+        changed = study.study_digest(lock.study_dir) != lock.study_sha256
+    except (SvloadError, OSError):
+        changed = False
+    if changed:
+        emit(
+            Event(
+                "notice",
+                {
+                    "text": f"{lock.study_dir} has changed since this run began; the run goes on with its own lock"
+                },
+            )
+        )
+    return _execute(found, emit, choices)
+
+
+def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) -> None:
+    gated = {comparison.name for comparison in lock.comparisons if comparison.fail_if}
+    hopeless = [entry for entry in comparisons if entry["state"] == "undecidable" and entry["name"] in gated]
+    if hopeless:
+        raise SvloadError(
+            *(
+                fail(
+                    "study-undecidable",
+                    name=entry["name"],
+                    blocks=lock.measure.replicates,
+                    smallest_p=entry["smallest_p"],
+                    needed=entry["needed_blocks"],
+                ).problems[0]
+                for entry in hopeless
+            )
+        )
+
+
+def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
+    from svload import analysis, run
+
+    lock = found.lock()
+    need = analysis.estimate_run(lock, case_configs(lock)).size_bytes
+    options = run.Options(
+        emit=emit, judge=judge_trial, wait_for_machine_s=choices.wait_s, need_bytes=round(need)
+    )
+    outcome = run.execute(found, options)
+    findings: Findings | None = None
+    files: dict[str, Path] = {}
+    codes = [outcome.exit_code]
+    if found.sealed_trials():
+        if choices.write_report:
+            findings, files = report(found, emit)
+        else:
+            findings = analyse(found)
+        codes.append(verdict_exit(findings))
+    return RunResult(found, outcome, findings, files, ExitCode.worst(codes))
