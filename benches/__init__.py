@@ -1,0 +1,1 @@
+"""The speed bench: svload and its peers in turn in one run (README.md)."""

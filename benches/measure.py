@@ -1,0 +1,156 @@
+"""One run of a program on a core of its own, and what it cost: its processes' CPU and the core's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SERVER_CORE, CLIENT_CORE = 0, 1
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_ORPHANS_END_S = 5.0
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run took. `process_s`: user and system time of all the program's processes, to the ns of the scheduler's
+    own books. `core_s`: all that the client core did meanwhile, softirq included, in ticks of 10 ms. `stolen_s`: both cores.
+    """
+
+    exit: int
+    wall_s: float
+    process_s: float
+    core_s: float
+    softirq_s: float
+    stolen_s: float
+
+
+class Failed(Exception):
+    """A run that can't be counted, and why."""
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a measured program leaves behind, so that `run` can add its CPU too."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pinned(core: int) -> Callable[[], None]:
+    """For subprocess: pin the child to `core` and let it end with this process."""
+
+    def prepare() -> None:
+        os.sched_setaffinity(0, {core})
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+    return prepare
+
+
+def run(
+    command: Sequence[str],
+    out: Path,
+    timeout_s: float,
+    servers: frozenset[int],
+    environment: Mapping[str, str] | None = None,
+) -> Cost:
+    """Run `command` on the client core to its end; its stdout goes to `out`, its stderr beside it.
+
+    `servers` are pids of ours that go on living. Raises Failed if it does not end in time (it is killed then).
+    """
+    before = core_times()
+    begun = time.monotonic()
+    with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
+        # Popen's own bookkeeping would reap the child without its rusage, so only its start is used.
+        child = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=pinned(CLIENT_CORE),
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+    code, process_s = _reap(child.pid, begun + timeout_s)
+    child.returncode = code
+    wall_s = time.monotonic() - begun
+    process_s += _reap_orphans(servers | {child.pid})
+    after = core_times()
+    client = {name: after[CLIENT_CORE][name] - before[CLIENT_CORE][name] for name in after[CLIENT_CORE]}
+    return Cost(
+        exit=code,
+        wall_s=wall_s,
+        process_s=process_s,
+        core_s=sum(client[name] for name in ("user", "nice", "system", "irq", "softirq")),
+        softirq_s=client["softirq"],
+        stolen_s=sum(after[core]["steal"] - before[core]["steal"] for core in after),
+    )
+
+
+def _reap(pid: int, deadline: float) -> tuple[int, float]:
+    handle = os.pidfd_open(pid)
+    try:
+        ended, _, _ = select.select([handle], [], [], max(deadline - time.monotonic(), 0))
+        if not ended:
+            os.killpg(pid, signal.SIGKILL)
+    finally:
+        os.close(handle)
+    _, status, usage = os.wait4(pid, 0)
+    if not ended:
+        raise Failed("it did not end in time and was killed")
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+
+
+def _reap_orphans(known: frozenset[int]) -> float:
+    """CPU of processes that the program left to us, each waited for, told to end when it stays."""
+    process_s = 0.0
+    for pid in _children() - known:
+        try:
+            process_s += _reap(pid, time.monotonic() + _ORPHANS_END_S)[1]
+        except (ProcessLookupError, ChildProcessError):
+            continue
+    return process_s
+
+
+def _children() -> frozenset[int]:
+    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return frozenset(int(pid) for pid in found.split())
+
+
+_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def core_times() -> dict[int, dict[str, float]]:
+    """Each core's seconds by state since boot, from /proc/stat."""
+    times = {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            seconds = [int(field) * TICK_S for field in fields[: len(_STATES)]]
+            times[int(name[3:])] = dict(zip(_STATES, seconds, strict=True))
+    return times
+
+
+def build(source: Path, folder: Path) -> Path:
+    """Compile one C file with `cc -O2` into `folder`, unless it is newer there. Raises Failed with the compiler's words."""
+    program = folder / source.stem
+    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+        return program
+    try:
+        made = subprocess.run(
+            ["cc", "-O2", "-Wall", "-o", str(program), str(source)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except FileNotFoundError as why:
+        raise Failed("there is no C compiler (apt install gcc libc6-dev)") from why
+    if made.returncode:
+        raise Failed(f"cc refuses {source.name}: {made.stderr.strip()[:300]}")
+    return program

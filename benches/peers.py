@@ -1,0 +1,384 @@
+"""One small class a tool: how it is called for a job, and what it says it did. A new peer is a new class in `TOOLS`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.measure import Failed
+
+SAMPLES_INTERVAL_NS = 16_666_667
+"""svload's interval in its default run of 10 s (duration/600); kept in short and long runs, so that it costs in the slope too."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header line's value or empty."""
+
+    scheme: str
+    port: int
+    path: str
+    body_bytes: int
+    connections: int
+    seconds: int
+    new: bool = False
+    rate_rps: float | None = None
+    pad: str = ""
+    ca: Path | None = None
+    folder: Path = Path()
+
+    @property
+    def url(self) -> str:
+        """What is asked."""
+        return f"{self.scheme}://127.0.0.1:{self.port}{self.path}"
+
+    @property
+    def headers(self) -> list[str]:
+        """Header lines beyond the tool's own."""
+        return [f"X-Pad: {self.pad}"] if self.pad else []
+
+
+@dataclass(frozen=True)
+class Told:
+    """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean bytes of an answer;
+    `bytes_slack`: how far that may be below and above the body's size (heads where it counts them, rounding where it rounds).
+    """
+
+    requests: int
+    bad: int
+    bytes_each: float
+    bytes_slack: tuple[float, float] = (1.0, 1.0)
+
+
+class Tool:
+    """A load tool. `get` says how to install it; a tool that is not there is left out, and told."""
+
+    name: str
+    get: str
+    can_pace = False
+    can_new = True
+    can_tls = True
+    ours = False
+    floor = False
+
+    def program(self) -> str | None:
+        """Its path, or None."""
+        homes = [
+            os.environ.get("PATH", ""),
+            "/usr/sbin",
+            str(Path.home() / "go/bin"),
+            str(Path.home() / ".cargo/bin"),
+        ]
+        return shutil.which(self.name, path=":".join(homes))
+
+    def can(self, job: Job) -> bool:
+        """Whether it can do the job at all."""
+        return (
+            (job.rate_rps is None or self.can_pace)
+            and (not job.new or self.can_new)
+            and (job.scheme == "http" or self.can_tls)
+        )
+
+    def command(self, job: Job) -> list[str]:
+        """The command line, without pipelining and with one thread."""
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str]:
+        """Variables added to the environment."""
+        return {}
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Its account, from its stdout. Raises Failed where it can't be found."""
+        raise NotImplementedError
+
+    def _h(self, job: Job) -> list[str]:
+        return [word for header in job.headers for word in ("-H", header)]
+
+
+class Wrk(Tool):
+    """wrk 4: closed loop; no verification of certificates."""
+
+    name, get = "wrk", "apt install wrk"
+
+    def command(self, job: Job) -> list[str]:
+        """-t1, no script."""
+        close = ["-H", "Connection: close"] if job.new else []
+        return [
+            str(self.program()), "-t1", f"-c{job.connections}", f"-d{job.seconds}s", *self._h(job), *close, job.url,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """`N requests in T, X.XXMB read`: heads are in it, and it is rounded to two places."""
+        text = out.read_text(errors="replace")
+        requests, amount, unit = _find(r"(\d+) requests in [^,]+, ([\d.]+)([KMGT]?)B read", text)
+        bad = sum(int(count) for count in re.findall(r"Non-2xx or 3xx responses: (\d+)", text))
+        errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
+        if errors:
+            bad += sum(map(int, errors.groups()))
+        scale = 1024 ** " KMGT".index(unit or " ")
+        each = float(amount) * scale / max(int(requests), 1)
+        return Told(int(requests), bad, each, _head(0.005 * scale / max(int(requests), 1)))
+
+
+class Ab(Tool):
+    """ApacheBench: HTTP/1.0 with keep-alive, closed loop."""
+
+    name, get = "ab", "apt install apache2-utils"
+
+    def command(self, job: Job) -> list[str]:
+        """By time; -n after -t, which would set it to 50,000."""
+        keep = [] if job.new else ["-k"]
+        return [
+            str(self.program()), "-q", *keep, "-c", str(job.connections), "-t", str(job.seconds), "-n", "4000000",
+            *self._h(job), job.url,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Bodies are counted apart."""
+        text = out.read_text(errors="replace")
+        requests = int(_find(r"Complete requests:\s+(\d+)", text)[0])
+        bad = int(_find(r"Failed requests:\s+(\d+)", text)[0])
+        bad += sum(int(count) for count in re.findall(r"Non-2xx responses:\s+(\d+)", text))
+        body = int(_find(r"HTML transferred:\s+(\d+)", text)[0])
+        # it reads on for what is under way at the end, and counts the bytes only
+        under_way = job.connections * job.body_bytes / max(requests, 1)
+        return Told(requests, bad, body / max(requests, 1), (1.0, 1.0 + under_way))
+
+
+class H2load(Tool):
+    """h2load with --h1: one request at a time on each connection."""
+
+    name, get = "h2load", "apt install nghttp2-client"
+    can_pace = True
+    can_new = False
+
+    def command(self, job: Job) -> list[str]:
+        """-m1: in HTTP/1.1 more would be pipelining."""
+        pace = [f"--rps={job.rate_rps / job.connections:g}"] if job.rate_rps else []
+        return [
+            str(self.program()), "--h1", "-t1", "-m1", f"-c{job.connections}", f"-D{job.seconds}", *pace, *self._h(job),
+            job.url,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """`traffic: … data` counts bodies, in full bytes in the brackets."""
+        text = out.read_text(errors="replace")
+        done, failed, errored, timeout = _find(
+            r"(\d+) done, \d+ succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", text
+        )
+        other = _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text)
+        body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
+        under_way = job.connections * job.body_bytes / max(int(done), 1)
+        bad = int(failed) + int(errored) + int(timeout) + sum(map(int, other))
+        return Told(int(done), bad, body / max(int(done), 1), (1.0, 1.0 + under_way))
+
+
+class Fortio(Tool):
+    """fortio's own fast HTTP/1.1 client; certificates verified."""
+
+    name, get = "fortio", "go install fortio.org/fortio@v1.66.5"
+    can_pace = True
+
+    def command(self, job: Job) -> list[str]:
+        """-qps 0: no wait; its JSON goes to stdout."""
+        ca = ["-cacert", str(job.ca)] if job.scheme == "https" else []
+        pace = ["-qps", f"{job.rate_rps:g}", "-uniform"] if job.rate_rps else ["-qps", "0"]
+        keep = ["-keepalive=false"] if job.new else []
+        return [
+            str(self.program()), "load", "-quiet", "-c", str(job.connections), *pace, "-t", f"{job.seconds}s",
+            "-json", "-", *ca, *keep, *self._h(job), job.url,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """`Sizes` counts heads too, `HeaderSizes` heads alone."""
+        found = _json(out)
+        codes = {code: int(count) for code, count in found["RetCodes"].items()}
+        requests = sum(codes.values())
+        body = found["Sizes"]["Sum"] - found["HeaderSizes"]["Sum"]
+        return Told(requests, requests - codes.get("200", 0), body / max(found["Sizes"]["Count"], 1))
+
+
+class Oha(Tool):
+    """oha: hyper and tokio, one worker by affinity."""
+
+    name, get = "oha", "cargo install --locked oha"
+    can_pace = True
+
+    def command(self, job: Job) -> list[str]:
+        """Its JSON goes to stdout."""
+        pace = ["-q", f"{job.rate_rps:g}", "--latency-correction"] if job.rate_rps else []
+        ca = ["--cacert", str(job.ca)] if job.scheme == "https" else []
+        keep = ["--disable-keepalive"] if job.new else []
+        return [
+            str(self.program()), "--no-tui", "--output-format", "json", "-c", str(job.connections),
+            "-z", f"{job.seconds}s", *pace, *ca, *keep, *self._h(job), job.url,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Requests cut off by its own end are errors of the name `aborted due to deadline`, and no fault."""
+        found = _json(out)
+        codes = {code: int(count) for code, count in found["statusCodeDistribution"].items()}
+        requests = sum(codes.values())
+        errors = {name: int(count) for name, count in found["errorDistribution"].items()}
+        bad = sum(count for name, count in errors.items() if "deadline" not in name)
+        each = found["summary"]["totalData"] / max(requests, 1)
+        return Told(requests, requests - codes.get("200", 0) + bad, each)
+
+
+class Svload(Tool):
+    """svload's engine as a generator calls it (`svload._native.run_share`), full recording, certificates verified."""
+
+    name, get = "svload", "make setup"
+    can_pace = True
+    ours = True
+
+    def program(self) -> str | None:
+        """This interpreter."""
+        return sys.executable
+
+    def command(self, job: Job) -> list[str]:
+        """The share is cut by svload's own code from the model's types."""
+        spec = job.folder / "share.json"
+        spec.write_text(json.dumps(share_of(job)), encoding="utf-8")
+        return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
+
+    def environment(self) -> dict[str, str]:
+        """Where `benches` is found."""
+        return {"PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Both identities of METHOD §1 are held too."""
+        (group,) = _json(out)["groups"]
+        begun = group["begun"]
+        if (
+            group["due"] != begun + group["waiting"] + group["dropped"]
+            or begun != group["ok"] + group["failed"] + group["in_flight"]
+        ):
+            raise Failed(f"an identity is broken: {group}")
+        return Told(begun, begun - group["ok"] + group["dropped"], group["body_bytes"] / max(begun, 1))
+
+
+class SvloadCommand(Tool):
+    """`svload load` as typed, all its processes: controller, agent and generator."""
+
+    name, get = "svload load", "make setup"
+    can_tls = True
+    can_new = False
+    ours = True
+
+    def program(self) -> str | None:
+        """The command beside this interpreter."""
+        return shutil.which("svload", path=str(Path(sys.executable).parent))
+
+    def command(self, job: Job) -> list[str]:
+        """What a user would type; headers can't be added, so its requests are the shorter by the pad."""
+        ca = ["--ca", str(job.ca)] if job.scheme == "https" else []
+        pace = ["--rate", f"{job.rate_rps:g}"] if job.rate_rps else ["--vus", str(job.connections)]
+        return [str(self.program()), "load", job.url, *pace, "--duration", f"{job.seconds}s", *ca, "--json"]
+
+    def environment(self) -> dict[str, str]:
+        """The bench holds the machine's lock already."""
+        return {"SVLOAD_LOCK": "/dev/shm/svload-bench.lock"}
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Its own JSON."""
+        found = _json(out)
+        requests = found["requests"]
+        head = _head(0.0)
+        return Told(requests, requests - found["ok"], found["bytes_received"] / max(requests, 1), head)
+
+
+class Floor(Tool):
+    """floor.c: what it costs to ask and to read, and no more."""
+
+    name, get = "floor (C)", "apt install gcc libc6-dev"
+    can_tls = False
+    floor = True
+
+    def __init__(self, program: Path | None) -> None:
+        self._program = program
+
+    def program(self) -> str | None:
+        """Compiled by the bench."""
+        return str(self._program) if self._program else None
+
+    def command(self, job: Job) -> list[str]:
+        """One header line at most."""
+        kind = "new" if job.new else "keep-alive"
+        close = "Connection: close" if job.new else ""
+        header = "\r\n".join(line for line in [*job.headers, close] if line)
+        return [
+            str(self._program), str(job.port), job.path, str(job.connections), str(job.seconds), kind, header,
+        ]  # fmt: skip
+
+    def read(self, job: Job, out: Path) -> Told:
+        """Its own JSON."""
+        found = _json(out)
+        requests = found["requests"]
+        under_way = job.connections * job.body_bytes / max(requests, 1)
+        return Told(requests, found["bad"], found["body_bytes"] / max(requests, 1), (1.0, 1.0 + under_way))
+
+
+PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
+
+
+def share_of(job: Job) -> dict[str, Any]:
+    """The job as one share for the engine, by svload's own types and cutting."""
+    from svload.drive.shares import Timeline, build_shares
+    from svload.model.facts import Endpoint
+    from svload.model.study import Case, CaseConfig
+    from svload.model.traffic import ConstantArrivalRate, ConstantVus, Group, Request, SizeCheck, Text
+
+    executor: Any = ConstantVus(vus=job.connections)
+    if job.rate_rps:
+        executor = ConstantArrivalRate(rate_rps=job.rate_rps, max_vus=job.connections)
+    request = Request(
+        name="get",
+        scheme=job.scheme,
+        host="127.0.0.1",
+        path=(Text(text=job.path),),
+        headers=(("X-Pad", (Text(text=job.pad),)),) if job.pad else (),
+        expect_status=((200, 200),),
+        checks=(SizeCheck(name="size", size_bytes=job.body_bytes),),
+    )
+    group = Group(
+        name="load",
+        executor=executor,
+        request=request,
+        connection="new" if job.new else "keep-alive",
+        record="histogram",
+    )
+    config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))
+    ca_pem = job.ca.read_text() if job.ca and job.scheme == "https" else None
+    endpoint = Endpoint(scheme=job.scheme, address="127.0.0.1", port=job.port, ca_pem=ca_pem)  # type: ignore[arg-type]
+    times = Timeline(ramp_ns=0, duration_ns=job.seconds * 1_000_000_000)
+    (share,) = build_shares(config, 1, times, {f"{job.scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
+    return share.spec | {"interval_ns": SAMPLES_INTERVAL_NS}
+
+
+def _find(pattern: str, text: str) -> tuple[str, ...]:
+    found = re.search(pattern, text)
+    if found is None:
+        raise Failed(f"its output lacks /{pattern}/: {text.strip()[-200:]!r}")
+    return found.groups()
+
+
+def _json(out: Path) -> Any:
+    text = out.read_text(errors="replace")
+    try:
+        return json.loads(text)
+    except ValueError as why:
+        err = out.with_suffix(".err")
+        said = err.read_text(errors="replace") if err.exists() else ""
+        raise Failed(f"its output is no JSON ({why}): {(said or text).strip()[-300:]!r}") from why
+
+
+def _head(slack: float) -> tuple[float, float]:
+    """An answer's head, counted with the body, has at most 400 bytes here."""
+    return (1.0 + slack, 400.0 + slack)

@@ -1,0 +1,261 @@
+"""The servers of the bench: private ports, server core, brought up and ended by themselves; each counts what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benches.measure import SERVER_CORE, Failed, pinned
+
+SIZES = {"/1k.bin": 1024, "/100k.bin": 102_400}
+CIPHERS = "TLS_AES_128_GCM_SHA256"
+_UP_S = 10.0
+
+_NGINX = """
+daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
+worker_rlimit_nofile 16384; {user}
+events {{ worker_connections 8192; use epoll; }}
+http {{
+  access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; open_file_cache max=16; open_file_cache_valid 1h;
+  keepalive_requests 1000000000; keepalive_timeout 1h; default_type application/octet-stream; etag on;
+  client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+  uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+  server {{
+    listen 127.0.0.1:{http} backlog=4096; listen 127.0.0.1:{https} ssl backlog=4096; root {folder}/www;
+    ssl_certificate {folder}/server.pem; ssl_certificate_key {folder}/server.key;
+    ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {ciphers};
+  }}
+  server {{ listen 127.0.0.1:{status}; location / {{ stub_status; }} }}
+}}
+"""
+
+
+@dataclass
+class Server:
+    """Where a server answers. `ca` verifies its certificate; `pids` are its processes that are children of this one."""
+
+    http_port: int
+    pids: frozenset[int]
+    https_port: int = 0
+    ca: Path | None = None
+    status_port: int = 0
+    count_file: Path | None = None
+    _asked: int = field(default=0, repr=False)
+
+    def requests(self) -> int:
+        """Requests it has been asked since its start, its own status requests left out."""
+        if self.count_file is not None:
+            return int.from_bytes(self.count_file.read_bytes(), "little")
+        connection = http.client.HTTPConnection("127.0.0.1", self.status_port, timeout=5)
+        try:
+            connection.request("GET", "/")
+            words = connection.getresponse().read().split()
+        finally:
+            connection.close()
+        self._asked += 1
+        # Active connections: 1 / server accepts handled requests / 7 7 9 …
+        return int(words[words.index(b"requests") + 3]) - self._asked
+
+    def url(self, path: str, scheme: str = "http") -> str:
+        """`path` on this server."""
+        return f"{scheme}://127.0.0.1:{self.http_port if scheme == 'http' else self.https_port}{path}"
+
+
+def nginx_program() -> str | None:
+    """nginx, on PATH or where Debian has it."""
+    return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+@contextlib.contextmanager
+def nginx(folder: Path) -> Iterator[Server]:
+    """nginx with one worker on the server core, HTTP and TLS 1.3. Raises Failed where it is missing or does not come up."""
+    program = nginx_program()
+    if program is None:
+        raise Failed("nginx is not here (root, Debian: make apt)")
+    folder = folder.resolve()
+    (folder / "www").mkdir(parents=True, exist_ok=True)
+    for path, size in SIZES.items():
+        (folder / "www" / path[1:]).write_bytes(b"x" * size)
+    ca = _certificate(folder)
+    http_port, https_port, status_port = free_ports(3)
+    user = "user root;" if os.geteuid() == 0 else ""
+    conf = folder / "nginx.conf"
+    conf.write_text(
+        _NGINX.format(
+            folder=folder, user=user, ciphers=CIPHERS, http=http_port, https=https_port, status=status_port
+        )
+    )
+    command = [program, "-p", str(folder), "-c", str(conf), "-e", str(folder / "error.log")]
+    with _running(command, folder / "nginx.out") as child:
+        server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port)
+        _until_up(child, [http_port, https_port, status_port], folder / "error.log")
+        yield server
+
+
+@contextlib.contextmanager
+def fast_server(program: Path, folder: Path) -> Iterator[Server]:
+    """The bare C server of fast_server.c on the server core."""
+    count_file = folder / "fast_server.count"
+    with _running([str(program), str(count_file)], folder / "fast_server.out") as child:
+        port = int(_first_line(child, folder / "fast_server.out"))
+        yield Server(port, frozenset({child.pid}), count_file=count_file)
+
+
+@contextlib.contextmanager
+def truth(folder: Path) -> Iterator[tuple[Server, int]]:
+    """The known-truth server with its request log on, and its admin port; `/v1/a/c/o` holds 1 KiB."""
+    config = folder / "truth.json"
+    config.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, "log": True}))
+    command = [sys.executable, "-m", "svload.truth", "--config", str(config)]
+    with _running(command, folder / "truth.out") as child:
+        ports = json.loads(_first_line(child, folder / "truth.out"))
+        for path, body in (("/v1/a/c", b""), ("/v1/a/c/o", b"x" * 1024)):
+            ask(ports["http_port"], "PUT", path, body)
+        yield Server(ports["http_port"], frozenset({child.pid})), ports["admin_port"]
+
+
+def log_stamps(admin_port: int) -> list[int]:
+    """When the truth server received each GET of its object, CLOCK_MONOTONIC ns; the log is emptied."""
+    stamps, start = [], 0
+    while True:
+        rows = ask(admin_port, "GET", f"/log?from={start}").splitlines()
+        if not rows:
+            break
+        start += len(rows)
+        stamps += [row[1] for row in map(json.loads, rows) if row[4].endswith("/o") and row[5] == 200]
+    ask(admin_port, "POST", "/reset?what=log")
+    return stamps
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
+    """One request to a server of ours. Raises Failed if it answers with an error."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status >= 400:
+            raise Failed(f"{method} {path} was answered {answer.status}")
+        return text
+    finally:
+        connection.close()
+
+
+class Recorder:
+    """A server that keeps each request's head and when it came (CLOCK_MONOTONIC ns); one thread a connection, 1 KiB answers.
+
+    For sizes of requests and the first request of a command, never for load.
+    """
+
+    _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\nConnection: keep-alive\r\n\r\n" + b"x" * 1024
+
+    def __init__(self) -> None:
+        self.heads: list[tuple[int, bytes]] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        held = b""
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(65536):
+                at_ns = time.monotonic_ns()
+                held += data
+                while b"\r\n\r\n" in held:
+                    head, held = held.split(b"\r\n\r\n", 1)
+                    self.heads.append((at_ns, head + b"\r\n\r\n"))
+                    connection.sendall(self._ANSWER)
+                    if b"\r\nconnection: close" in head.lower() or b" HTTP/1.0" in head:
+                        return
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody has, below the range the kernel gives to clients."""
+    found: list[int] = []
+    for port in range(20_180, 32_000):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise Failed("no free ports below 32000")
+
+
+def _certificate(folder: Path) -> Path:
+    import trustme
+
+    authority = trustme.CA()
+    leaf = authority.issue_cert("127.0.0.1", "localhost")
+    leaf.private_key_pem.write_to_path(str(folder / "server.key"))
+    (folder / "server.pem").write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+    ca = folder / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca))
+    return ca
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with out.open("wb") as file:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            preexec_fn=pinned(SERVER_CORE),
+        )
+    try:
+        yield child
+    finally:
+        child.terminate()
+        try:
+            child.wait(5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait(5)
+
+
+def _until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
+    deadline = time.monotonic() + _UP_S
+    for port in ports:
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            if child.poll() is not None or time.monotonic() > deadline:
+                tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
+                raise Failed(f"nginx did not come up: {tail.strip()}")
+            select.select([], [], [], 0.02)
+
+
+def _first_line(child: subprocess.Popen[bytes], out: Path) -> str:
+    deadline = time.monotonic() + _UP_S
+    while True:
+        text = out.read_text(errors="replace")
+        if "\n" in text:
+            return text.split("\n", 1)[0]
+        if child.poll() is not None or time.monotonic() > deadline:
+            raise Failed(f"{child.args} did not come up: {text[-300:]}")
+        select.select([], [], [], 0.02)

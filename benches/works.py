@@ -1,0 +1,223 @@
+"""What is measured, and how a work is measured: rounds of short and long runs of every tool, in random order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
+from benches.measure import Failed, run
+from benches.peers import Job, Tool
+from benches.servers import Recorder, Server
+
+CONNECTIONS = 64
+_COUNT_SLACK = 0.005
+"""A tool's own count may differ from the server's by this share and by its connections (requests cut off by its end)."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`: nginx or fast."""
+
+    key: str
+    title: str
+    limit: float
+    server: str = "nginx"
+    scheme: str = "http"
+    path: str = "/1k.bin"
+    body_bytes: int = 1024
+    new: bool = False
+    half: bool = False
+    """Measured at half the rate of saturation too, by the tools that can pace: batching flatters saturation."""
+
+
+WORKS: tuple[Work, ...] = (
+    Work("keep-alive", "HTTP/1.1 keep-alive, 64 connections, 1 KiB, nginx", 0.85, half=True),
+    Work("fast-server", "the same against a very fast server", 0.85, server="fast", half=True),
+    Work("tls", "TLS 1.3 keep-alive, 64 connections, 1 KiB, nginx", 0.90, scheme="https", half=True),
+    Work("new", "new connection per request, 64 at once, 1 KiB, nginx", 1.00, new=True),
+    Work(
+        "100k",
+        "100 KiB bodies, keep-alive, 64 connections, nginx",
+        0.90,
+        path="/100k.bin",
+        body_bytes=102_400,
+    ),
+)
+UNMEASURED: dict[str, str] = {
+    "HTTP/2, 64×1 and 4×16 streams": "svload does not speak HTTP/2 yet",
+    "10,000 connections at 1 req/s each": "no work for it here yet",
+    "generator lag at 20,000 req/s": "no work for it here yet",
+    "first request with a warm agent": "svload keeps no agent between commands yet",
+}
+"""What the limits name and this bench does not measure yet: printed, so that nobody takes silence for a pass."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured. Spans in whole seconds: wrk knows no others."""
+
+    rounds: int
+    short_s: int
+    long_s: int
+
+
+FULL = Effort(rounds=10, short_s=1, long_s=5)
+QUICK = Effort(rounds=4, short_s=1, long_s=3)
+SMOKE = Effort(rounds=1, short_s=1, long_s=2)
+
+
+@dataclass
+class Cell:
+    """One tool on one work: its slope by round, and why runs were not counted."""
+
+    tool: str
+    ours: bool
+    floor: bool
+    slopes: dict[int, Slope] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def by_round(self, what: str) -> dict[int, float]:
+        """`process_us` or `core_us` by round, where positive."""
+        found = {number: float(getattr(one, what)) for number, one in self.slopes.items()}
+        return {number: value for number, value in found.items() if value > 0}
+
+    def median(self, what: str) -> float | None:
+        """Over the rounds."""
+        values = [float(getattr(one, what)) for one in self.slopes.values()]
+        return median(values) if values else None
+
+
+@dataclass
+class Outcome:
+    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine over the best peer, process CPU."""
+
+    work: Work
+    rate_rps: float | None
+    cells: list[Cell]
+    best: str | None
+    ratio: Ratio | None
+    core_ratio: Ratio | None
+
+    @property
+    def passed(self) -> bool:
+        """The upper end of the interval is within the limit, and no run of svload was bad."""
+        clean = not any(cell.failures for cell in self.cells if cell.ours)
+        return clean and self.ratio is not None and self.ratio.high <= self.work.limit
+
+    def ratio_of(self, cell: Cell, what: str = "process_us") -> Ratio | None:
+        """Any tool over the best peer, paired by round."""
+        theirs = next((one for one in self.cells if one.tool == self.best), None)
+        if theirs is None or not cell.by_round(what):
+            return None
+        return paired_ratio(cell.by_round(what), theirs.by_round(what))
+
+
+Say = Callable[[str], None]
+
+
+def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[str, int]]:
+    """What each tool must add so that all requests are of one size (within 10 %), and the sizes that result.
+
+    Each tool asks a recording server once; a tool that asks for nothing gets no pad.
+    """
+    bare: dict[str, int] = {}
+    for tool in tools:
+        size = _request_bytes(tool, "", folder)
+        if size:
+            bare[tool.name] = size
+    wanted = max(bare.values(), default=0)
+    pads = {name: "x" * (wanted - size - len("X-Pad: \r\n")) for name, size in bare.items()}
+    sizes = {tool.name: _request_bytes(tool, pads.get(tool.name, ""), folder) or 0 for tool in tools}
+    return pads, sizes
+
+
+def _request_bytes(tool: Tool, pad: str, folder: Path) -> int | None:
+    recorder = Recorder()
+    try:
+        job = Job("http", recorder.port, "/1k.bin", 1024, 1, 1, pad=pad, folder=folder)
+        run(tool.command(job), folder / "size.out", 30, frozenset(), tool.environment())
+        return len(recorder.heads[-1][1]) if recorder.heads else None
+    except Failed:
+        return None
+    finally:
+        recorder.close()
+
+
+@dataclass
+class Bench:
+    """The bench's tools and places for one invocation. `order` decides who runs when."""
+
+    tools: Sequence[Tool]
+    pads: dict[str, str]
+    folder: Path
+    effort: Effort
+    order: random.Random
+    say: Say
+
+    def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
+        """All rounds of one work. A run whose bytes, statuses or counts are wrong is told and not counted."""
+        job = Job(
+            work.scheme, server.https_port if work.scheme == "https" else server.http_port, work.path, work.body_bytes,
+            CONNECTIONS, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
+        )  # fmt: skip
+        tools = [tool for tool in self.tools if tool.can(job)]
+        cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
+        for number in range(self.effort.rounds):
+            plan = [(tool, span) for tool in tools for span in (self.effort.short_s, self.effort.long_s)]
+            self.order.shuffle(plan)
+            runs: dict[tuple[str, int], Run] = {}
+            for tool, seconds in plan:
+                try:
+                    one = replace(job, seconds=seconds, pad=self.pads.get(tool.name, ""))
+                    runs[tool.name, seconds] = self._counted(tool, one, server)
+                except Failed as why:
+                    cells[tool.name].failures.append(f"round {number + 1}, {seconds} s: {why}")
+            for tool in tools:
+                ends = [runs.get((tool.name, span)) for span in (self.effort.short_s, self.effort.long_s)]
+                if ends[0] and ends[1]:
+                    try:
+                        cells[tool.name].slopes[number] = slope(ends[0], ends[1])
+                    except ValueError as why:
+                        cells[tool.name].failures.append(f"round {number + 1}: {why}")
+            self.say(f"{work.key}: round {number + 1} of {self.effort.rounds}")
+        return _judge(work, rate_rps, list(cells.values()))
+
+    def _counted(self, tool: Tool, job: Job, server: Server) -> Run:
+        out = self.folder / f"{tool.name.split()[0]}.out"
+        before = server.requests()
+        cost = run(tool.command(job), out, job.seconds * 2 + 30.0, server.pids, tool.environment())
+        requests = server.requests() - before
+        if cost.exit != 0:
+            said = out.with_suffix(".err").read_text(errors="replace").strip()[-200:]
+            raise Failed(f"{tool.name} ended with {cost.exit}: {said}")
+        told = tool.read(job, out)
+        if told.bad:
+            raise Failed(f"{tool.name}: {told.bad} of {told.requests} were not a whole answer of status 200")
+        if abs(told.requests - requests) > job.connections + _COUNT_SLACK * requests:
+            raise Failed(f"{tool.name} counts {told.requests} requests, the server {requests}")
+        below, above = told.bytes_slack
+        if not job.body_bytes - below <= told.bytes_each <= job.body_bytes + above:
+            raise Failed(f"{tool.name}: {told.bytes_each:.0f} bytes an answer, {job.body_bytes} are right")
+        return Run(requests, cost.process_s, cost.core_s, cost.wall_s)
+
+
+def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:
+    """Half of the lowest saturation rate among the tools that can pace, in full hundreds: nobody is saturated there."""
+    able = {tool.name for tool in tools if tool.can_pace}
+    rates = [rate for cell in outcome.cells if cell.tool in able and (rate := cell.median("rate_rps"))]
+    return max(min(rates) / 2 // 100 * 100, 100.0) if rates else None
+
+
+def _judge(work: Work, rate_rps: float | None, cells: list[Cell]) -> Outcome:
+    peers = {cell.tool: cell.by_round("process_us") for cell in cells if not cell.ours and not cell.floor}
+    best = best_of(peers)
+    outcome = Outcome(work, rate_rps, cells, best, None, None)
+    ours = next((cell for cell in cells if cell.tool == "svload"), None)
+    if ours is not None:
+        outcome.ratio = outcome.ratio_of(ours)
+        outcome.core_ratio = outcome.ratio_of(ours, "core_us")
+    return outcome
