@@ -122,7 +122,10 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         ],
         "estimated_s": estimate.seconds,
         "estimated_bytes": estimate.size_bytes,
-        "comparisons": analysis.plan_comparisons(lock),
+        "comparisons": [
+            entry | {"gated": entry["comparison"] in _gated(lock)}
+            for entry in analysis.plan_comparisons(lock)
+        ],
         "trusted_needed": study.needs_trust(lock),
     }
 
@@ -163,9 +166,16 @@ def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
     return _execute(found, emit, choices)
 
 
+def _gated(lock: Lock) -> set[str]:
+    """Comparisons that carry `fail_if`: one that no outcome could decide is a mistake, not a note."""
+    return {comparison.name for comparison in lock.comparisons if comparison.fail_if}
+
+
 def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) -> None:
-    gated = {comparison.name for comparison in lock.comparisons if comparison.fail_if}
-    hopeless = [entry for entry in comparisons if entry["state"] == "undecidable" and entry["name"] in gated]
+    gated = _gated(lock)
+    hopeless = [
+        entry for entry in comparisons if entry["state"] == "undecidable" and entry["comparison"] in gated
+    ]
     if hopeless:
         raise SvloadError(
             *(
