@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,9 +12,10 @@ from svload import study
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch, Placement, TrialPlan
-from svload.model.results import Findings, TrialResult
+from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.report.digest import TrialDigest, digest_trial
+from svload.report.words import factor_levels, main_group
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 from svload.store.parquet import TrialData, read_trial
@@ -26,7 +27,7 @@ _LARGEST_HASHED_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Gathered:
-    """A run and its findings. `digests` and `results` are by trial; `notes` are sentences on what could not be read."""
+    """A run and its findings. `digests` are by trial; `notes` are sentences on what could not be read."""
 
     run: RunDir
     findings: Findings
@@ -38,24 +39,46 @@ class Gathered:
     digests: dict[str, TrialDigest]
     inputs: tuple[tuple[str, int, str], ...] = ()
     notes: tuple[str, ...] = ()
-    _results: dict[str, TrialResult] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def plan(self) -> dict[str, TrialPlan]:
         """Trial → its place in the plan, in the order in which trials run."""
         return {trial.trial: trial for batch in self.batches for trial in batch.trials}
 
-    def result(self, trial: str) -> TrialResult | None:
-        """The trial as judged."""
-        return self._results.get(trial)
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Trial → its number (from 0) in the order in which trials run."""
+        return {trial: number for number, trial in enumerate(self.plan)}
+
+    @cached_property
+    def group(self) -> str:
+        """The traffic group that the report is about first."""
+        return main_group(self.findings)
+
+    @cached_property
+    def factors(self) -> dict[str, list[str]]:
+        """Factor → its levels."""
+        return factor_levels(self.findings)
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[TrialResult]]:
+        found: dict[str, list[TrialResult]] = {}
+        for trial in self.findings.trials:
+            found.setdefault(trial.case, []).append(trial)
+        return found
+
+    def trials_of(self, case: str) -> list[TrialResult]:
+        """The judged trials of a case."""
+        return self._by_case.get(case, [])
 
     def of_case(self, case: str) -> list[TrialDigest]:
         """The digests of a case's trials, in the order of its results."""
-        return [
-            self.digests[one.trial]
-            for one in self.findings.trials
-            if one.case == case and one.trial in self.digests
-        ]
+        return [self.digests[one.trial] for one in self.trials_of(case) if one.trial in self.digests]
+
+    def counted(self, case: CaseResult) -> list[TrialDigest]:
+        """The digests that a case's numbers come from: its trials that count, of a REFUSED case all."""
+        digests, refused = self.of_case(case.case), set(case.refused)
+        return [one for one in digests if one.name not in refused] or digests
 
     def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
         """Every judged trial's tables again, one trial in memory at a time; what cannot be read is passed over (it is in `notes`)."""
@@ -91,7 +114,6 @@ def gather(run: RunDir, findings: Findings) -> Gathered:
         digests=digests,
         inputs=tuple(_inputs(run)),
         notes=tuple(notes),
-        _results={result.trial: result for result in findings.trials},
     )
 
 

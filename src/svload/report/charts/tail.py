@@ -34,9 +34,9 @@ class TailMark:
     estimate: Estimate
 
 
-def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str) -> str:
+def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60) -> str:
     """The chart as SVG. Beyond the first percentile that is no number the field is hatched: too few."""
-    shown = [(line.css, *_points(line.curve)) for line in lines]
+    shown = [(line.css, *_points(line.curve, points)) for line in lines]
     values = [value for _, _, ys in shown for value in ys] + [
         v for mark in marks for v in _numbers(mark.estimate)
     ]
@@ -71,11 +71,12 @@ def _numbers(estimate: Estimate) -> list[float]:
     return [value for value in (estimate.value, estimate.low, estimate.high) if value is not None]
 
 
-def _points(curve: Curve) -> tuple[list[float], list[float]]:
+def _points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
     """Percentiles and values by nearest rank, up to the largest that one request in the sample stands for."""
     if not curve.total or not len(curve.values_s):
         return [], []
-    grid = _GRID[1 - 1 / curve.total >= _GRID] if curve.total > 1 else _GRID[:1]
+    step = -(-len(_GRID) // points)
+    grid = _GRID[1 - 1 / curve.total >= _GRID][::step] if curve.total > 1 else _GRID[:1]
     ranks = np.maximum(np.ceil(grid * curve.total - 1e-9 * curve.total), 1)
     grid, ranks = grid[ranks <= curve.at_or_below[-1]], ranks[ranks <= curve.at_or_below[-1]]
     return grid.tolist(), curve.values_s[np.searchsorted(curve.at_or_below, ranks)].tolist()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult
 from svload.model.traffic import ConstantVus, Group
@@ -16,7 +17,7 @@ from svload.report.charts.timeline import Line, Panel, timeline
 from svload.report.digest import TrialDigest, merged_curve
 from svload.report.gather import Gathered
 from svload.report.page.detail import Detail
-from svload.report.words import GRADE_MARK, count_words, main_group, show_value
+from svload.report.words import GRADE_MARK, count_words, show_value
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 _COLOURS = 6
@@ -79,30 +80,27 @@ class CaseSection:
 
 def case_section(gathered: Gathered, case: CaseResult, detail: Detail) -> CaseSection:
     """The section of one case, drawn in the detail that the page can afford."""
-    trials = tuple(one for one in gathered.findings.trials if one.case == case.case)
+    trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
     names = [group.name for group in config.groups] if config else list(digests[0].groups) if digests else []
     specs = {group.name: group for group in config.groups} if config else {}
-    refused = set(case.refused)
-    counted = [one for one in digests if one.name not in refused] or digests
-    head = main_group(gathered.findings)
+    counted, head = gathered.counted(case), gathered.group
     chief = head if head in names else next(iter(names), "")
     services = tuple(dict.fromkeys(facts.service for one in digests for facts in one.lab.services))
     key = f"{chief}.response.p50"
-    place = {name: number for number, name in enumerate(gathered.plan)}
     return CaseSection(
         case=case,
         groups=tuple(_group_line(case, name, specs.get(name), counted) for name in names),
-        tails=tuple((name, _tail(case, name, counted, detail)) for name in names),
-        order=order_chart(
+        tails=tuple((name, _tail(case, name, counted, detail)) for name in names if name == chief or not detail.small),
+        order="" if detail.small else order_chart(
             [
-                Replicate(one.trial, place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
-                for one in trials[: detail.order_points]
+                Replicate(one.trial, gathered.place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
+                for one in trials[: detail.dots]
             ],
             case.metrics.get(key), "time_s", f"median response of {chief}",
         ),
-        anatomy=_anatomy(names, counted, case.case),
+        anatomy="" if detail.small else _anatomy(names, counted, case.case),
         time=_time(names, services, counted, case.case, detail),
         outcomes=tuple(_outcomes(name, digests) for name in names),
         errors=tuple(_errors(names, digests)),
@@ -167,6 +165,7 @@ def _tail(case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: D
         lines,
         marks,
         f"{case.case}, {name}: response and service time by percentile, {count_words(len(curves), 'trial')}",
+        detail.curve_points,
     )
 
 
@@ -347,17 +346,28 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
     told = [
         (_whose(names, len(found)), sentence)
         for (grade, sentence), names in sorted(by_sentence.items())
-        if detail.passed_sentences or grade
+        if detail.passed or grade
     ]
     shown = told[: max(1, sum(1 for grade, _ in by_sentence if grade))] if told else []
     return CheckRow(
         check=name,
         worst=worst.grade,
-        marks=tuple((check.grade, GRADE_MARK[check.grade], trial.trial) for trial, check in found),
+        marks=tuple(_marks(found, detail)),
         shown=tuple(shown[: detail.sentences]),
         more=tuple(told[len(shown[: detail.sentences]) : 200]),
         remedy=worst.remedy if worst.grade != "VALID" else "",
     )
+
+
+def _marks(
+    found: Sequence[tuple[TrialResult, CheckResult]], detail: Detail
+) -> Iterator[tuple[str, str, str]]:
+    """(grade, mark, trial) for each trial; where that is too much, one entry for a row of equal grades, without names."""
+    if detail.passed:
+        yield from ((check.grade, GRADE_MARK[check.grade], trial.trial) for trial, check in found)
+        return
+    for grade, run in groupby(check.grade for _, check in found):
+        yield grade, GRADE_MARK[grade] * len(list(run)), ""
 
 
 def _whose(names: Sequence[str], of: int) -> str:

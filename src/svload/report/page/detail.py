@@ -9,49 +9,37 @@ LARGEST_BYTES = 6_000_000
 
 @dataclass(frozen=True)
 class Detail:
-    """`points` per line over time (0: the series stand in a CSV file beside), `replicates` drawn singly, sentences per check.
-
-    `note` is what the page says about it; empty for the whole.
-    """
+    """One level of detail. `note` is what the page says about it; empty for the whole."""
 
     points: int
+    """Points per line over time; 0: the series stand in a CSV file beside."""
     replicates: int
+    """Replicates that are drawn as lines of their own beside the median or the pooled curve."""
+    curve_points: int
+    """Points of a percentile curve."""
+    dots: int
+    """Replicates that are drawn as points."""
     sentences: int
-    passed_sentences: bool
-    order_points: int
+    """Sentences of a check that are shown at once."""
+    passed: bool
+    """Whether checks that passed tell their sentences, and each mark its trial."""
+    small: bool
+    """Only the main group's curve in a case; its anatomy stands with the others alone."""
     note: str = ""
 
 
 LEVELS = (
-    Detail(60, 8, 6, True, 1000),
-    Detail(
-        40,
-        3,
-        3,
-        True,
-        200,
-        "There are many cases: over time only three replicates and the median of all are drawn.",
-    ),
-    Detail(
-        24,
-        0,
-        2,
-        False,
-        60,
-        "There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone.",
-    ),
-    Detail(
-        0,
-        0,
-        1,
-        False,
-        30,
-        "There are too many cases to draw each over time: those series are in series.csv beside this page.",
-    ),
-)
+    Detail(60, 8, 60, 1000, 6, True, False),
+    Detail(40, 3, 60, 200, 3, True, False, "There are many cases: over time only three replicates and the median of all are drawn."),
+    Detail(24, 0, 40, 60, 2, False, False, "There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone."),
+    Detail(0, 0, 40, 40, 1, False, False, "There are too many cases to draw each over time: those series are in series.csv beside this page."),
+    Detail(0, 0, 24, 24, 1, False, True, "There are very many cases: their series over time are in series.csv beside this page, and of the curves only the main group's is drawn."),
+)  # fmt: skip
 """From the most to the least; the first that fits is used."""
+
+_UP_TO = (90, 125, 180, 230)
 
 
 def first_level(cases: int) -> int:
-    """Where to begin trying, by the number of cases drawn."""
-    return 0 if cases <= 60 else 1 if cases <= 120 else 2
+    """Where to begin trying, by the number of cases drawn: what is bound to be too large is not rendered first."""
+    return sum(cases > most for most in _UP_TO)

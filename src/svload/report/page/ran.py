@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from svload.model.units import show_duration, show_size
@@ -192,16 +192,13 @@ def _phases(phases_s: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
 
 def _seals(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str, str]]:
     """(trial, block, place in the order, bring-up, previous case, SHA-256 of its seal)."""
-    hashes = seal_hashes(gathered)
-    plan: Mapping[str, object] = gathered.plan
-    order: Sequence[str] = list(plan)
-    for name, digest in hashes.items():
+    for name, digest in seal_hashes(gathered).items():
         planned = gathered.plan.get(name)
         held = gathered.digests.get(name)
         yield (
             name,
             "" if planned is None else str(planned.block),
-            "" if planned is None else str(order.index(name) + 1),
+            "" if planned is None else str(gathered.place[name] + 1),
             "" if planned is None else str(planned.whole_plot),
             (held.lab.previous_case if held else None) or "–",
             digest,

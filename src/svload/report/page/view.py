@@ -24,9 +24,7 @@ from svload.report.page.ran import what_was_run
 from svload.report.words import (
     GRADE_MARK,
     dimension_of,
-    factor_levels,
     full_metric,
-    main_group,
     metric_label,
     services_of,
     short_reason,
@@ -98,7 +96,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
     found = answer(findings)
     shades = shadings(findings)
-    group = main_group(findings)
+    group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
     sections = [case_section(gathered, case, detail) for case in ran_cases]
     silences = {
@@ -127,13 +125,13 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "matrix": matrix(findings),
         "shades": shades,
         "shade_json": _shade_json(shades, ids),
-        "factors": factor_levels(findings),
-        "filters": {case.case: _filter_text(findings, case) for case in findings.cases},
+        "factors": gathered.factors,
+        "filters": {case.case: _filter_text(gathered.factors, case) for case in findings.cases},
         "claims": _claims(findings, ratios),
         "claim_axis": ratio_axis(axis) if (axis := ratio_scale(ratios)) else "",
         "group": group,
         "overview": [
-            _overview_row(findings, case, group, scale, silences, detail) for case in findings.cases
+            _overview_row(gathered, case, group, scale, silences, detail) for case in findings.cases
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "overview_metrics": _OVERVIEW,
@@ -206,12 +204,11 @@ def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
     )
 
 
-def _filter_text(findings: Findings, case: CaseResult) -> str:
+def _filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
     """The case's level numbers by factor, for the script's filters."""
-    levels = factor_levels(findings)
     return " ".join(
         str(known.index(case.levels[factor])) if factor in case.levels else "-"
-        for factor, known in levels.items()
+        for factor, known in factors.items()
     )
 
 
@@ -225,7 +222,7 @@ def _strip_scale(findings: Findings, group: str) -> Scale | None:
 
 
 def _overview_row(
-    findings: Findings,
+    gathered: Gathered,
     case: CaseResult,
     group: str,
     scale: Scale | None,
@@ -240,20 +237,19 @@ def _overview_row(
             trial.metrics[key].value if key in trial.metrics else None,
             trial.verdict.instrument,
         )
-        for trial in findings.trials
-        if trial.case == case.case
+        for trial in gathered.trials_of(case.case)
     ]
     return OverviewRow(
         case=case,
         grade="excluded" if case.excluded is not None else case.instrument or "no trial",
-        strip=strip(replicates[: detail.order_points], case.metrics.get(key), scale, "time_s")
+        strip=strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
         if scale and replicates
         else "",
         estimates=tuple(case.metrics.get(f"{group}.{metric}") for metric in _OVERVIEW),
         model=case.load_model.get(group, ""),
         silence=silences.get(case.case, ""),
         counted=len(case.trials) - len(case.refused),
-        filters=_filter_text(findings, case),
+        filters=_filter_text(gathered.factors, case),
     )
 
 
@@ -271,10 +267,7 @@ def _anatomy_all(gathered: Gathered, group: str) -> str:
     """The main group's anatomy in every case, on one scale."""
     bars = []
     for case in gathered.findings.cases:
-        refused = set(case.refused)
-        digests = [one for one in gathered.of_case(case.case) if one.name not in refused] or gathered.of_case(
-            case.case
-        )
+        digests = gathered.counted(case)
         found = [
             one.groups[group].anatomy_s
             for one in digests

@@ -10,8 +10,6 @@ from svload.report.sheets.book import Sheet
 from svload.report.sheets.trials import TrialTable
 from svload.report.words import (
     dimension_of,
-    factor_levels,
-    main_group,
     metric_label,
     services_of,
     short_reason,
@@ -83,7 +81,7 @@ def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> i
     """Name, levels and verdicts; the next free column."""
     sheet.text(row, 0, case.case)
     column = 1
-    for factor in factor_levels(gathered.findings):
+    for factor in gathered.factors:
         sheet.text(row, column, case.levels.get(factor, ""))
         column += 1
     return column
@@ -91,8 +89,8 @@ def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> i
 
 def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
     """One row a case, excluded ones too: verdicts, n, and the main group's numbers with their interval."""
-    findings, group = gathered.findings, main_group(gathered.findings)
-    factors = list(factor_levels(findings))
+    findings, group = gathered.findings, gathered.group
+    factors = list(gathered.factors)
     median = f"{group}.response.p50"
     keys = [f"{group}.response.{stat}" for stat in ("p90", "p95", "p99", "mean")]
     keys += [f"{group}.throughput", f"{group}.success_rate"]
@@ -158,7 +156,7 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         for group in traffic_groups(gathered.findings)
         if f"{group}.success_rate" in case.metrics
     ]
-    factors = list(factor_levels(gathered.findings))
+    factors = list(gathered.factors)
     sheet.text(
         0,
         0,
@@ -178,7 +176,7 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         sheet.text(row, column, group)
         sheet.text(row, column + 1, case.instrument or "no trial", case.instrument or "reason")
         key = f"{group}.success_rate"
-        mine = {trial.trial: trial for trial in gathered.findings.trials if trial.case == case.case}
+        mine = {trial.trial: trial for trial in gathered.trials_of(case.case)}
         shown = (
             case.trials
             if case.instrument == "REFUSED"
@@ -207,7 +205,7 @@ def fill_response(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         for group in traffic_groups(gathered.findings)
         if f"{group}.response.p50" in case.metrics
     ]
-    factors = list(factor_levels(gathered.findings))
+    factors = list(gathered.factors)
     sheet.text(0, 0, "Response in seconds from the intended start, failures ranked above every limit (in the mean: at the time-out). Closed-loop percentiles describe the virtual users.", "note")  # fmt: skip
     headers = [
         "case",

@@ -12,7 +12,6 @@ from svload.report.sheets.rows import LongTables, Place
 from svload.report.words import (
     dimension_of,
     full_metric,
-    main_group,
     services_of,
     short_reason,
     traffic_groups,
@@ -43,7 +42,7 @@ class TrialTable:
 def metric_keys(gathered: Gathered) -> list[str]:
     """The metrics that a trial has a column for: each group's, each service's, and what comparisons are about."""
     findings = gathered.findings
-    first = main_group(findings)
+    first = gathered.group
     keys = []
     for group in sorted(traffic_groups(findings), key=lambda name: name != first):
         keys += [
@@ -65,7 +64,7 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     """Write the sheet; trials of a case stand together, those that count first."""
     findings = gathered.findings
     table = TrialTable(sheet)
-    groups = sorted(traffic_groups(findings), key=lambda name: name != main_group(findings))
+    groups = sorted(traffic_groups(findings), key=lambda name: name != gathered.group)
     counted = [f"{group}: {what}" for group in groups for what in ("due", "ok", "completed")]
     keys = metric_keys(gathered)
     headers = [*_FIXED, *counted, *keys]
@@ -94,7 +93,7 @@ def _ordered(gathered: Gathered, table: TrialTable) -> list[TrialResult]:
     ordered: list[TrialResult] = []
     for case in gathered.findings.cases:
         refused = set(case.refused)
-        mine = [trial for trial in gathered.findings.trials if trial.case == case.case]
+        mine = list(gathered.trials_of(case.case))
         mine.sort(key=lambda trial: trial.trial in refused)
         count = len(mine) if case.instrument == "REFUSED" else len(mine) - len(refused)
         first = _HEAD + 1 + len(ordered)

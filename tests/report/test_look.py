@@ -1,0 +1,195 @@
+"""The page in a real browser, opened from a file: nothing leaves it, it works by keyboard and filter, in both themes; the workbook recalculated."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from openpyxl.worksheet.formula import ArrayFormula
+
+pytestmark = pytest.mark.look
+Reporter = Callable[[str], Any]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def opened(
+    needs: Callable[..., None], reported: Reporter, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Any]]:
+    """`opened("plain", width, theme)`: the page, and in its `seen` every error and every request that was not for the file itself."""
+    needs("chromium")
+    browser = request.getfixturevalue("browser")
+    pages = []
+
+    def show(name: str, width: int = 1200, theme: str = "light", anchor: str = "") -> Any:
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+        )
+        page.seen = []
+        page.on("pageerror", lambda error: page.seen.append(str(error)))
+        page.on("console", lambda message: page.seen.append(message.text))
+        page.on("dialog", lambda dialog: (page.seen.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: page.seen.append(asked.url) if not asked.url.startswith("file:") else None,
+        )
+        page.goto(f"file://{reported(name).files['report.html']}{anchor}")
+        pages.append(page)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
+@pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (800, "dark"), (400, "light")])
+def test_it_opens_without_errors_requests_or_sideways_scrolling(
+    opened: Callable[..., Any], name: str, width: int, theme: str
+) -> None:
+    page = opened(name, width, theme)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.seen == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_can_be_read_on_their_backgrounds(opened: Callable[..., Any], theme: str) -> None:
+    """WCAG contrast of at least 4.5 for text in the cells of the matrix, tags, verdicts and captions."""
+    page = opened("mixed", 1200, theme)
+    ratios = page.evaluate(_CONTRAST)
+    assert len(ratios) > 50
+    assert [one for one in ratios if one[0] < 4.5] == []
+
+
+def test_filters_search_and_sorting_work(opened: Callable[..., Any], reported: Reporter) -> None:
+    page = opened("plain")
+    rows = "#table tbody tr"
+    before = page.locator(rows).count()
+    page.select_option('select[data-i="0"]', index=1)
+    level = page.locator('select[data-i="0"] option').nth(1).text_content()
+    shown = page.locator(f"{rows}:visible")
+    assert 0 < shown.count() < before
+    names = {case.case for case in reported("plain").findings.cases if level in case.levels.values()}
+    assert {one.strip() for one in page.locator(f"{rows}:visible th a").all_text_contents()} == names
+    assert page.locator("article.case:visible").count() == len(names)
+    page.select_option('select[data-i="0"]', index=0)
+    page.fill("#search", "no such case")
+    assert shown.count() == 0
+    assert page.text_content("#shown") == f"0 of {before} cases"
+    page.fill("#search", "")
+    page.locator("#table button.sort", has_text="p50").click()
+    values = [
+        float(v)
+        for v in page.locator(f"{rows} td:nth-child(4)").evaluate_all("cells => cells.map(c => c.dataset.v)")
+        if v
+    ]
+    assert values == sorted(values)
+    assert page.seen == []
+
+
+def test_the_reader_picks_what_colours_the_matrix(opened: Callable[..., Any]) -> None:
+    page = opened("plain")
+    cells = ".matrix td[data-c] .v"
+    before = page.locator(cells).all_text_contents()
+    page.select_option("#shade", label="probe: throughput")
+    after = page.locator(cells).all_text_contents()
+    assert before != after
+    assert all(text.endswith("/s") for text in after)
+
+
+def test_the_theme_can_be_switched(opened: Callable[..., Any]) -> None:
+    page = opened("plain", theme="light")
+    read = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(read)
+    page.click("#theme")
+    assert page.evaluate(read) != before
+
+
+def test_a_link_to_a_trial_opens_what_hides_it(opened: Callable[..., Any]) -> None:
+    page = opened("plain", anchor="#TC1.r2")
+    assert page.locator('[id="TC1.r2"]').is_visible()
+
+
+def test_it_can_be_read_without_script(
+    needs: Callable[..., None], request: pytest.FixtureRequest, reported: Reporter
+) -> None:
+    needs("chromium")
+    context = request.getfixturevalue("browser").new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"file://{reported('mixed').files['report.html']}")
+    assert page.locator(".matrix td[data-c]").first.is_visible()
+    assert not page.locator("#filters").is_visible()
+    assert "Colour: " in page.inner_text("#matrix")
+    context.close()
+
+
+def test_it_prints(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened("one")
+    page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "overloaded"])
+def test_recalculated_the_workbook_keeps_its_values(
+    needs: Callable[..., None], reported: Reporter, tmp_path: Path, name: str
+) -> None:
+    needs("ssconvert")
+    path, again = reported(name).files["report.xlsx"], tmp_path / "again.xlsx"
+    subprocess.run(
+        ["ssconvert", "--recalc", str(path), str(again)], capture_output=True, timeout=240, check=True
+    )
+    live, stored, found = (
+        openpyxl.load_workbook(path),
+        openpyxl.load_workbook(path, data_only=True),
+        openpyxl.load_workbook(again, data_only=True),
+    )
+    compared = 0
+    for sheet in live.worksheets:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type == "f" or isinstance(cell.value, ArrayFormula):
+                    was, now = (book[sheet.title][cell.coordinate].value for book in (stored, found))
+                    assert isinstance(now, (int, float)), (sheet.title, cell.coordinate, cell.value, now)
+                    assert isclose(was, now, rel_tol=1e-6, abs_tol=1e-12), (sheet.title, cell.coordinate)
+                    compared += 1
+    assert compared > 50
+
+
+_CONTRAST = re.sub(r"\s+", " ", """
+() => {
+  const channels = text => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = '#000'; c.fillStyle = text;
+    c.clearRect(0, 0, 1, 1); c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = node => { for (; node; node = node.parentElement) { const c = channels(getComputedStyle(node).backgroundColor);
+    if (c[3] > 250) return c; } return [255, 255, 255]; };
+  return Array.from(document.querySelectorAll('.matrix th, .matrix b, .matrix .v, .matrix small, .tag, .grade, caption, td small, .note, .unsaid li, .figures b, a'))
+    .filter(n => n.getClientRects().length && n.textContent.trim() && !n.classList.contains('skip') && !n.closest('.sr'))
+    .map(n => { const a = light(channels(getComputedStyle(n).color)), b = light(behind(n));
+      return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), n.className + ': ' + n.textContent.trim().slice(0, 30)]; });
+}
+""")  # fmt: skip
+"""Contrast ratio and name of many texts."""
