@@ -56,7 +56,8 @@ bench: setup  ## measure the engine on this machine (an idle one)
 	@$(BIN)/python -m pytest -q -s benches
 
 .PHONY: docs
-docs: setup  ## run every example of README and docs that needs no real server
+docs: setup  ## docs/reference made anew from the code; every example that needs no real server is run
+	@$(BIN)/python tools/make_reference.py
 	@$(PYTEST) -q tests/docs -m "not real"
 
 .PHONY: apt

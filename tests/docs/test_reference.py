@@ -1,0 +1,63 @@
+"""docs/reference/ says what the code says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "reference"
+
+
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tools" / "make_reference.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MAKER = tool()
+
+
+@pytest.mark.parametrize("name", MAKER.PAGES)
+def test_a_page_is_what_the_code_says_now(name: str) -> None:
+    committed = (FOLDER / name).read_text(encoding="utf-8")
+    assert committed == MAKER.make(name), f"docs/reference/{name} is old: run make docs"
+
+
+def test_no_page_is_left_over() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(MAKER.PAGES)
+
+
+def test_every_command_has_its_help() -> None:
+    pages = MAKER.help_pages()
+    assert {"svload", "svload run", "svload plan", "svload lab up"} <= set(pages)
+    assert all(text.startswith("Usage: ") for text in pages.values())
+
+
+def test_every_link_of_the_documents_leads_somewhere() -> None:
+    broken = []
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = re.sub(
+            r"^( *)(`{3,}).*?^\1\2$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            there = (page.parent / path).resolve() if path else page
+            if "://" in target:
+                continue
+            missing = not there.exists()
+            if missing or (anchor and anchor not in anchors(there.read_text(encoding="utf-8"))):
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken, "\n".join(broken)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a Markdown text's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
