@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -195,6 +195,8 @@ class Lab:
         With `restart` all are (a new bring-up). A change of live options alone is made in the running service. Stores that lost
         their data are filled again, planted faults are taken back. Returns the names of what was restarted.
         """
+        if restart:
+            self._planted.clear()
         self._unplant()
         options = setup.validated(specs)
         before = {spec.name: spec for spec in self.specs}
@@ -225,9 +227,10 @@ class Lab:
             return False
         fields = type(after).model_fields
         differing = [key for key in fields if getattr(old, key) != getattr(after, key)]
-        return all(_change_of(fields[key]) == "live" for key in differing) and self._up[name].kit.adjust(
-            after
-        )
+        if not all(_change_of(fields[key]) == "live" for key in differing):
+            return False
+        with self._asking(name):
+            return self._up[name].kit.adjust(after)
 
     # while it runs
 
@@ -251,12 +254,35 @@ class Lab:
 
     def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Bring these services to their state before any trial, in the given order; the proofs, read from the servers."""
-        return {name: self._up[name].kit.reset() for name in services}
+        proofs = {}
+        for name in services:
+            with self._asking(name):
+                proofs[name] = self._up[name].kit.reset()
+        return proofs
 
     def counters(self) -> dict[str, Counters]:
         """Canonical counters of every service that offers them, read at the same time."""
-        found = self._together(lambda name: (name, self._up[name].kit.counters()), list(self._up))
+        found = self._together(self._counters_of, list(self._up))
         return {name: counters for name, counters in found if counters is not None}
+
+    def _counters_of(self, name: str) -> tuple[str, Counters | None]:
+        with self._asking(name):
+            return name, self._up[name].kit.counters()
+
+    @contextmanager
+    def _asking(self, name: str) -> Iterator[None]:
+        """A server that does not answer has died, or is told as one that does not answer: never an error of svload's own."""
+        try:
+            yield
+        except OSError as why:
+            if died := self.alive():
+                raise SvloadError(*died) from why
+            raise fail(
+                "lab-failed",
+                place=name,
+                reason=f"{name} does not answer ({why})",
+                hint=f"See {self._logs / name}.",
+            ) from why
 
     def settle_s(self) -> float:
         """How long after the load's end counters are complete."""
@@ -278,14 +304,16 @@ class Lab:
 
     def plant(self, service: str, fault: str) -> bool:
         """Plant a fault for a demonstration, until the next `apply`; False if its kit does not know how."""
-        planted = self._up[service].kit.plant(fault)
+        with self._asking(service):
+            planted = self._up[service].kit.plant(fault)
         if planted:
             self._planted.add(service)
         return planted
 
     def _unplant(self) -> None:
         for service in self._planted & set(self._up):
-            self._up[service].kit.plant(None)
+            with self._asking(service):
+                self._up[service].kit.plant(None)
         self._planted.clear()
 
     # data

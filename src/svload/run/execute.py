@@ -274,6 +274,9 @@ class _Execution:
             self.stop.set()
         except SvloadError as error:
             self._failed(bench, plan, attempt, error)
+        except OSError as why:
+            hint = "Mend the cause; the trial is tried once more."
+            self._failed(bench, plan, attempt, fail("lab-failed", reason=str(why), hint=hint))
         else:
             self.in_a_row = 0
             self.previous_case = plan.case
