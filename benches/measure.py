@@ -31,6 +31,12 @@ class Cost:
     core_s: float
     softirq_s: float
     stolen_s: float
+    foreign_s: float
+
+    @property
+    def foreign_share(self) -> float:
+        """Of one core (METHOD §3: above 5 % is weak, above 20 % refused)."""
+        return max(self.foreign_s, 0.0) / self.wall_s
 
 
 class Failed(Exception):
@@ -42,11 +48,11 @@ def adopt_orphans() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def pinned(core: int) -> Callable[[], None]:
-    """For subprocess: pin the child to `core` and let it end with this process."""
+def pinned(*cores: int) -> Callable[[], None]:
+    """For subprocess: pin the child to `cores` and let it end with this process."""
 
     def prepare() -> None:
-        os.sched_setaffinity(0, {core})
+        os.sched_setaffinity(0, cores)
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
     return prepare
@@ -58,11 +64,13 @@ def run(
     timeout_s: float,
     servers: frozenset[int],
     environment: Mapping[str, str] | None = None,
+    cores: Sequence[int] = (CLIENT_CORE,),
 ) -> Cost:
-    """Run `command` on the client core to its end; its stdout goes to `out`, its stderr beside it.
+    """Run `command` on `cores` to its end; its stdout goes to `out`, its stderr beside it.
 
     `servers` are pids of ours that go on living. Raises Failed if it does not end in time (it is killed then).
     """
+    served_s = sum(map(_tree_s, servers))
     before = core_times()
     begun = time.monotonic()
     with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
@@ -72,37 +80,47 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            preexec_fn=pinned(CLIENT_CORE),
+            preexec_fn=pinned(*cores),
             start_new_session=True,
             env={**os.environ, **(environment or {})},
         )
-    code, process_s = _reap(child.pid, begun + timeout_s)
-    child.returncode = code
-    wall_s = time.monotonic() - begun
-    process_s += _reap_orphans(servers | {child.pid})
+    try:
+        code, process_s = _reap(child.pid, begun + timeout_s)
+        child.returncode = code
+        wall_s = time.monotonic() - begun
+    finally:
+        left_s = _reap_orphans(servers | {child.pid})
+    process_s += left_s
     after = core_times()
-    client = {name: after[CLIENT_CORE][name] - before[CLIENT_CORE][name] for name in after[CLIENT_CORE]}
+    served_s = sum(map(_tree_s, servers)) - served_s
+    spent = {
+        core: {name: seconds - before[core][name] for name, seconds in after[core].items()} for core in after
+    }
+    client = spent[CLIENT_CORE]
+    busy_s = sum(core[name] for core in spent.values() for name in ("user", "nice", "system"))
     return Cost(
         exit=code,
         wall_s=wall_s,
         process_s=process_s,
         core_s=sum(client[name] for name in ("user", "nice", "system", "irq", "softirq")),
         softirq_s=client["softirq"],
-        stolen_s=sum(after[core]["steal"] - before[core]["steal"] for core in after),
+        stolen_s=sum(core["steal"] for core in spent.values()),
+        foreign_s=busy_s - process_s - served_s,
     )
 
 
 def _reap(pid: int, deadline: float) -> tuple[int, float]:
     handle = os.pidfd_open(pid)
+    ended: list[int] = []
     try:
         ended, _, _ = select.select([handle], [], [], max(deadline - time.monotonic(), 0))
-        if not ended:
-            os.killpg(pid, signal.SIGKILL)
     finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
         os.close(handle)
     _, status, usage = os.wait4(pid, 0)
     if not ended:
-        raise Failed("it did not end in time and was killed")
+        raise Failed("it, or a process that it left, did not end in time and was killed")
     return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
@@ -120,6 +138,16 @@ def _reap_orphans(known: frozenset[int]) -> float:
 def _children() -> frozenset[int]:
     found = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     return frozenset(int(pid) for pid in found.split())
+
+
+def _tree_s(pid: int) -> float:
+    """CPU seconds so far of a process and of its children, in ticks."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) * TICK_S + sum(_tree_s(int(child)) for child in children)
 
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")

@@ -48,12 +48,14 @@ class Job:
 class Told:
     """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean bytes of an answer;
     `bytes_slack`: how far that may be below and above the body's size (heads where it counts them, rounding where it rounds).
+    `note`: what a reader should know of the run.
     """
 
     requests: int
     bad: int
     bytes_each: float
     bytes_slack: tuple[float, float] = (1.0, 1.0)
+    note: str = ""
 
 
 class Tool:
@@ -237,6 +239,7 @@ class Svload(Tool):
     name, get = "svload", "make setup"
     can_pace = True
     ours = True
+    think = False
 
     def program(self) -> str | None:
         """This interpreter."""
@@ -245,7 +248,7 @@ class Svload(Tool):
     def command(self, job: Job) -> list[str]:
         """The share is cut by svload's own code from the model's types."""
         spec = job.folder / "share.json"
-        spec.write_text(json.dumps(share_of(job)), encoding="utf-8")
+        spec.write_text(json.dumps(share_of(job, self.think)), encoding="utf-8")
         return [sys.executable, "-m", "benches.share", str(spec), str(job.folder / "share.tables")]
 
     def environment(self) -> dict[str, str]:
@@ -254,14 +257,32 @@ class Svload(Tool):
 
     def read(self, job: Job, out: Path) -> Told:
         """Both identities of METHOD §1 are held too."""
-        (group,) = _json(out)["groups"]
+        summary = _json(out)
+        (group,) = summary["groups"]
         begun = group["begun"]
         if (
             group["due"] != begun + group["waiting"] + group["dropped"]
             or begun != group["ok"] + group["failed"] + group["in_flight"]
         ):
             raise Failed(f"an identity is broken: {group}")
-        return Told(begun, begun - group["ok"] + group["dropped"], group["body_bytes"] / max(begun, 1))
+        spun_us = sum(thread["spin_ns"] for thread in summary["threads"]) / max(begun, 1) / 1e3
+        return Told(
+            begun,
+            begun - group["ok"] + group["dropped"],
+            group["body_bytes"] / max(begun, 1),
+            note=f"{spun_us:.2f} µs of it spun" if spun_us >= 0.01 else "",
+        )
+
+
+class SvloadThinking(Svload):
+    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Beside the judged one."""
+
+    name = "svload think"
+    think = True
+
+    def can(self, job: Job) -> bool:
+        """Only where a rate is asked for."""
+        return job.rate_rps is not None
 
 
 class SvloadCommand(Tool):
@@ -328,15 +349,26 @@ class Floor(Tool):
 PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
 
 
-def share_of(job: Job) -> dict[str, Any]:
-    """The job as one share for the engine, by svload's own types and cutting."""
+def share_of(job: Job, think: bool = False) -> dict[str, Any]:
+    """The job as one share for the engine, by svload's own types and cutting; a rate as arrivals or as think time."""
     from svload.drive.shares import Timeline, build_shares
     from svload.model.facts import Endpoint
     from svload.model.study import Case, CaseConfig
-    from svload.model.traffic import ConstantArrivalRate, ConstantVus, Group, Request, SizeCheck, Text
+    from svload.model.traffic import (
+        ConstantArrivalRate,
+        ConstantVus,
+        Group,
+        Request,
+        SizeCheck,
+        Text,
+        ThinkTime,
+    )
 
     executor: Any = ConstantVus(vus=job.connections)
-    if job.rate_rps:
+    if job.rate_rps and think:
+        pause_ns = round(job.connections / job.rate_rps * 1e9)
+        executor = ConstantVus(vus=job.connections, think_time=ThinkTime(constant_ns=pause_ns))
+    elif job.rate_rps:
         executor = ConstantArrivalRate(rate_rps=job.rate_rps, max_vus=job.connections)
     request = Request(
         name="get",

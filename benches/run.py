@@ -5,56 +5,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import math
 import os
 import platform
 import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benches import timing, works
-from benches.figures import Ratio
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
-from benches.peers import PEERS, Floor, Svload, SvloadCommand, Tool
+from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadThinking, Tool
+from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
-from benches.works import FULL, QUICK, SMOKE, UNMEASURED, WORKS, Bench, Outcome
+from benches.works import EFFORTS, WORKS, Bench
 
-EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 TIMING = ("pacing", "first")
-MISSED = 1
+MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 FOLDER = Path("build/bench")
 
 
-@dataclass
-class Result:
-    """All that one invocation found."""
-
-    effort: str
-    seed: int
-    machine: dict[str, Any]
-    missing: dict[str, str]
-    request_bytes: dict[str, int] = field(default_factory=dict)
-    outcomes: list[Outcome] = field(default_factory=list)
-    pacing: timing.PacingOutcome | None = None
-    first: timing.FirstOutcome | None = None
-    troubles: list[str] = field(default_factory=list)
-
-    def verdicts(self) -> dict[str, bool]:
-        """Each limit that was measured, and whether it is kept."""
-        found = {_name(outcome): outcome.passed for outcome in self.outcomes}
-        if self.pacing is not None:
-            found["pacing"] = self.pacing.passed
-        if self.first is not None:
-            found["first"] = self.first.passed
-        return found
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured."""
+    """0 if every limit measured is kept, 1 if one is missed, 2 if nothing could be measured, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m benches.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: about ten minutes")
     parser.add_argument("--smoke", action="store_true", help="does it work at all? its figures mean nothing")
@@ -68,8 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = bench(effort, asked.only, asked.seed)
     print(table(result))
     verdicts = result.verdicts()
-    if not verdicts:
-        return 2
+    if result.interrupted:
+        return INTERRUPTED
+    if not verdicts or result.troubles:
+        return NOTHING if not verdicts else MISSED
     return 0 if all(verdicts.values()) else MISSED
 
 
@@ -89,29 +64,40 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
     with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
+        result = Result(effort, seed, _machine(), {})
         try:
-            result = _measure(effort, chosen, seed, folder)
+            _measure(result, chosen, folder)
+        except KeyboardInterrupt:
+            result.interrupted = True
         finally:
             os.sched_setaffinity(0, before)
-    (folder / f"{effort}.json").write_text(json.dumps(_plain(result), indent=1) + "\n", encoding="utf-8")
+    (folder / f"{effort}.json").write_text(json.dumps(plain(result), indent=1) + "\n", encoding="utf-8")
     return result
 
 
-def _measure(effort_name: str, chosen: Sequence[str], seed: int, folder: Path) -> Result:
-    effort, order = EFFORTS[effort_name], random.Random(seed)
+def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
+    effort, order = EFFORTS[result.effort], random.Random(result.seed)
     programs = {}
-    result = Result(effort_name, seed, _machine(), {})
     for source in ("floor", "pacer", "fast_server"):
         try:
             programs[source] = build(Path(__file__).with_name(f"{source}.c"), folder)
         except Failed as why:
             result.troubles.append(f"{source}: {why}")
-    all_tools: list[Tool] = [Svload(), SvloadCommand(), *PEERS, Floor(programs.get("floor"))]
+    all_tools: list[Tool] = [
+        Svload(),
+        SvloadThinking(),
+        SvloadCommand(),
+        *PEERS,
+        Floor(programs.get("floor")),
+    ]
     tools = [tool for tool in all_tools if tool.program()]
     result.missing = {tool.name: tool.get for tool in all_tools if not tool.program()}
     for name, get in result.missing.items():
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
+    pads[SvloadThinking.name] = pads.get(Svload.name, "")
+    if _sizes_differ(result.request_bytes):
+        result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
     run = Bench(tools, pads, folder, effort, order, _say)
     _traffic(run, [work for work in WORKS if work.key in chosen], programs.get("fast_server"), result)
     if "pacing" in chosen:
@@ -121,7 +107,6 @@ def _measure(effort_name: str, chosen: Sequence[str], seed: int, folder: Path) -
         )
     if "first" in chosen:
         result.first = timing.measure_first(folder, effort.rounds, _say)
-    return result
 
 
 def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result) -> None:
@@ -143,99 +128,10 @@ def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result
                     result.outcomes.append(run.measure(work, server, rate))
 
 
-def table(result: Result) -> str:
-    """What people read: a block for each work, then the limits."""
-    lines = [_head(result)]
-    for outcome in result.outcomes:
-        lines += ["", _work_block(outcome)]
-    if result.pacing is not None:
-        lines += ["", _pacing_block(result.pacing)]
-    if result.first is not None:
-        tries = " ".join(f"{one:.2f}" for one in result.first.tries_s)
-        lines += [
-            "",
-            f"First request after `svload load` is typed, no agent before: {tries} s (limit {timing.COLD_LIMIT_S} s)",
-        ]
-        lines += [f"  ! {failure}" for failure in result.first.failures]
-    lines += ["", "Limits"]
-    lines += [
-        f"  {'kept  ' if kept else 'MISSED'}  {name}{_figure(result, name)}"
-        for name, kept in result.verdicts().items()
-    ]
-    lines += [f"  not measured  {name}: {why}" for name, why in UNMEASURED.items()]
-    lines += [f"  missing  {name}: {get}" for name, get in result.missing.items()]
-    lines += [f"  ! {trouble}" for trouble in result.troubles]
-    return "\n".join(lines)
-
-
-def _head(result: Result) -> str:
-    effort = EFFORTS[result.effort]
-    sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
-    busy = result.machine["busy_before"]
-    lines = [
-        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random order (seed {result.seed}); "
-        f"server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
-        f"request bytes: {sizes}",
-    ]
-    if busy > 0.05:
-        lines.append(
-            f"! this machine was busy before the first run ({busy:.0%} of its cores): these figures are not quiet"
-        )
-    return "\n".join(lines)
-
-
-def _work_block(outcome: Outcome) -> str:
-    load = "at saturation" if outcome.rate_rps is None else f"at {outcome.rate_rps:.0f} req/s"
-    lines = [
-        f"{outcome.work.title}, {load}",
-        f"  {'tool':<12} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {outcome.best or 'best peer'} (95 %)",
-    ]
-    none = math.inf
-    for cell in sorted(outcome.cells, key=lambda one: one.median("process_us") or none):
-        ratio = outcome.ratio_of(cell)
-        shown = [
-            _number(cell.median(what), form)
-            for what, form in (("process_us", "10.2f"), ("core_us", "8.2f"), ("rate_rps", "8.0f"))
-        ]
-        lines.append(f"  {cell.tool:<12} {' '.join(shown)}   {_interval(ratio)}")
-        lines += [f"    ! {failure}" for failure in cell.failures]
-    return "\n".join(lines)
-
-
-def _pacing_block(outcome: timing.PacingOutcome) -> str:
-    lines = [
-        f"Pacing at {timing.RATE_RPS:.0f} req/s, {outcome.seconds} s a round: error of the gaps as the receiver stamped them",
-        f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
-    ]
-    for name in sorted(outcome.rounds, key=lambda one: outcome.p99_ms(one) or 0.0):
-        lines.append(f"  {name:<22} {outcome.stdev_ms(name):>9.3f} {outcome.p99_ms(name):>8.3f}")
-    lines += [f"  ! {name}: {why}" for name, failures in outcome.failures.items() for why in failures]
-    return "\n".join(lines)
-
-
-def _figure(result: Result, name: str) -> str:
-    for outcome in result.outcomes:
-        if _name(outcome) == name:
-            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {_interval(outcome.ratio)}"
-    if name == "pacing" and result.pacing is not None:
-        return f"  p99 {_number(result.pacing.p99_ms('svload'), '.3f')} ms, at most {_number(result.pacing.limit_ms, '.3f')} ms"
-    if name == "first" and result.first is not None and result.first.tries_s:
-        return f"  slowest {max(result.first.tries_s):.2f} s, at most {timing.COLD_LIMIT_S} s"
-    return ""
-
-
-def _name(outcome: Outcome) -> str:
-    return outcome.work.key if outcome.rate_rps is None else f"{outcome.work.key}@half"
-
-
-def _interval(ratio: Ratio | None) -> str:
-    if ratio is None or not ratio.rounds:
-        return "–"
-    return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"
-
-
-def _number(value: float | None, form: str) -> str:
-    return format("–", ">" + form.split(".")[0]) if value is None else format(value, form)
+def _sizes_differ(sizes: dict[str, int]) -> bool:
+    ours = sizes.get(Svload.name, 0)
+    peers = [sizes[peer.name] for peer in PEERS if sizes.get(peer.name)]
+    return any(abs(ours - size) > 0.1 * size for size in peers)
 
 
 def _machine() -> dict[str, Any]:
@@ -258,21 +154,6 @@ def _machine() -> dict[str, Any]:
         "nginx": nginx_program() is not None,
         "busy_before": max(1 - idle_s / (0.5 * len(after)), 0.0),
     }
-
-
-def _plain(result: Result) -> dict[str, Any]:
-    def whole(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {str(key): whole(one) for key, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [whole(one) for one in value]
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return value
-
-    found = {"format": 1, **asdict(result), "verdicts": result.verdicts(), "unmeasured": UNMEASURED}
-    plain: dict[str, Any] = whole(found)
-    return plain
 
 
 def _say(text: str) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -247,7 +246,7 @@ def _until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
                 raise Failed(f"nginx did not come up: {tail.strip()}")
-            select.select([], [], [], 0.02)
+            time.sleep(0.02)
 
 
 def _first_line(child: subprocess.Popen[bytes], out: Path) -> str:
@@ -257,5 +256,5 @@ def _first_line(child: subprocess.Popen[bytes], out: Path) -> str:
         if "\n" in text:
             return text.split("\n", 1)[0]
         if child.poll() is not None or time.monotonic() > deadline:
-            raise Failed(f"{child.args} did not come up: {text[-300:]}")
-        select.select([], [], [], 0.02)
+            raise Failed(f"{out.stem} did not come up: {text[-300:]}")
+        time.sleep(0.02)

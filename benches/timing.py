@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,14 +11,16 @@ from pathlib import Path
 from statistics import median
 
 from benches.figures import Pacing, pacing
-from benches.measure import Failed, run
-from benches.peers import Job, SvloadCommand, Tool
+from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, run
+from benches.peers import Job, SvloadCommand, SvloadThinking, Tool
 from benches.servers import Recorder, log_stamps, truth
 from benches.works import CONNECTIONS, Say
 
 RATE_RPS = 500.0
 FLOOR_MS, CONTROL_FACTOR = 0.25, 1.2
 COLD_LIMIT_S = 0.8
+BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
+"""Nothing else runs while a command is timed from the keyboard: nobody types `taskset`."""
 CONTROL = "epoll_pwait2 loop (C)"
 
 
@@ -77,7 +78,7 @@ def measure_pacing(
             folder=folder,
         )
         names: list[Tool | None] = [
-            tool for tool in tools if tool.can(job) and not isinstance(tool, SvloadCommand)
+            tool for tool in tools if tool.can(job) and not isinstance(tool, SvloadCommand | SvloadThinking)
         ]
         if pacer is not None:
             names.append(None)
@@ -131,7 +132,9 @@ def measure_first(folder: Path, tries: int, say: Say) -> FirstOutcome:
         job = Job("http", recorder.port, marked, 1024, 1, 1, folder=folder)
         begun_ns = time.monotonic_ns()
         try:
-            cost = run(tool.command(job), folder / "first.out", 60, frozenset(), tool.environment())
+            cost = run(
+                tool.command(job), folder / "first.out", 60, frozenset(), tool.environment(), BOTH_CORES
+            )
             came = [
                 at for at, head in recorder.heads if marked.encode() in head and b"User-Agent: svload" in head
             ]
@@ -143,5 +146,4 @@ def measure_first(folder: Path, tries: int, say: Say) -> FirstOutcome:
         finally:
             recorder.close()
     say("first request: done")
-    shutil.rmtree(folder / "first", ignore_errors=True)
     return outcome

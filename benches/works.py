@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
-from benches.measure import Failed, run
-from benches.peers import Job, Tool
+from benches.measure import Cost, Failed, run
+from benches.peers import Job, SvloadThinking, Tool
 from benches.servers import Recorder, Server
 
 CONNECTIONS = 64
@@ -68,6 +68,7 @@ class Effort:
 FULL = Effort(rounds=10, short_s=1, long_s=5)
 QUICK = Effort(rounds=4, short_s=1, long_s=3)
 SMOKE = Effort(rounds=1, short_s=1, long_s=2)
+EFFORTS = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 
 
 @dataclass
@@ -79,6 +80,8 @@ class Cell:
     floor: bool
     slopes: dict[int, Slope] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
+    foreign_shares: list[float] = field(default_factory=list)
+    note: str = ""
 
     def by_round(self, what: str) -> dict[int, float]:
         """`process_us` or `core_us` by round, where positive."""
@@ -108,6 +111,12 @@ class Outcome:
         clean = not any(cell.failures for cell in self.cells if cell.ours)
         return clean and self.ratio is not None and self.ratio.high <= self.work.limit
 
+    @property
+    def foreign_share(self) -> float:
+        """Foreign CPU, of one core: the median over all counted runs."""
+        shares = [share for cell in self.cells for share in cell.foreign_shares]
+        return median(shares) if shares else 0.0
+
     def ratio_of(self, cell: Cell, what: str = "process_us") -> Ratio | None:
         """Any tool over the best peer, paired by round."""
         theirs = next((one for one in self.cells if one.tool == self.best), None)
@@ -125,13 +134,14 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
     Each tool asks a recording server once; a tool that asks for nothing gets no pad.
     """
     bare: dict[str, int] = {}
-    for tool in tools:
+    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking)]
+    for tool in probed:
         size = _request_bytes(tool, "", folder)
         if size:
             bare[tool.name] = size
     wanted = max(bare.values(), default=0)
     pads = {name: "x" * (wanted - size - len("X-Pad: \r\n")) for name, size in bare.items()}
-    sizes = {tool.name: _request_bytes(tool, pads.get(tool.name, ""), folder) or 0 for tool in tools}
+    sizes = {tool.name: _request_bytes(tool, pads.get(tool.name, ""), folder) or 0 for tool in probed}
     return pads, sizes
 
 
@@ -173,7 +183,9 @@ class Bench:
             for tool, seconds in plan:
                 try:
                     one = replace(job, seconds=seconds, pad=self.pads.get(tool.name, ""))
-                    runs[tool.name, seconds] = self._counted(tool, one, server)
+                    runs[tool.name, seconds], cost, note = self._counted(tool, one, server)
+                    cells[tool.name].foreign_shares.append(cost.foreign_share)
+                    cells[tool.name].note = note
                 except Failed as why:
                     cells[tool.name].failures.append(f"round {number + 1}, {seconds} s: {why}")
             for tool in tools:
@@ -186,7 +198,7 @@ class Bench:
             self.say(f"{work.key}: round {number + 1} of {self.effort.rounds}")
         return _judge(work, rate_rps, list(cells.values()))
 
-    def _counted(self, tool: Tool, job: Job, server: Server) -> Run:
+    def _counted(self, tool: Tool, job: Job, server: Server) -> tuple[Run, Cost, str]:
         out = self.folder / f"{tool.name.split()[0]}.out"
         before = server.requests()
         cost = run(tool.command(job), out, job.seconds * 2 + 30.0, server.pids, tool.environment())
@@ -202,7 +214,7 @@ class Bench:
         below, above = told.bytes_slack
         if not job.body_bytes - below <= told.bytes_each <= job.body_bytes + above:
             raise Failed(f"{tool.name}: {told.bytes_each:.0f} bytes an answer, {job.body_bytes} are right")
-        return Run(requests, cost.process_s, cost.core_s, cost.wall_s)
+        return Run(requests, cost.process_s, cost.core_s, cost.wall_s), cost, told.note
 
 
 def half_rate(outcome: Outcome, tools: Sequence[Tool]) -> float | None:

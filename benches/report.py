@@ -1,0 +1,157 @@
+"""What the bench found, as a table for people and as JSON. Nothing here measures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benches import timing
+from benches.figures import Ratio
+from benches.measure import CLIENT_CORE, SERVER_CORE
+from benches.works import EFFORTS, UNMEASURED, Outcome
+
+QUIET_SHARE = 0.05
+"""Foreign CPU above this share of a core makes figures weak (METHOD §3)."""
+
+
+@dataclass
+class Result:
+    """All that one invocation found."""
+
+    effort: str
+    seed: int
+    machine: dict[str, Any]
+    missing: dict[str, str]
+    request_bytes: dict[str, int] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    pacing: timing.PacingOutcome | None = None
+    first: timing.FirstOutcome | None = None
+    troubles: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def verdicts(self) -> dict[str, bool]:
+        """Each limit that was measured, and whether it is kept."""
+        found = {name_of(outcome): outcome.passed for outcome in self.outcomes}
+        if self.pacing is not None:
+            found["pacing"] = self.pacing.passed
+        if self.first is not None:
+            found["first"] = self.first.passed
+        return found
+
+
+def table(result: Result) -> str:
+    """What people read: a block for each work, then the limits."""
+    lines = [_head(result)]
+    for outcome in result.outcomes:
+        lines += ["", _work_block(outcome)]
+    if result.pacing is not None:
+        lines += ["", _pacing_block(result.pacing)]
+    if result.first is not None:
+        tries = " ".join(f"{one:.2f}" for one in result.first.tries_s)
+        lines += [
+            "",
+            f"First request after `svload load` is typed, no agent before: {tries} s (limit {timing.COLD_LIMIT_S} s)",
+        ]
+        lines += [f"  ! {failure}" for failure in result.first.failures]
+    lines += ["", "Limits"]
+    lines += [
+        f"  {'kept  ' if kept else 'MISSED'}  {name}{figure(result, name)}"
+        for name, kept in result.verdicts().items()
+    ]
+    lines += [f"  not measured  {name}: {why}" for name, why in UNMEASURED.items()]
+    lines += [f"  missing  {name}: {get}" for name, get in result.missing.items()]
+    lines += [f"  ! {trouble}" for trouble in result.troubles]
+    return "\n".join(lines)
+
+
+def _head(result: Result) -> str:
+    effort = EFFORTS[result.effort]
+    sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
+    busy = result.machine["busy_before"]
+    lines = [
+        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random order (seed {result.seed}); "
+        f"server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
+        f"request bytes: {sizes}",
+    ]
+    if busy > 0.05:
+        lines.append(
+            f"! this machine was busy before the first run ({busy:.0%} of its cores): these figures are not quiet"
+        )
+    return "\n".join(lines)
+
+
+def _work_block(outcome: Outcome) -> str:
+    load = "at saturation" if outcome.rate_rps is None else f"at {outcome.rate_rps:.0f} req/s"
+    lines = [
+        f"{outcome.work.title}, {load}",
+        f"  {'tool':<12} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {outcome.best or 'best peer'} (95 %)",
+    ]
+    if outcome.foreign_share > QUIET_SHARE:
+        lines.insert(1, f"  ! not quiet: other processes took {outcome.foreign_share:.0%} of a core")
+    for cell in sorted(outcome.cells, key=lambda one: one.median("process_us") or math.inf):
+        ratio = outcome.ratio_of(cell)
+        shown = [
+            _number(cell.median(what), form)
+            for what, form in (("process_us", "10.2f"), ("core_us", "8.2f"), ("rate_rps", "8.0f"))
+        ]
+        lines.append(
+            f"  {cell.tool:<12} {' '.join(shown)}   {_interval(ratio)}{f'   ({cell.note})' if cell.note else ''}"
+        )
+        lines += [f"    ! {failure}" for failure in cell.failures]
+    return "\n".join(lines)
+
+
+def _pacing_block(outcome: timing.PacingOutcome) -> str:
+    lines = [
+        f"Pacing at {timing.RATE_RPS:.0f} req/s, {outcome.seconds} s a round: error of the gaps as the receiver stamped them",
+        f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
+    ]
+    for name in sorted(outcome.rounds, key=lambda one: outcome.p99_ms(one) or 0.0):
+        lines.append(f"  {name:<22} {outcome.stdev_ms(name):>9.3f} {outcome.p99_ms(name):>8.3f}")
+    lines += [f"  ! {name}: {why}" for name, failures in outcome.failures.items() for why in failures]
+    return "\n".join(lines)
+
+
+def figure(result: Result, name: str) -> str:
+    """A limit and what was found against it, as words."""
+    for outcome in result.outcomes:
+        if name_of(outcome) == name:
+            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {_interval(outcome.ratio)}"
+    if name == "pacing" and result.pacing is not None:
+        return f"  p99 {_number(result.pacing.p99_ms('svload'), '.3f')} ms, at most {_number(result.pacing.limit_ms, '.3f')} ms"
+    if name == "first" and result.first is not None and result.first.tries_s:
+        return f"  slowest {max(result.first.tries_s):.2f} s, at most {timing.COLD_LIMIT_S} s"
+    return ""
+
+
+def name_of(outcome: Outcome) -> str:
+    """The key of a work, `…@half` at half the rate of saturation."""
+    return outcome.work.key if outcome.rate_rps is None else f"{outcome.work.key}@half"
+
+
+def _interval(ratio: Ratio | None) -> str:
+    if ratio is None or not ratio.rounds:
+        return "–"
+    return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"
+
+
+def _number(value: float | None, form: str) -> str:
+    return format("–", ">" + form.split(".")[0]) if value is None else format(value, form)
+
+
+def plain(result: Result) -> dict[str, Any]:
+    """The result as JSON data; what is not finite is null."""
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): whole(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [whole(one) for one in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value
+
+    found = {"format": 1, **asdict(result), "verdicts": result.verdicts(), "unmeasured": UNMEASURED}
+    data: dict[str, Any] = whole(found)
+    return data

@@ -1,0 +1,42 @@
+"""The limits on speed, asserted: `make bench` (full) or `SVLOAD_BENCH=quick make bench`. Never part of `make test`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from benches.report import Result, figure, table
+from benches.run import TIMING, bench
+from benches.works import EFFORTS, UNMEASURED, WORKS
+
+pytestmark = pytest.mark.timeout(0)
+LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 + work.half]] + list(TIMING)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    """One invocation of the whole bench; its table is printed."""
+    effort = os.environ.get("SVLOAD_BENCH", "full")
+    if effort not in EFFORTS:
+        pytest.exit(f"SVLOAD_BENCH takes {', '.join(EFFORTS)}, not {effort!r}", returncode=2)
+    found = bench(effort)
+    print("\n" + table(found))
+    return found
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_limit_is_kept(result: Result, limit: str) -> None:
+    verdicts = result.verdicts()
+    assert limit in verdicts, f"{limit} was not measured: {'; '.join(result.troubles) or 'interrupted'}"
+    assert verdicts[limit], f"{limit} is missed: {figure(result, limit).strip()}"
+
+
+def test_nothing_went_wrong(result: Result) -> None:
+    assert not result.troubles
+    assert not result.interrupted
+
+
+@pytest.mark.parametrize("limit", UNMEASURED)
+def test_limit_is_not_measured_yet(limit: str) -> None:
+    pytest.skip(f"{limit}: {UNMEASURED[limit]}")
