@@ -53,6 +53,9 @@ def test_a_scale_around_nothing_is_none() -> None:
 
 def test_ticks_are_told_with_units() -> None:
     assert tick_texts([0.0, 0.001, 0.002], "time_s") == ["0", "1 ms", "2 ms"]
+    assert tick_texts([0.0, 0.25, 0.5], "rate_rps") == ["0", "0.25/s", "0.50/s"]
+    assert tick_texts([0.051, 0.05105, 0.0511], "time_s") == ["51.00 ms", "51.05 ms", "51.10 ms"]
+    assert tick_texts([0.0, 5000.0, 10000.0], "rate_rps") == ["0", "5,000/s", "10,000/s"]
     assert own_unit_texts([0.0005, 0.001, 2.0], "time_s") == ["500 µs", "1 ms", "2 s"]
     scale = Scale(0.0, 96 * 1024**2, 0, 1)
     assert tick_texts(scale.ticks(4, "size_bytes"), "size_bytes") == ["0", "50 MiB"]

@@ -254,10 +254,11 @@ def _group_series(
     at_s: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * width_s
     left_s = np.minimum(width_s, end_ns / 1e9 - np.arange(bins, dtype=np.float64) * width_s)
     seconds: Floats = np.where(left_s > width_s / 4, left_s, np.nan)
-    at = intervals["interval"].astype(np.int64) // per_bin
+    during = intervals["interval"] < whole  # what ends later has no place on the load's own axis
+    at = intervals["interval"][during].astype(np.int64) // per_bin
 
     def total(*names: str) -> Floats:
-        weights = sum((intervals[name].astype(np.float64) for name in names), np.zeros(len(at)))
+        weights = sum((intervals[name][during].astype(np.float64) for name in names), np.zeros(len(at)))
         return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
 
     low, high = _quantiles_over_time(histograms, per_bin, bins, total("due"))

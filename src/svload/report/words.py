@@ -90,7 +90,7 @@ def show_interval(estimate: Estimate, dimension: Dimension) -> str:
     unit, factor = unit_for(estimate.value, dimension)
     value, low, high = (_plain(bound / factor) for bound in (estimate.value, estimate.low, estimate.high))
     text = f"{value}{' ' if unit and not unit.startswith('/') else ''}{unit}"
-    return text if low == value == high else f"{text} [{low}, {high}]"
+    return text if estimate.low == estimate.high else f"{text} [{low}, {high}]"
 
 
 _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
 from svload.model.units import Dimension
@@ -80,11 +81,19 @@ def around(values: Iterable[float], log: bool, start: float, end: float, zero: b
 
 
 def tick_texts(ticks: list[float], dimension: Dimension) -> list[str]:
-    """Texts of ticks in one unit, the largest's; on a log axis each in its own."""
+    """Texts of evenly spaced ticks in one unit, the largest's, with as many decimals as their step needs."""
     unit, factor = unit_for(max(ticks, key=abs, default=0.0), dimension)
-    texts = [f"{tick / factor:.4g}" for tick in ticks]
+    shown = [tick / factor for tick in ticks]
+    step = min((b - a for a, b in pairwise(shown)), default=abs(shown[0]) if shown else 1.0)
+    enough = (
+        decimals for decimals in range(10) if all(abs(round(v, decimals) - v) <= step * 1e-6 for v in shown)
+    )
+    decimals = next(enough, 9)
+    texts = [f"{value:,.{decimals}f}" for value in shown]
+    space = "" if unit.startswith("/") else " "
     return [
-        text + ("" if not unit or text == "0" else unit if unit in ("/s",) else f" {unit}") for text in texts
+        "0" if tick == 0 else text + (space + unit if unit else "")
+        for tick, text in zip(ticks, texts, strict=True)
     ]
 
 

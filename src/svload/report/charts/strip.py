@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from svload.model.results import Estimate, Grade
 from svload.model.units import Dimension
-from svload.report.charts.scales import Scale, around, own_unit_texts
+from svload.report.charts.scales import Scale, around, own_unit_texts, tick_texts
 from svload.report.charts.svg import Drawing
 from svload.report.words import show_interval, show_value
 
@@ -103,9 +103,9 @@ def order_chart(
         ORDER_HEIGHT,
         f"{label} of each trial in the order they ran; {_spoken(replicates, estimate, dimension)}",
     )
-    ticks = y.ticks(5)
+    ticks = y.ticks(5, dimension)
     drawing.lines(((left, y(t), right, y(t)) for t in ticks), "grid")
-    for tick, text in zip(ticks, own_unit_texts(ticks, dimension), strict=True):
+    for tick, text in zip(ticks, tick_texts(ticks, dimension), strict=True):
         drawing.text(left - 6, y(tick) + 4, text, "", "end")
     if estimate is not None and estimate.low is not None and estimate.high is not None:
         drawing.rect(left, y(estimate.high), right - left, y(estimate.low) - y(estimate.high), "band")

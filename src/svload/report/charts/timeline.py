@@ -53,7 +53,8 @@ def timeline(
         _panel(drawing, panel, x, top, points, replicates)
     ticks = x.ticks(10, "time_s")
     for tick, text in zip(ticks, tick_texts(ticks, "time_s"), strict=True):
-        drawing.text(x(tick), bottom + 15, text, "", "middle" if tick else "start")
+        anchor = "start" if not tick else "end" if x(tick) > WIDTH - 2 * _RIGHT else "middle"
+        drawing.text(x(tick), bottom + 15, text, "", anchor)
     drawing.text((_LEFT + WIDTH) / 2, height - 3, "time from the load's start", "axis", "middle")
     return drawing.render("chart wide time")
 

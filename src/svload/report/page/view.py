@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,19 @@ class AnswerLine:
     sentence: Sentence
     links: tuple[Link, ...]
     more: int
+
+    @property
+    def lead(self) -> str:
+        """What it says first."""
+        return _END.split(self.sentence.text, maxsplit=1)[0]
+
+    @property
+    def rest(self) -> str:
+        """What it says after that."""
+        return self.sentence.text[len(self.lead) :].strip()
+
+
+_END = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 
 
 @dataclass(frozen=True)
