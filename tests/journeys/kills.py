@@ -14,8 +14,8 @@ from pathlib import Path
 from .world import Command, World, only_run, sealed
 
 VICTIMS = {"controller": "", "agent": "svload.host.agent", "generator": "svload.drive.generator"}
-AFTER = {"warm": "reset", "load": "count", "seal": "write"}
-"""Phase of a trial → the phase whose end begins it."""
+ENDED = {"warm": ("", "reset", "warm"), "load": ("count",), "seal": ("settle", "write", "seal")}
+"""Phase of a trial → what its journal last said while it lasts (some last microseconds: then the next trial's is taken)."""
 SAID = {
     "bring-up": "bringing the servers up",
     "analysis": "judging every trial",
@@ -58,7 +58,7 @@ def reached(world: World, command: Command, moment: Moment) -> bool:
     runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
     begun = sum(1 for line in command.lines if line.startswith("["))
     return begun >= moment.skip and any(
-        _last_phase(folder / "events.jsonl") == AFTER[moment.phase]
+        _last_phase(folder / "events.jsonl") in ENDED[moment.phase]
         for run in runs
         for folder in (run / "trials").glob("*")
         if not (folder / "seal.json").exists()

@@ -1,0 +1,213 @@
+"""A user's own server in two minutes: init, plan, run, load, probe; and every slip is one clear line before anything starts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.truth
+SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
+QUICK = ("--replicates", "2", "--duration", "1s")
+LOAD_FIELDS = {
+    "due", "begun", "waiting", "dropped", "requests", "ok", "failed", "in_flight", "errors", "duration_s",
+    "throughput_rps", "bytes_received", "response_ms", "ok_response_ms", "service_ms", "generator_lag_ms", "cpu_s",
+    "instrument", "server",
+}  # fmt: skip
+TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+
+
+def test_a_url_becomes_a_ten_line_study_that_runs(world: World, truth: dict[str, int]):
+    url = f"http://127.0.0.1:{truth['http_port']}"
+    made = world.svload("init", url, "mine")
+    assert made.returncode == 0, made.stderr
+    assert "answered" in made.stdout
+    text = (world.root / "mine" / "study.yaml").read_text()
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 10
+    planned = world.svload("plan", "mine")
+    assert planned.returncode == 0
+    assert "6 trials" in planned.stdout
+    assert list(world.runs.iterdir()) == []
+    ended = world.svload("run", "mine", *QUICK, "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    trials = findings(only_run(world))["trials"]
+    assert len(trials) == 2
+    grades = {check["check"]: check["grade"] for check in trials[0]["verdict"]["checks"]}
+    assert grades["identities"] == "VALID"
+    assert world.silent() == []
+    again = world.svload("init", url, "mine")
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+def test_a_command_becomes_a_study_that_starts_it(world: World):
+    mine = world.root / "mine"
+    mine.mkdir()
+    shutil.copy2(SERVER, mine / "server")
+    made = world.svload("init", f"{sys.executable} ./server --port {{port}}", str(mine))
+    assert made.returncode == 0, made.stderr
+    assert "${port}" in (mine / "study.yaml").read_text()
+    assert world.svload("plan", str(mine)).returncode == 0
+    assert world.silent() == [], "a plan starts nothing"
+    study = mine / "study.yaml"
+    study.write_text(study.read_text().replace("GET http://server/", "GET http://server/items"))
+    edited = world.svload("run", str(mine), *QUICK, "--out", str(world.runs))
+    assert edited.returncode == 2, "edited since init: its command is asked about again"
+    assert "--trust" in edited.stderr
+    assert list(world.runs.iterdir()) == []
+    ended = world.svload("run", str(mine), *QUICK, "--trust", "--out", str(world.runs), "--json")
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    told = json.loads(ended.stdout)
+    metrics = told["findings"]["trials"][0]["metrics"]
+    assert metrics["users.success_rate"]["value"] == 1.0
+    assert 0.004 < metrics["users.response.p50"]["value"] < 0.2, "it takes 5 ms for an answer"
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+@pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])
+def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
+    url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
+    ended = world.svload("load", url, *how, "--duration", "2s", "--json")
+    assert ended.returncode == 0, ended.stderr
+    said: dict[str, Any] = json.loads(ended.stdout)
+    assert set(said) >= LOAD_FIELDS
+    assert said["due"] == said["begun"] + said["waiting"] + said["dropped"]
+    assert said["begun"] == said["requests"] + said["in_flight"]
+    assert said["requests"] == said["ok"] + said["failed"]
+    assert said["failed"] == sum(said["errors"].values()) == said["requests"], "there is no such object: 404"
+    assert tuple(said["response_ms"]) == TIMES
+    assert said["duration_s"] == pytest.approx(2.0, abs=0.01)
+    assert said["cpu_s"] > 0
+    assert said["instrument"]["grade"] in ("VALID", "WEAK", "REFUSED")
+    if how[0] == "--rate":
+        assert said["due"] in range(399, 402)
+    plain = world.svload("load", url, *how, "--duration", "1s")
+    assert plain.returncode == 0
+    assert "instrument" in plain.stdout
+    assert "longest silence" in plain.stdout
+    assert world.silent() == []
+
+
+def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict[str, int]], tmp_path: Path):
+    import trustme
+
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    tls = {
+        "cert_pem": b"".join(blob.bytes() for blob in issued.cert_chain_pems).decode(),
+        "key_pem": issued.private_key_pem.bytes().decode(),
+    }
+    ports = serve_truth(https_port=0, tls=tls)
+    authority.cert_pem.write_to_path(str(tmp_path / "ours.pem"))
+    for host in ("localhost", "127.0.0.1"):
+        url = f"https://{host}:{ports['https_port']}/v1"
+        known = world.svload(
+            "load", url, "--vus", "2", "--duration", "0.5s", "--ca", str(tmp_path / "ours.pem"), "--json"
+        )
+        assert known.returncode == 0, known.stderr
+        assert "tls_certificate" not in json.loads(known.stdout)["errors"]
+        assert set(json.loads(known.stdout)["status"]) == {"404"} or json.loads(known.stdout)["ok"] > 0
+    unknown = world.svload("load", url, "--vus", "2", "--duration", "0.5s", "--json")
+    said = json.loads(unknown.stdout)
+    assert said["ok"] == 0
+    assert set(said["errors"]) == {"tls_certificate"}
+    row = json.loads(world.svload("probe", url, "--json").stdout)[0]
+    assert row["error"] == "tls_certificate"
+    row = json.loads(world.svload("probe", url, "--cacert", str(tmp_path / "ours.pem"), "--json").stdout)[0]
+    assert row["error"] == ""
+    assert row["time_appconnect"] > row["time_connect"] > 0
+
+
+NOBODY = "http://127.0.0.1:9/"
+SLIPS = [
+    (("load", "http://no-such-host.test/", "--authorise", "no-such-host.test"), "is not known"),
+    (("load", "ftp://127.0.0.1/"), "not http or https"),
+    (("load", "http://127.0.0.1:99999/"), "Port out of range"),
+    (("load", "http://user:secret@127.0.0.1/"), "user or password"),
+    (("load", NOBODY, "--rate", "0"), "--rate takes a number above 0"),
+    (("load", NOBODY, "--rate", "10", "--vus", "2"), "not together with --vus"),
+    (("load", NOBODY, "--vus", "0"), "--vus"),
+    (("load", NOBODY, "--duration", "soon"), "--duration soon"),
+    (("load", NOBODY, "--duration", "0s"), "--duration 0s"),
+    (("load", NOBODY, "--ca", "no.pem"), "no.pem cannot be read"),
+    (("load",), "Missing argument"),
+    (("probe", NOBODY, "--header", "nonsense"), "is no header"),
+    (("init", "gopher://127.0.0.1/", "x"), "scheme"),
+    (("run", "no-such-study"), "There is no study"),
+    (("run", "001-svload", "--profile", "dmeo"), "There is no profile"),
+    (("run", "001-svload", "--profile", "demo", "--only", "TC99"), "There is no case TC99"),
+    (("demo", "--plant", "no-luck"), "no planted fault"),
+    (("resume", "no-such-run"), "There is no run"),
+    (("why", "TC0.r1"), "There is no run"),
+    (("lab", "up", "001-svload", "--for", "ever"), "--for ever"),
+    (("frobnicate",), "No such command"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), SLIPS, ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else ""
+)
+def test_a_slip_is_one_clear_line_and_nothing_starts(world: World, command: tuple[str, ...], words: str):
+    ended = world.svload(*command)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert words in ended.stderr
+    assert ended.stderr.startswith("svload: ")
+    assert "svload-load-" not in ended.stderr, "no file of svload's own is named"
+    assert not (world.root / "state").exists() or world.labs() == []
+    assert not list(world.root.glob("runs/*")) + list(world.root.glob("x*"))
+
+
+def test_nobody_at_the_address_is_told(world: World):
+    ended = world.svload("load", NOBODY, "--duration", "1s")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "nothing answers at http://127.0.0.1:9" in ended.stderr.splitlines()[-1]
+    assert world.silent() == []
+    probed = world.svload("probe", NOBODY, "--json")
+    assert probed.returncode == 3
+    assert json.loads(probed.stdout)[0]["error"] == "connect_refused"
+
+
+SIX = """\
+name: six
+lab:
+  api: {run: "./server --port ${port}", ready: GET /health}
+qestion: How fast?
+factors: {users: [1, 8]}
+requests:
+  items:
+    get: http://apy/items
+    check: [statsu == 200]
+traffic:
+  shoppers: {executor: constant-vsu, vus: "${user}", request: items}
+measure: {duration: 5 parsecs, replicates: 2}
+"""
+
+
+def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
+    path = world.root / "study.yaml"
+    path.write_text(SIX)
+    ended = world.svload("run", str(path), "--trust", "--out", str(world.runs))
+    lines = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(lines) == 6, ended.stderr
+    for slip in ("qestion", "apy", "statsu", "constant-vsu", "user", "5 parsecs"):
+        assert any(slip in line for line in lines), (slip, lines)
+    assert all(f"{path}:" in line for line in lines), "each names file and line"
+    assert list(world.runs.iterdir()) == []
+    assert world.labs() == []
+    assert world.silent() == []
+    planned = subprocess.run(
+        [sys.executable, "-m", "svload", "plan", str(path)],
+        env=world.env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert planned.stderr == ended.stderr
