@@ -7,13 +7,21 @@ a failure: a machine of ours must have what our tests need.
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 LAYERS = ("pure", "truth", "truth_long", "real", "look")
+READY_WITHIN_S = 30.0
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 _lacking = pytest.StashKey[dict[str, list[str]]]()
@@ -52,6 +60,26 @@ def _has(name: str) -> bool:
     if name == "root":
         return os.geteuid() == 0
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
+
+
+@contextmanager
+def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
+    file.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, **config}))
+    command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], READY_WITHIN_S)[0], "no ready line"
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Start known-truth servers outside any lab: serve_truth(**config) → its ready line (ports, pid). They end with the test."""
+    with ExitStack() as stack:
+        yield lambda **config: stack.enter_context(_running_truth(tmp_path / "truth.json", **config))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

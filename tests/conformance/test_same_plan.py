@@ -1,0 +1,179 @@
+"""One plan, one seed: the same requests, however many generators ask and however fast the server answers.
+
+The witness is the server's own log. Open loop: the same requests at the same intended offsets. Closed loop: each user's sequence is
+a prefix of the same planned one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from svload import _native
+from svload.drive.quick import rows_of
+from svload.drive.shares import Share, build_shares, timeline
+from svload.model.facts import Endpoint
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import (
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    Feeder,
+    FeederPart,
+    Group,
+    Request,
+    Text,
+    ThinkTime,
+    VarPart,
+)
+
+pytestmark = pytest.mark.truth
+MS = 1_000_000
+ROWS = 40
+PATHS = [f"/v1/a/c/{number}" for number in range(ROWS)]
+INPUTS = {"objects": {"path": ("utf8", PATHS), "size_bytes": ("u64", struct.pack(f"<{ROWS}Q", *[0] * ROWS))}}
+PATH = (FeederPart(feeder="object", column="path"), Text(text="?vu="), VarPart(var="vu"), Text(text="&id="), VarPart(var="request.id"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one load asked for: the server's log (path, vu, id, received in ns from the start) and the engine's own rows."""
+
+    log: list[tuple[str, int, str, int]]
+    rows: list[dict[str, int]]
+
+    def requests(self) -> list[tuple[str, int, str]]:
+        return sorted(row[:3] for row in self.log)
+
+    def by_user(self) -> dict[int, list[tuple[str, str]]]:
+        """User → (path, id) of its requests in the order in which the server received them."""
+        users: dict[int, list[tuple[str, str]]] = defaultdict(list)
+        for path, vu, name, _ in sorted(self.log, key=lambda row: row[3]):
+            users[vu].append((path, name))
+        return users
+
+
+class Server:
+    """A known-truth server that keeps a log."""
+
+    def __init__(self, ports: dict[str, Any]) -> None:
+        self.http, self.admin = ports["http_port"], ports["admin_port"]
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        line = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=10)
+        try:
+            line.request(method, path, body)
+            answer = line.getresponse()
+            assert answer.status == 200, (path, answer.status)
+            return answer.read()
+        finally:
+            line.close()
+
+    def log(self) -> list[list[Any]]:
+        return [json.loads(line) for line in self.ask("GET", "/log?limit=1000000").splitlines()]
+
+
+@pytest.fixture
+def server(serve_truth: Callable[..., dict[str, Any]]) -> Server:
+    return Server(serve_truth(log=True, workers=64))
+
+
+def load(
+    server: Server, executor: Executor, generators: int, seed: int = 11, duration_ns: int = 500 * MS
+) -> Asked:
+    """Load the server by one plan, cut into `generators` shares that run side by side from a common start."""
+    group = Group(
+        name="load",
+        executor=executor,
+        request=Request(name="get", scheme="http", host="store", path=PATH, expect_status=((200, 499),)),
+        generators=generators,
+        record="rows",
+    )
+    config = CaseConfig(
+        case=Case(name="case", levels={}),
+        services=(),
+        feeders=(Feeder(name="object", table="objects"),),
+        groups=(group,),
+    )
+    endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=server.http)}
+    shares = build_shares(config, seed, timeline(config, duration_ns), endpoints, ["127.0.0.0/8"])
+    server.ask("POST", "/reset?what=counters,log")
+    start_ns = time.monotonic_ns() + 50 * MS
+    with ThreadPoolExecutor(generators) as pool:
+        rows = [row for some in pool.map(lambda share: _run(share, start_ns), shares) for row in some]
+    log = []
+    for _, received_ns, _, _, target, *_ in server.log():
+        parts = urlsplit(target)
+        query = parse_qs(parts.query)
+        log.append((parts.path, int(query["vu"][0]), query["id"][0], received_ns - start_ns))
+    assert len(log) == len(rows)
+    return Asked(log, rows)
+
+
+def _run(share: Share, start_ns: int) -> list[dict[str, int]]:
+    spec = share.spec | {"start_at_ns": start_ns}
+    return rows_of(_native.run_share(json.dumps(spec), INPUTS, lambda text: None)["samples"])
+
+
+@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
+def test_open_loop_asks_the_same_at_the_same_offsets(server: Server, arrivals: Any) -> None:
+    executor = ConstantArrivalRate(rate_rps=400, max_vus=60, arrivals=arrivals)
+    once = load(server, executor, 1)
+    again = load(server, executor, 1)
+    three = load(server, executor, 3)
+    assert 150 < len(once.log) < 260
+    assert once.requests() == again.requests() == three.requests()
+    due = [{row["seq"]: (row["due_ns"], row["row"]) for row in asked.rows} for asked in (once, again, three)]
+    assert due[0] == due[1] == due[2]
+    for asked, planned in zip((once, again, three), due, strict=True):
+        late = [received_ns - planned[number][0] for _, number, _, received_ns in asked.log]
+        assert min(late) >= 0, "nothing arrives before it is due"
+    server.ask("POST", "/config", json.dumps({"service_time": {"constant_ns": 20 * MS}}).encode())
+    slow = load(server, executor, 3)
+    assert slow.requests() == once.requests(), "whatever the server does"
+    other = load(server, executor, 1, seed=12)
+    assert {name for _, _, name, _ in other.log}.isdisjoint({name for _, _, name, _ in once.log})
+
+
+@pytest.mark.parametrize("generators", [1, 3])
+def test_closed_loop_walks_the_same_sequence_however_far_it_gets(server: Server, generators: int) -> None:
+    users = 6
+    executor = ConstantVus(vus=users, think_time=ThinkTime(uniform_ns=(2 * MS, 20 * MS)))
+    fast = load(server, executor, 1)
+    server.ask("POST", "/config", json.dumps({"service_time": {"constant_ns": 15 * MS}}).encode())
+    slow = load(server, executor, generators)
+    far, near = fast.by_user(), slow.by_user()
+    assert set(far) == set(near) == set(range(users))
+    for user, sequence in near.items():
+        assert 5 < len(sequence) < len(far[user]), "the slow server is asked less"
+        assert far[user][: len(sequence)] == sequence
+        first = ROWS * user // users
+        assert [path for path, _ in far[user]] == [
+            PATHS[(first + step) % ROWS] for step in range(len(far[user]))
+        ]
+    pauses = [_pauses(asked.rows) for asked in (fast, slow)]
+    for user in near:
+        count = len(pauses[1][user])
+        assert pauses[0][user][:count] == pauses[1][user], "think times are part of the plan"
+
+
+def _pauses(rows: Sequence[dict[str, int]]) -> dict[int, list[int]]:
+    """User → its planned think times in ns: from the end of a request to the next one's due time."""
+    users: dict[int, list[dict[str, int]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["seq"]):
+        users[row["vu"]].append(row)
+    return {
+        user: [after["due_ns"] - before["done_ns"] for before, after in pairwise(mine)]
+        for user, mine in users.items()
+    }
