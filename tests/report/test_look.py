@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -118,6 +119,22 @@ def test_the_reader_picks_what_colours_the_matrix(opened: Callable[..., Any]) ->
     after = page.locator(cells).all_text_contents()
     assert before != after
     assert all(text.endswith("/s") for text in after)
+
+
+def test_the_table_of_cases_can_be_saved_as_it_is_filtered(
+    opened: Callable[..., Any], reported: Reporter
+) -> None:
+    page = opened("hostile")
+    with page.expect_download() as started:
+        page.locator("#overview button.csv").click()
+    rows = list(csv.reader(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()))
+    cases = reported("hostile").findings.cases
+    assert len(rows) == 1 + len(cases)
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "+"))]
+    page.fill("#search", "no such case")
+    with page.expect_download() as started:
+        page.locator("#overview button.csv").click()
+    assert len(Path(started.value.path()).read_text(encoding="utf-8-sig").splitlines()) == 1
 
 
 def test_the_theme_can_be_switched(opened: Callable[..., Any]) -> None:

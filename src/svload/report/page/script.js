@@ -63,5 +63,26 @@
       }).forEach(function (one) { body.appendChild(one[2]); });
     });
   });
+  all("table[data-csv]").forEach(function (table) {
+    var button = document.createElement("button");
+    button.type = "button";
+    button.className = "csv";
+    button.textContent = "Save as CSV";
+    button.addEventListener("click", function () {
+      var lines = Array.from(table.rows).filter(function (row) { return !row.matches(".hide, .sentence"); }).map(function (row) {
+        return Array.from(row.cells).map(function (cell) {
+          var text = (cell.dataset.v && cell.matches(".num") ? cell.dataset.v : cell.innerText).replace(/\s+/g, " ").trim();
+          if (/^[=+@\-\t]/.test(text) && isNaN(text)) text = "'" + text;
+          return '"' + text.replace(/"/g, '""') + '"';
+        }).join(",");
+      });
+      var link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob(["\ufeff" + lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
+      link.download = table.dataset.csv + ".csv";
+      link.click();
+      setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
+    });
+    table.parentElement.after(button);
+  });
   addEventListener("beforeprint", function () { all("details").forEach(function (d) { d.open = true; }); });
 })();

@@ -21,7 +21,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "head": {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"},
     "bold": {"bold": True},
     "wrap": {"text_wrap": True, "valign": "top"},
-    "note": {"italic": True, "font_color": "#57606B", "text_wrap": True, "valign": "top"},
+    "note": {"italic": True, "font_color": "#57606B"},
     "time_s": {"num_format": "0.000000"},
     "ratio": {"num_format": "0.0%"},
     "rate_rps": {"num_format": "#,##0.0"},
