@@ -90,7 +90,10 @@ def _axes(drawing: Drawing, at: Callable[[float], float], scale: Scale, reach: f
     stops = [p for p in TAIL_STOPS if p <= reach + 1e-9]
     drawing.lines(((at(p), _TOP, at(p), HEIGHT - _BOTTOM) for p in stops), "grid")
     for p in stops:
-        drawing.text(at(p), HEIGHT - _BOTTOM + 15, f"{100 * p:g}", "", "middle")
+        anchor = "end" if at(p) > WIDTH - 2 * _RIGHT else "middle"
+        drawing.text(
+            at(p) + (_RIGHT if anchor == "end" else 0), HEIGHT - _BOTTOM + 15, f"{100 * p:g}", "", anchor
+        )
     drawing.text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, "percentile (logarithmic tail)", "axis", "middle")
 
 
