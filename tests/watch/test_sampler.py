@@ -187,15 +187,16 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     control = Control(child, tmp_path)
     assert control.start(own_facts(), 0.05) == ("host.host", "me.process", "gone.process")
     assert control.problems == ()
+    before_ns = control.mark()
     from_ns = time.monotonic_ns()
     deadline = time.monotonic() + BOUND_S
     while len(readings(tmp_path / "monitors.jsonl", "pass_seconds")) < 6:
         assert time.monotonic() < deadline, "the sampler does not sample by itself"
     to_ns = time.monotonic_ns()
-    table = control.readings(from_ns, to_ns)
+    table = control.readings(before_ns, to_ns, from_ns)
     assert list(table) == list(MONITORS)
     offsets = array("q", table["offset_ns"][1])
-    assert min(offsets) < 0
+    assert before_ns - from_ns <= min(offsets) < 0, "the marked reading is the first"
     assert max(offsets) >= to_ns - from_ns
     assert {
         (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)

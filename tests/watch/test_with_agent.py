@@ -25,8 +25,8 @@ def test_a_child_of_the_agent_is_watched_by_its_machine_pid(tmp_path: Path) -> N
         busy = ServiceFacts(service="busy", kit="command", version="1", processes=(process,))
         sampler = Sampler(agent, agent.dir)
         assert sampler.start({"busy": busy}, 0.05) == ("host.host", "busy.process")
-        from_ns = time.monotonic_ns()
-        table = sampler.readings(from_ns, time.monotonic_ns())
+        from_ns = sampler.mark()
+        table = sampler.readings(from_ns, time.monotonic_ns(), from_ns)
         found = {
             (service, metric): value
             for service, metric, value in zip(
@@ -37,10 +37,10 @@ def test_a_child_of_the_agent_is_watched_by_its_machine_pid(tmp_path: Path) -> N
         assert found["busy", "rss_bytes"] > 0
         assert ("", "cpu_ratio") in found
         agent.stop(["busy.one"])
-        sampler.readings(from_ns, time.monotonic_ns())
+        sampler.readings(from_ns, time.monotonic_ns(), from_ns)
         assert sampler.notes() == [
             "busy.process: cannot be read: ProcessLookupError: no process of busy is there"
         ]
         agent.stop(["sampler"])
         with pytest.raises(SvloadError):
-            sampler.readings(from_ns, from_ns)
+            sampler.readings(from_ns, from_ns, from_ns)

@@ -248,6 +248,7 @@ def _claim(
         success=evidence.success,
         sentence=_sentence(contrast, evidence, ratio, state, p_adjusted, smallest_p, claims, randomised)
         + gate,
+        gated=contrast.comparison.fail_if is not None,
         failed=failed,
     )
 

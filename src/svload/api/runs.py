@@ -106,15 +106,18 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """4 if a threshold met a refused case, 1 if one failed or a gated comparison did, else 0."""
+    """4 if a threshold or a gate met what could not be judged, 1 if one failed, else 0: a gate is never passed for want of trials."""
     codes = [ExitCode.DONE]
     for threshold in findings.thresholds:
         if threshold.outcome in ("refused", "no value"):
             codes.append(ExitCode.REFUSED)
         elif threshold.outcome == "failed":
             codes.append(ExitCode.THRESHOLD_FAILED)
-    if any(claim.failed for claim in findings.claims):
-        codes.append(ExitCode.THRESHOLD_FAILED)
+    for claim in findings.claims:
+        if claim.failed:
+            codes.append(ExitCode.THRESHOLD_FAILED)
+        elif claim.gated and claim.state in ("undecidable", "refused"):
+            codes.append(ExitCode.REFUSED)
     return ExitCode.worst(codes)
 
 

@@ -143,12 +143,15 @@ def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
     return _execute(run.begin(lock, choices.out), emit, choices)
 
 
-def resume(run_name: str, choices: Choices, emit: Emit) -> RunResult:
-    """Go on with a run where it stopped, from its lock alone; says so if the study has changed since."""
+def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
+    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so if the study has changed since."""
     from svload import study
-    from svload.store import find_run
+    from svload.store import find_run, unfinished_runs
 
-    found = find_run(run_name, choices.out)
+    open_runs = unfinished_runs(choices.out) if run_name is None else []
+    if run_name is None and not open_runs:
+        raise fail("run-not-found", path=f"{choices.out} that could go on")
+    found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
     try:
         changed = study.study_digest(lock.study_dir) != lock.study_sha256

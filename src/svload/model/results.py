@@ -168,6 +168,7 @@ class Claim(Frozen):
     planned: bool = True
     success: tuple[float | None, float | None] = (None, None)
     sentence: str
+    gated: bool = False
     failed: bool = False
 
 

@@ -69,6 +69,7 @@ class TrialRun:
     previous_case: str | None
     fault: str | None = None
     phases_s: dict[str, float] = field(default_factory=dict)
+    marked_ns: int = 0
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
@@ -88,6 +89,7 @@ class TrialRun:
             with self._phase("count"):
                 self._settle()
                 before = self.bench.lab.counters()
+                self.marked_ns = self.bench.sampler.mark()
             load = self._load(shares, times)
             with self._phase("settle"):
                 self._settle()
@@ -182,7 +184,7 @@ class TrialRun:
         parts = [(result.share.group, read_tables(result.tables)) for result in load.results]
         tables = merge_shares(parts)
         end_ns = load.start_at_ns + times.end_ns
-        tables["monitors"] = self.bench.sampler.readings(load.start_at_ns, end_ns)
+        tables["monitors"] = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
             result.tables.unlink(missing_ok=True)

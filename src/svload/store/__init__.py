@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svload.store.journal import Journal, Journalled, read_events
-    from svload.store.layout import RunDir, TrialDir, find_run, folder_name
+    from svload.store.layout import RunDir, TrialDir, find_run, folder_name, unfinished_runs
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
@@ -33,6 +33,7 @@ __all__ = [
     "read_tables",
     "read_trial",
     "seal_trial",
+    "unfinished_runs",
     "verify_run",
     "verify_trial",
     "write_artefact",
@@ -43,7 +44,7 @@ __all__ = [
 
 _HOMES = {
     "journal": ("Journal", "Journalled", "read_events"),
-    "layout": ("RunDir", "TrialDir", "find_run", "folder_name"),
+    "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "unfinished_runs"),
     "pack": ("open_pack", "pack_run"),
     "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
     "raw": ("read_tables", "write_tables"),

@@ -230,6 +230,13 @@ def find_run(text: str, out_dir: Path) -> RunDir:
     raise fail("run-not-found", path=candidates[0])
 
 
+def unfinished_runs(out_dir: Path) -> list[RunDir]:
+    """Runs under `out_dir` with planned trials that have no seal, the newest first."""
+    locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
+    return [run for run in runs if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())]
+
+
 def _numbers(parent: Path, stem: str) -> list[int]:
     pattern = re.compile(re.escape(stem) + r"-(\d+)")
     return [int(match[1]) for path in parent.iterdir() if (match := pattern.fullmatch(path.name))]

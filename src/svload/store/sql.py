@@ -18,13 +18,13 @@ from svload.store.parquet import TABLES, schema_of
 
 VIEWS = {
     "cases": "a case a row: case_name, excluded, and a column for each factor",
-    "trials": "a sealed trial a row: trial, case_name, replicate, block, position, attempt, started_wall, window, what was due, begun, ok, failed",
+    "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, window, what was due, begun, ok, failed",
     "groups": "a trial and traffic group a row: every total of the group's summary",
     "intervals": "a trial, group and interval a row (model.columns.INTERVALS)",
     "histograms": "a trial, group, interval, metric and bucket a row; metric_name says which",
     "samples": "a request a row, of the groups that keep rows; error_name says what failed",
     "asked": "a trial, group and feeder row: how often it was asked",
-    "monitors": "a reading a row: trial, offset_ns, service, monitor, entity, metric, value",
+    "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, monitor, entity, metric, value",
     "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
 }
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""

@@ -206,7 +206,9 @@ class RequestPart(Part):
     headers: dict[str, ScalarText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
-    timeout: SpanNs = Field(30_000_000_000, description="from when it is due until its last byte")
+    timeout: SpanNs = Field(
+        30_000_000_000, description="from its begin until its last byte, redirects included"
+    )
     check: Texts = Field([], description="status == 200, size_bytes == ${feeder.size_bytes}")
     expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
     follow_redirects: WholeNumber = Field(0, description="how many redirects are followed")

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 CHILD = "sampler"
 PREPARE_S = 30.0
-SLOWEST_S = 1.0
-"""The longest period that any of our monitors asks for."""
-MARGIN_PERIODS = 1.5
+PASS_NS = 1_000_000_000
+"""Within this all monitors have been read once."""
 
 
 class AgentLike(Protocol):
@@ -66,14 +65,17 @@ class Sampler:
         self.problems = tuple(ready["problems"])
         return tuple(ready["monitors"])
 
-    def readings(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
-        """Readings from just before `from_ns` to just after `to_ns` (CLOCK_MONOTONIC), so that counters cover all of it.
+    def mark(self) -> int:
+        """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""
+        return int(self._tell({"sample": True})["at_ns"])
 
-        A table of `model.columns.MONITORS`; `offset_ns` counts from `from_ns`. Takes one more reading of everything first.
+    def readings(self, marked_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
+        """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so that counters cover all between.
+
+        A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the marked reading's is just below zero.
         """
-        self._tell({"sample": True})
-        margin_ns = round(MARGIN_PERIODS * max(self._interval_s, SLOWEST_S) * 1e9)
-        return self._reader.between(from_ns - margin_ns, to_ns + margin_ns, from_ns)
+        last_ns = max(to_ns, self.mark())
+        return self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
 
     def notes(self) -> list[str]:
         """What could not be read, when it began and ended, in words."""

@@ -134,7 +134,7 @@ def run(
 
 
 def resume(
-    run: str = typer.Argument("latest", help="The run's folder or name."),
+    run: str = typer.Argument(None, help="The run's folder or name; default: the newest unfinished one."),
     out: Path = OUT,
     no_wait: bool = NO_WAIT,
     json: bool = JSON,
