@@ -24,7 +24,13 @@ INTERVALS: Mapping[str, str] = {
     "bytes_received": "u64",
     "response_sum_ns": "u64",
 }
-HISTOGRAMS: Mapping[str, str] = {"group": "u16", "interval": "u32", "metric": "u8", "bucket": "u32", "count": "u64"}
+HISTOGRAMS: Mapping[str, str] = {
+    "group": "u16",
+    "interval": "u32",
+    "metric": "u8",
+    "bucket": "u32",
+    "count": "u64",
+}
 ROWS: Mapping[str, str] = {"group": "u16", "row": "u32", "asked": "u64"}
 SAMPLES: Mapping[str, str] = {
     "group": "u16",
@@ -55,7 +61,14 @@ SAMPLES: Mapping[str, str] = {
 }
 """The parquet files of a trial add `share` (u16, index into summary.generators) to samples; `group` is the case's group index, merged over shares."""
 
-MONITORS: Mapping[str, str] = {"offset_ns": "i64", "service": "utf8", "monitor": "utf8", "entity": "utf8", "metric": "utf8", "value": "f64"}
+MONITORS: Mapping[str, str] = {
+    "offset_ns": "i64",
+    "service": "utf8",
+    "monitor": "utf8",
+    "entity": "utf8",
+    "metric": "utf8",
+    "value": "f64",
+}
 """monitors.parquet, one row a reading. `service` is empty for the host; `entity` a process, core, disk or interface; units stand in the metric's name."""
 
 HISTOGRAM_METRICS = (

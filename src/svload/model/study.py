@@ -118,7 +118,9 @@ class Lock(Artefact):
     seed: int
     svload_version: str
     study_sha256: str
-    study_dir: str = Field(description="the study's folder as named by the user; files beside it are read from there")
+    study_dir: str = Field(
+        description="the study's folder as named by the user; files beside it are read from there"
+    )
     trusted: bool = False
     authorised: tuple[str, ...] = ()
     factors: tuple[Factor, ...]
@@ -127,7 +129,10 @@ class Lock(Artefact):
     comparisons: tuple[Comparison, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     source: dict[str, Any]
-    plants: dict[str, str] = Field(default={}, description="planted faults by case name, for demonstrations: they are shown wherever the run is")
+    plants: dict[str, str] = Field(
+        default={},
+        description="planted faults by case name, for demonstrations: they are shown wherever the run is",
+    )
 
     @property
     def valid_cases(self) -> tuple[Case, ...]:

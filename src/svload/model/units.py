@@ -71,7 +71,11 @@ def duration_ns(text: str | float | int) -> int:
 
 def size_bytes(text: str | float | int) -> int:
     """A size as whole bytes; a bare integer is bytes. Raises ValueError."""
-    return int(text) if isinstance(text, int) and not isinstance(text, bool) else round(parse_quantity(text, "size_bytes"))
+    return (
+        int(text)
+        if isinstance(text, int) and not isinstance(text, bool)
+        else round(parse_quantity(text, "size_bytes"))
+    )
 
 
 def show_duration(seconds: float) -> str:

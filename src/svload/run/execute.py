@@ -20,6 +20,7 @@ from svload.host import (
     Agent,
     CoreSplit,
     cache_dir,
+    describe_machine,
     finish_leftovers,
     labs_dir,
     machine_lock,
@@ -130,7 +131,8 @@ class _Execution:
     def go(self) -> None:
         self._enough_disk()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
-                  trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants)  # fmt: skip
+                  trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
+                  machine=describe_machine())  # fmt: skip
         self._keep_unfinished()
         if self._next() is None:
             return
