@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -49,10 +50,12 @@ def adopt_orphans() -> None:
 
 
 def pinned(*cores: int) -> Callable[[], None]:
-    """For subprocess: pin the child to `cores` and let it end with this process."""
+    """For subprocess: pin the child to `cores`, give it all descriptors it may have, let it end with this process."""
 
     def prepare() -> None:
         os.sched_setaffinity(0, cores)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
     return prepare
@@ -68,8 +71,9 @@ def run(
 ) -> Cost:
     """Run `command` on `cores` to its end; its stdout goes to `out`, its stderr beside it.
 
-    `servers` are pids of ours that go on living. Raises Failed if it does not end in time (it is killed then).
+    `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not end in time (it is killed then).
     """
+    known = _children()
     served_s = sum(map(_tree_s, servers))
     before = core_times()
     begun = time.monotonic()
@@ -89,7 +93,7 @@ def run(
         child.returncode = code
         wall_s = time.monotonic() - begun
     finally:
-        left_s = _reap_orphans(servers | {child.pid})
+        left_s = _reap_orphans(known | {child.pid})
     process_s += left_s
     after = core_times()
     served_s = sum(map(_tree_s, servers)) - served_s

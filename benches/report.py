@@ -6,10 +6,9 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benches import timing
 from benches.figures import Ratio
 from benches.measure import CLIENT_CORE, SERVER_CORE
-from benches.works import EFFORTS, UNMEASURED, Outcome
+from benches.works import EFFORTS, UNMEASURED, Outcome, Special
 
 QUIET_SHARE = 0.05
 """Foreign CPU above this share of a core makes figures weak (METHOD §3)."""
@@ -25,18 +24,14 @@ class Result:
     missing: dict[str, str]
     request_bytes: dict[str, int] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
-    pacing: timing.PacingOutcome | None = None
-    first: timing.FirstOutcome | None = None
+    specials: dict[str, Special] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     interrupted: bool = False
 
     def verdicts(self) -> dict[str, bool]:
         """Each limit that was measured, and whether it is kept."""
         found = {name_of(outcome): outcome.passed for outcome in self.outcomes}
-        if self.pacing is not None:
-            found["pacing"] = self.pacing.passed
-        if self.first is not None:
-            found["first"] = self.first.passed
+        found |= {name: special.passed for name, special in self.specials.items()}
         return found
 
 
@@ -45,15 +40,8 @@ def table(result: Result) -> str:
     lines = [_head(result)]
     for outcome in result.outcomes:
         lines += ["", _work_block(outcome)]
-    if result.pacing is not None:
-        lines += ["", _pacing_block(result.pacing)]
-    if result.first is not None:
-        tries = " ".join(f"{one:.2f}" for one in result.first.tries_s)
-        lines += [
-            "",
-            f"First request after `svload load` is typed, no agent before: {tries} s (limit {timing.COLD_LIMIT_S} s)",
-        ]
-        lines += [f"  ! {failure}" for failure in result.first.failures]
+    for special in result.specials.values():
+        lines += ["", *special.block()]
     lines += ["", "Limits"]
     lines += [
         f"  {'kept  ' if kept else 'MISSED'}  {name}{figure(result, name)}"
@@ -102,27 +90,12 @@ def _work_block(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _pacing_block(outcome: timing.PacingOutcome) -> str:
-    lines = [
-        f"Pacing at {timing.RATE_RPS:.0f} req/s, {outcome.seconds} s a round: error of the gaps as the receiver stamped them",
-        f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
-    ]
-    for name in sorted(outcome.rounds, key=lambda one: outcome.p99_ms(one) or 0.0):
-        lines.append(f"  {name:<22} {outcome.stdev_ms(name):>9.3f} {outcome.p99_ms(name):>8.3f}")
-    lines += [f"  ! {name}: {why}" for name, failures in outcome.failures.items() for why in failures]
-    return "\n".join(lines)
-
-
 def figure(result: Result, name: str) -> str:
     """A limit and what was found against it, as words."""
     for outcome in result.outcomes:
         if name_of(outcome) == name:
             return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {_interval(outcome.ratio)}"
-    if name == "pacing" and result.pacing is not None:
-        return f"  p99 {_number(result.pacing.p99_ms('svload'), '.3f')} ms, at most {_number(result.pacing.limit_ms, '.3f')} ms"
-    if name == "first" and result.first is not None and result.first.tries_s:
-        return f"  slowest {max(result.first.tries_s):.2f} s, at most {timing.COLD_LIMIT_S} s"
-    return ""
+    return f"  {result.specials[name].figure()}" if name in result.specials else ""
 
 
 def name_of(outcome: Outcome) -> str:

@@ -10,18 +10,23 @@ import platform
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benches import timing, works
+from benches import crowd, timing, works
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
 from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadThinking, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
-from benches.works import EFFORTS, WORKS, Bench
+from benches.works import EFFORTS, WORKS, Bench, Special
 
-TIMING = ("pacing", "first")
+SPECIALS: dict[str, Callable[[Bench], Special]] = {
+    "pacing": timing.measure_pacing,
+    "lag": timing.measure_lag,
+    "crowd": crowd.measure_crowd,
+    "first": timing.measure_first,
+}
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 FOLDER = Path("build/bench")
 
@@ -31,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benches.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: about ten minutes")
     parser.add_argument("--smoke", action="store_true", help="does it work at all? its figures mean nothing")
-    names = [work.key for work in WORKS] + list(TIMING)
+    names = [work.key for work in WORKS] + list(SPECIALS)
     parser.add_argument(
         "--only", nargs="+", choices=names, metavar="WORK", help=f"some of: {', '.join(names)}"
     )
@@ -52,7 +57,7 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
     """Measure, holding svload's machine-wide lock; the result also goes to build/bench/<effort>.json."""
     from svload.host.lock import machine_lock
 
-    chosen = list(only or [*(work.key for work in WORKS), *TIMING])
+    chosen = list(only or [*(work.key for work in WORKS), *SPECIALS])
     seed = int(time.time()) if seed is None else seed
     FOLDER.mkdir(parents=True, exist_ok=True)
     folder = FOLDER.resolve()
@@ -98,15 +103,14 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     pads[SvloadThinking.name] = pads.get(Svload.name, "")
     if _sizes_differ(result.request_bytes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
-    run = Bench(tools, pads, folder, effort, order, _say)
+    run = Bench(tools, pads, folder, effort, order, _say, programs)
     _traffic(run, [work for work in WORKS if work.key in chosen], programs.get("fast_server"), result)
-    if "pacing" in chosen:
-        seconds = 2 * effort.long_s
-        result.pacing = timing.measure_pacing(
-            tools, programs.get("pacer"), folder, min(effort.rounds, 5), seconds, order, _say
-        )
-    if "first" in chosen:
-        result.first = timing.measure_first(folder, effort.rounds, _say)
+    for name, measure in SPECIALS.items():
+        if name in chosen:
+            try:
+                result.specials[name] = measure(run)
+            except (Failed, OSError) as why:
+                result.troubles.append(f"{name}: {why}")
 
 
 def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result) -> None:

@@ -25,7 +25,7 @@ _UP_S = 10.0
 _NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
 worker_rlimit_nofile 16384; {user}
-events {{ worker_connections 8192; use epoll; }}
+events {{ worker_connections 12000; use epoll; }}
 http {{
   access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; open_file_cache max=16; open_file_cache_valid 1h;
   keepalive_requests 1000000000; keepalive_timeout 1h; default_type application/octet-stream; etag on;

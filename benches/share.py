@@ -6,6 +6,7 @@ It does what a generator of svload does, without agent and controller; the whole
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,12 +20,18 @@ def main() -> int:
     tables = _native.run_share(spec, {}, _progress)
     summary = json.loads(tables.pop("summary")["json"][1][0])
     write_tables(Path(sys.argv[2]), tables)
-    print(json.dumps(summary))
+    print(json.dumps(summary | {"load_rss_bytes": max(_resident_bytes, default=0)}))
     return 0
+
+
+_resident_bytes: list[int] = []
+"""Resident memory while load was made, once a second: the peak of the process would be that of writing its tables."""
 
 
 def _progress(text: str) -> None:
     json.loads(text)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    _resident_bytes.append(pages * os.sysconf("SC_PAGESIZE"))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ import os
 import pytest
 
 from benches.report import Result, figure, table
-from benches.run import TIMING, bench
+from benches.run import SPECIALS, bench
 from benches.works import EFFORTS, UNMEASURED, WORKS
 
 pytestmark = pytest.mark.timeout(0)
-LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 + work.half]] + list(TIMING)
+LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 + work.half]] + list(SPECIALS)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
-"""When requests leave: pacing judged by the receiver's stamps, and the first request after `svload load` is typed."""
+"""When requests leave: pacing by the receiver's stamps, generator lag at a high rate, the first request of a command."""
 
 from __future__ import annotations
 
 import json
-import random
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,101 +12,206 @@ from statistics import median
 
 from benches.figures import Pacing, pacing
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, run
-from benches.peers import Job, SvloadCommand, SvloadThinking, Tool
-from benches.servers import Recorder, log_stamps, truth
-from benches.works import CONNECTIONS, Say
+from benches.peers import Job, Svload, SvloadCommand, SvloadThinking, Tool
+from benches.servers import Recorder, log_stamps, nginx, truth
+from benches.works import CONNECTIONS, Bench
 
-RATE_RPS = 500.0
-FLOOR_MS, CONTROL_FACTOR = 0.25, 1.2
-COLD_LIMIT_S = 0.8
+CONTROL = "epoll_pwait2 loop (C)"
 BOTH_CORES = (SERVER_CORE, CLIENT_CORE)
 """Nothing else runs while a command is timed from the keyboard: nobody types `taskset`."""
-CONTROL = "epoll_pwait2 loop (C)"
+COLD_LIMIT_S = 0.8
 
 
 @dataclass
 class PacingOutcome:
     """Gap errors by tool, one entry a round; the control's stamps are its own wake-ups."""
 
+    RATE_RPS = 500.0
     seconds: int
     rounds: dict[str, list[Pacing]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
 
-    def p99_ms(self, tool: str) -> float | None:
-        """The median over rounds."""
+    def p99_ms(self, tool: str) -> float:
+        """The median over rounds; inf without any."""
         found = [one.p99_ms for one in self.rounds.get(tool, [])]
-        return median(found) if found else None
-
-    def stdev_ms(self, tool: str) -> float | None:
-        """The median over rounds."""
-        found = [one.stdev_ms for one in self.rounds.get(tool, [])]
-        return median(found) if found else None
+        return median(found) if found else math.inf
 
     @property
-    def limit_ms(self) -> float | None:
+    def limit_ms(self) -> float:
         """max(0.25 ms, 1.2 × the control's p99)."""
         control = self.p99_ms(CONTROL)
-        return None if control is None else max(FLOOR_MS, CONTROL_FACTOR * control)
+        return max(0.25, 1.2 * control) if math.isfinite(control) else 0.25
 
     @property
     def passed(self) -> bool:
         """svload's p99 gap error is within the limit."""
-        ours, limit = self.p99_ms("svload"), self.limit_ms
-        return ours is not None and limit is not None and ours <= limit and "svload" not in self.failures
+        return self.p99_ms("svload") <= self.limit_ms and "svload" not in self.failures
 
-
-def measure_pacing(
-    tools: Sequence[Tool],
-    pacer: Path | None,
-    folder: Path,
-    rounds: int,
-    seconds: int,
-    order: random.Random,
-    say: Say,
-) -> PacingOutcome:
-    """500 evenly spaced requests a second to the truth server by each tool that can, the control among them, in random order."""
-    outcome = PacingOutcome(seconds)
-    with truth(folder) as (server, admin_port):
-        job = Job(
-            "http",
-            server.http_port,
-            "/v1/a/c/o",
-            1024,
-            CONNECTIONS,
-            seconds,
-            rate_rps=RATE_RPS,
-            folder=folder,
-        )
-        names: list[Tool | None] = [
-            tool for tool in tools if tool.can(job) and not isinstance(tool, SvloadCommand | SvloadThinking)
+    def block(self) -> list[str]:
+        """A line a tool, the best first."""
+        lines = [
+            f"Pacing at {self.RATE_RPS:.0f} req/s, {self.seconds} s a round: error of the gaps as the receiver stamped them",
+            f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
         ]
-        if pacer is not None:
-            names.append(None)
-        for number in range(rounds):
-            order.shuffle(names)
-            for tool in names:
-                name = CONTROL if tool is None else tool.name
-                out = folder / "pacing.out"
-                command = [str(pacer), f"{RATE_RPS:g}", str(seconds)] if tool is None else tool.command(job)
+        for name in sorted(self.rounds, key=self.p99_ms):
+            stdev_ms = median(one.stdev_ms for one in self.rounds[name])
+            lines.append(f"  {name:<22} {stdev_ms:>9.3f} {self.p99_ms(name):>8.3f}")
+        return lines + [f"  ! {name}: {why}" for name, all_of in self.failures.items() for why in all_of]
+
+    def figure(self) -> str:
+        """p99 against its limit."""
+        return f"p99 gap error {self.p99_ms('svload'):.3f} ms, at most {self.limit_ms:.3f} ms"
+
+
+def measure_pacing(bench: Bench) -> PacingOutcome:
+    """500 evenly spaced requests a second to the truth server by each tool that can, the control among them, in random order."""
+    rate_rps, seconds = PacingOutcome.RATE_RPS, 2 * bench.effort.long_s
+    outcome = PacingOutcome(seconds)
+    with truth(bench.folder) as (server, admin_port):
+        job = Job(
+            "http", server.http_port, "/v1/a/c/o", 1024, CONNECTIONS, seconds, rate_rps=rate_rps,
+            folder=bench.folder,
+        )  # fmt: skip
+        others = (SvloadCommand, SvloadThinking)
+        tools = [tool for tool in bench.tools if tool.can(job) and not isinstance(tool, others)]
+        plan: list[Tool | None] = [*tools, None]
+        for number in range(min(bench.effort.rounds, 5)):
+            bench.order.shuffle(plan)
+            for tool in plan:
+                name = tool.name if tool else CONTROL
                 try:
-                    log_stamps(admin_port)
-                    run(
-                        command,
-                        out,
-                        seconds + 30.0,
-                        server.pids,
-                        None if tool is None else tool.environment(),
-                    )
-                    stamps = (
-                        json.loads(out.read_text())["woke_ns"] if tool is None else log_stamps(admin_port)
-                    )
-                    if len(stamps) < 0.95 * RATE_RPS * seconds:
-                        raise Failed(f"{len(stamps)} of {RATE_RPS * seconds:.0f} requests came")
-                    outcome.rounds.setdefault(name, []).append(pacing(stamps, RATE_RPS))
+                    if tool is None:
+                        stamps = _woke_ns(bench, rate_rps, seconds)
+                    else:
+                        log_stamps(admin_port)
+                        out = bench.folder / "pacing.out"
+                        run(tool.command(job), out, seconds + 30.0, server.pids, tool.environment())
+                        stamps = log_stamps(admin_port)
+                    if len(stamps) < 0.95 * rate_rps * seconds:
+                        raise Failed(f"{len(stamps)} of {rate_rps * seconds:.0f} requests came")
+                    outcome.rounds.setdefault(name, []).append(pacing(stamps, rate_rps))
                 except (Failed, ValueError) as why:
                     outcome.failures.setdefault(name, []).append(f"round {number + 1}: {why}")
-            say(f"pacing: round {number + 1} of {rounds}")
+            bench.say(f"pacing: round {number + 1}")
     return outcome
+
+
+def _woke_ns(bench: Bench, rate_rps: float, seconds: int) -> list[int]:
+    out = bench.folder / "pacer.out"
+    run([str(bench.program("pacer")), f"{rate_rps:g}", str(seconds)], out, seconds + 30.0, frozenset())
+    stamps: list[int] = json.loads(out.read_text())["woke_ns"]
+    return stamps
+
+
+@dataclass
+class LagOutcome:
+    """Lateness in µs, (p50, p99) a round: the engine's own generator lag, and the control's wake-ups."""
+
+    RATE_RPS = 20_000.0
+    ours_us: list[tuple[float, float]] = field(default_factory=list)
+    control_us: list[tuple[float, float]] = field(default_factory=list)
+    spun_us: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def _limits_us(self) -> tuple[float, float]:
+        p50, p99 = _medians(self.control_us)
+        return p50 + 10.0, max(200.0, 1.2 * p99)
+
+    @property
+    def passed(self) -> bool:
+        """p50 ≤ control + 10 µs and p99 ≤ max(200 µs, 1.2 × control)."""
+        if self.failures or not self.ours_us or not self.control_us:
+            return False
+        return all(mine <= most for mine, most in zip(_medians(self.ours_us), self._limits_us(), strict=True))
+
+    def block(self) -> list[str]:
+        """Ours and the control's."""
+        lines = [
+            f"Generator lag at {self.RATE_RPS:.0f} req/s, 1 KiB from nginx",
+            f"  {'':<22} {'p50 µs':>8} {'p99 µs':>8}",
+        ]
+        for name, found in (("svload", self.ours_us), (CONTROL, self.control_us)):
+            if found:
+                p50, p99 = _medians(found)
+                lines.append(f"  {name:<22} {p50:>8.1f} {p99:>8.1f}")
+        if self.spun_us:
+            lines.append(f"  svload spun {median(self.spun_us):.1f} µs a request for it")
+        return lines + [f"  ! {why}" for why in self.failures]
+
+    def figure(self) -> str:
+        """Both against their limits."""
+        if not self.ours_us or not self.control_us:
+            return "not measured"
+        (p50, p99), (most50, most99) = _medians(self.ours_us), self._limits_us()
+        return f"p50 {p50:.1f} µs, at most {most50:.1f}; p99 {p99:.1f} µs, at most {most99:.1f}"
+
+
+def _medians(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+def measure_lag(bench: Bench) -> LagOutcome:
+    """The engine's lag histogram of an open loop beside the lateness of a loop that only wakes, both on the client core."""
+    outcome, seconds = LagOutcome(), bench.effort.long_s
+    tool = Svload()
+    with nginx(bench.folder / "nginx") as server:
+        job = Job(
+            "http", server.http_port, "/1k.bin", 1024, CONNECTIONS, seconds, rate_rps=outcome.RATE_RPS,
+            folder=bench.folder,
+        )  # fmt: skip
+        for _ in range(min(bench.effort.rounds, 5)):
+            plan = [tool, None]
+            bench.order.shuffle(plan)
+            for one in plan:
+                try:
+                    if one is None:
+                        woke = _woke_ns(bench, outcome.RATE_RPS, seconds)
+                        gap_ns = 1e9 / outcome.RATE_RPS
+                        late = sorted(at - int(number * gap_ns) for number, at in enumerate(woke))
+                        outcome.control_us.append((_rank(late, 0.5) / 1e3, _rank(late, 0.99) / 1e3))
+                        continue
+                    out = bench.folder / "lag.out"
+                    run(tool.command(job), out, seconds + 30.0, server.pids, tool.environment())
+                    told = tool.read(job, out)
+                    if told.bad or told.requests < 0.99 * outcome.RATE_RPS * seconds:
+                        raise Failed(f"{told.requests} requests, {told.bad} of them bad")
+                    outcome.ours_us.append(_lag_us(bench.folder / "share.tables"))
+                    spun_ns = sum(thread["spin_ns"] for thread in json.loads(out.read_text())["threads"])
+                    outcome.spun_us.append(spun_ns / told.requests / 1e3)
+                except Failed as why:
+                    outcome.failures.append(str(why))
+    bench.say("lag: done")
+    return outcome
+
+
+def _rank(ordered: Sequence[int], p: float) -> int:
+    return ordered[max(math.ceil(p * len(ordered)) - 1, 0)]
+
+
+def _lag_us(tables: Path) -> tuple[float, float]:
+    """p50 and p99 of the generator lag (metric 3 of engine/README.md), nearest rank on the merged histogram."""
+    from svload.model.columns import bucket_bounds
+    from svload.store.raw import read_tables
+
+    table = read_tables(tables)["histograms"]
+    metrics, buckets, counts = (
+        memoryview(table[name][1]).cast("B") for name in ("metric", "bucket", "count")
+    )
+    merged: dict[int, int] = {}
+    for index, (bucket, count) in enumerate(zip(buckets.cast("I"), counts.cast("Q"), strict=True)):
+        if metrics[index] == 3:
+            merged[bucket] = merged.get(bucket, 0) + count
+    total, found, below = sum(merged.values()), [], 0
+    wanted = [0.5, 0.99]
+    for bucket in sorted(merged):
+        below += merged[bucket]
+        while wanted and below >= wanted[0] * total:
+            low, high = bucket_bounds(bucket)
+            found.append((low + high) / 2 / 1e3)
+            wanted.pop(0)
+    if len(found) != 2:
+        raise Failed("the engine recorded no generator lag")
+    return found[0], found[1]
 
 
 @dataclass
@@ -121,19 +226,28 @@ class FirstOutcome:
         """The slowest try counts."""
         return bool(self.tries_s) and not self.failures and max(self.tries_s) <= COLD_LIMIT_S
 
+    def block(self) -> list[str]:
+        """All tries."""
+        tries = " ".join(f"{one:.2f}" for one in self.tries_s)
+        lines = [f"First request after `svload load` is typed, no agent before: {tries} s"]
+        return lines + [f"  ! {why}" for why in self.failures]
 
-def measure_first(folder: Path, tries: int, say: Say) -> FirstOutcome:
-    """`svload load URL` typed `tries` times with no agent on the machine; requests that only look for the server don't count."""
-    outcome = FirstOutcome()
-    tool = SvloadCommand()
-    for _ in range(tries):
+    def figure(self) -> str:
+        """The slowest try against the limit."""
+        return f"slowest {max(self.tries_s, default=math.inf):.2f} s, at most {COLD_LIMIT_S} s"
+
+
+def measure_first(bench: Bench) -> FirstOutcome:
+    """`svload load URL` typed with no agent on the machine; requests that only look for the server don't count."""
+    outcome, tool = FirstOutcome(), SvloadCommand()
+    for _ in range(bench.effort.rounds):
         recorder = Recorder()
         marked = f"/first-{time.monotonic_ns()}"
-        job = Job("http", recorder.port, marked, 1024, 1, 1, folder=folder)
+        job = Job("http", recorder.port, marked, 1024, 1, 1, folder=bench.folder)
         begun_ns = time.monotonic_ns()
         try:
             cost = run(
-                tool.command(job), folder / "first.out", 60, frozenset(), tool.environment(), BOTH_CORES
+                tool.command(job), bench.folder / "first.out", 60, frozenset(), tool.environment(), BOTH_CORES
             )
             came = [
                 at for at, head in recorder.heads if marked.encode() in head and b"User-Agent: svload" in head
@@ -145,5 +259,5 @@ def measure_first(folder: Path, tries: int, say: Say) -> FirstOutcome:
             outcome.failures.append(str(why))
         finally:
             recorder.close()
-    say("first request: done")
+    bench.say("first request: done")
     return outcome

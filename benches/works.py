@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, run
@@ -49,8 +50,7 @@ WORKS: tuple[Work, ...] = (
 )
 UNMEASURED: dict[str, str] = {
     "HTTP/2, 64×1 and 4×16 streams": "svload does not speak HTTP/2 yet",
-    "10,000 connections at 1 req/s each": "no work for it here yet",
-    "generator lag at 20,000 req/s": "no work for it here yet",
+    "10,000 connections with pacing_quantum: 1ms": "svload has no such option yet",
     "first request with a warm agent": "svload keeps no agent between commands yet",
 }
 """What the limits name and this bench does not measure yet: printed, so that nobody takes silence for a pass."""
@@ -157,9 +157,23 @@ def _request_bytes(tool: Tool, pad: str, folder: Path) -> int | None:
         recorder.close()
 
 
+class Special(Protocol):
+    """What a work that is no comparison of costs found."""
+
+    @property
+    def passed(self) -> bool:
+        """Its limit is kept."""
+
+    def block(self) -> list[str]:
+        """Lines of the table, the title first."""
+
+    def figure(self) -> str:
+        """The limit and what was found against it."""
+
+
 @dataclass
 class Bench:
-    """The bench's tools and places for one invocation. `order` decides who runs when."""
+    """The bench's tools and places for one invocation. `order` decides who runs when; `programs` are its own, compiled."""
 
     tools: Sequence[Tool]
     pads: dict[str, str]
@@ -167,6 +181,13 @@ class Bench:
     effort: Effort
     order: random.Random
     say: Say
+    programs: Mapping[str, Path]
+
+    def program(self, name: str) -> Path:
+        """A compiled program of the bench. Raises Failed where there is none."""
+        if name not in self.programs:
+            raise Failed(f"{name}.c could not be compiled")
+        return self.programs[name]
 
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
         """All rounds of one work. A run whose bytes, statuses or counts are wrong is told and not counted."""
