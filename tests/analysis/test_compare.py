@@ -346,3 +346,18 @@ def test_a_pooled_ratio_is_the_mean_over_matched_cases(closed: Bench) -> None:
     ]
     (claim,) = claims(closed, lock_with(closed.lock, 6, PROTOCOL), trials)
     assert claim.ratio.value == pytest.approx(exp(0.2))
+
+
+def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=4, replicates=2))
+    kept = bench.lock.valid_cases[0].name
+    left_out = tuple(
+        one if one.name == kept else one.model_copy(update={"excluded": "left out by --only"})
+        for one in bench.lock.cases
+    )
+    lock = lock_with(bench.lock.model_copy(update={"cases": left_out}), 2, PROTOCOL)
+    trials = [one for one in bench.trials() if one.case == kept]
+    findings = judge_run(lock, {kept: bench.configs[kept]}, trials)
+    assert [claim.state for claim in findings.claims] == ["refused"]
+    assert "No two of its cases were part of this run" in findings.claims[0].sentence
+    assert "believed" not in findings.claims[0].sentence

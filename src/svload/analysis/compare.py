@@ -285,7 +285,9 @@ def _sentence(
     parts = [_effect(contrast, evidence, ratio)]
     blocks = len(evidence.logs)
     over = f"after Holm over {claims} claim{'' if claims == 1 else 's'}"
-    if state == "refused":
+    if not contrast.pairs:
+        parts.append("No two of its cases were part of this run: nothing is compared.")
+    elif state == "refused":
         parts.append("Too few trials that can be believed are left: nothing is compared.")
     elif evidence.no_value:
         parts.append("Nothing is claimed of the ratio.")
