@@ -78,3 +78,14 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises((OSError, SvloadError)), machine_lock("mine", 0.0, path=tmp_path / "lock"):
         pytest.fail("a link was followed")
     assert (tmp_path / "target").read_text() == "precious"
+
+
+def test_who_is_stopped_while_waiting_waits_no_longer(tmp_path: Path) -> None:
+    path, told = tmp_path / "lock", []
+    with (
+        machine_lock("first", 0.0, path=path),
+        pytest.raises(SvloadError) as caught,
+        machine_lock("second", None, told.append, path=path, should_stop=lambda: bool(told)),
+    ):
+        raise AssertionError("the lock was taken twice")
+    assert caught.value.exit_code == 130

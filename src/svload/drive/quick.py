@@ -95,7 +95,7 @@ def _share(
                 "follow_redirects": 0,
                 "executor": {
                     "kind": "constant-arrival-rate",
-                    "rate_rps": 2.0 * count,
+                    "rate_rps": 1000.0 * count,
                     "index_from": 0,
                     "index_step": 1,
                     "limit": count,

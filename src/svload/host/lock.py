@@ -30,15 +30,16 @@ def machine_lock(
     wait_s: float | None = None,
     on_wait: Callable[[str], None] = lambda holder: None,
     path: Path | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Hold the machine for one load. `wait_s` None waits as long as it takes, 0 not at all.
 
     `on_wait(holder)` is called once when waiting begins and whenever the holder changes. The lock belongs to this process
-    and passes to no child. Raises SvloadError machine-busy when the time is up.
+    and passes to no child. Raises SvloadError: machine-busy when the time is up, interrupted when `should_stop()` while it waits.
     """
     descriptor = _open(path or lock_path())
     try:
-        _acquire(descriptor, wait_s, on_wait)
+        _acquire(descriptor, wait_s, on_wait, should_stop)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{owner}, pid {os.getpid()}\n".encode(), 0)
         yield
@@ -49,13 +50,20 @@ def machine_lock(
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, wait_s: float | None, on_wait: Callable[[str], None]) -> None:
+def _acquire(
+    descriptor: int,
+    wait_s: float | None,
+    on_wait: Callable[[str], None],
+    should_stop: Callable[[], bool],
+) -> None:
     deadline = None if wait_s is None else time.monotonic() + wait_s
     told = None
     while not _try_lock(descriptor):
         holder = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip() or "not named"
         if deadline is not None and time.monotonic() >= deadline:
             raise fail("machine-busy", owner=holder)
+        if should_stop():
+            raise fail("interrupted")
         if holder != told:
             on_wait(holder)
             told = holder

@@ -92,6 +92,8 @@ def execute(run: RunDir, options: Options) -> Outcome:
         try:
             execution.go()
         except SvloadError as error:
+            for problem in error.problems:
+                problem.details.setdefault("run", run.path)
             execution.error = error
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
@@ -139,7 +141,12 @@ class _Execution:
         with ExitStack() as stack:
             finish_leftovers()
             stack.enter_context(
-                machine_lock(f"svload run {self.run.name}", self.options.wait_for_machine_s, self._waiting)
+                machine_lock(
+                    f"svload run {self.run.name}",
+                    self.options.wait_for_machine_s,
+                    self._waiting,
+                    should_stop=self.stop.is_set,
+                )
             )
             bench = self._bring_up(stack)
             while (found := self._next()) is not None and not self.stop.is_set():
