@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -151,6 +152,30 @@ def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
             execute(block, tmp_path)
 
 
+def _bounded(
+    command: list[str], folder: Path, environment: dict[str, str], bound_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a block's shell in a session of its own; at the bound everything in it is ended, and what it had said is shown."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, told = process.communicate(timeout=bound_s)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, told = process.communicate(timeout=30)
+        code, told = -signal.SIGKILL, f"{told}\nnot done within {bound_s:.0f} s"
+    return subprocess.CompletedProcess(command, code, said, told)
+
+
 def execute(block: Block, folder: Path) -> None:
     """Runs one block in the folder; its exit code must be the one it promises."""
     with served(block.tags.get("server")) as port:
@@ -160,16 +185,7 @@ def execute(block: Block, folder: Path) -> None:
             return
         environment = dict(os.environ, PROJECT=str(ROOT), COLUMNS="120")
         environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=float(block.tags.get("timeout", "120")),
-            check=False,
-        )
+        done = _bounded(command, folder, environment, float(block.tags.get("timeout", "120")))
     expected = int(block.tags.get("exit", "0"))
     assert done.returncode == expected, (
         f"{block.document}:{block.line}: exit {done.returncode}, not {expected}\n{text}\n"
