@@ -1,9 +1,9 @@
 """The probe beside curl itself (METHOD §6): alternated transfers with the same request headers, sizes equal, times equivalent.
 
-svload's probe is one process through a run, so it runs here as in a trial: one share, a transfer every 60 ms; curl makes its own in
-between. curl's times are measured inside curl; of two transfers of one curl process the second is taken, since the first carries
-OpenSSL's own start. The TLS handshake is each client library's own (curl builds a context and reads the authority for every
-connection: about 1 ms), so over HTTPS it is compared by order, and all that follows without it.
+Each turn is two transfers by svload and two by one curl process, each over a connection of its own, and the second ones are compared:
+what a process pays once (OpenSSL's own start, cold pages) is no part of a transfer. The TLS handshake is each client library's own
+(curl builds a context and reads the authority for every connection: about 1 ms), so over HTTPS it is compared by order, and all that
+follows without it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,18 @@ import json
 import os
 import statistics
 import subprocess
-import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from svload import _native
-from svload.drive.quick import VARIABLES, curl_variables, probe, rows_of
-from svload.drive.shares import build_shares, timeline
-from svload.model.facts import Endpoint
-from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantArrivalRate, Group, Request, Text
+from svload.drive.quick import VARIABLES, probe
 
 pytestmark = [pytest.mark.truth, pytest.mark.timeout(240)]
-TRANSFERS, TRIES, PERIOD_NS = 200, 3, 60_000_000
+TRANSFERS, TRIES = 200, 3
 SIZES = ("size_download", "size_header", "size_request")
 TIMES = ("time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
 SHARE, LEAST_S = 0.05, 50e-6
@@ -65,7 +58,7 @@ def ports(
 
 def curl(scheme: str, port: int, ca: Path) -> Row:
     """curl's variables of a transfer over a new connection by a process that has made one before."""
-    urls = [f"{scheme}://localhost:{port}/healthcheck", f"{scheme}://127.0.0.1:{port}{OBJECT}"]
+    urls = [f"{scheme}://localhost:{port}{OBJECT}", f"{scheme}://127.0.0.1:{port}{OBJECT}"]
     done = subprocess.run(
         ["curl", "-sS", "-A", "curl/8", "--cacert", str(ca), "--resolve", f"localhost:{port}:127.0.0.1", "-w", WANTED,
          "-o", "/dev/null", urls[0], "-o", "/dev/null", urls[1]],
@@ -75,43 +68,14 @@ def curl(scheme: str, port: int, ca: Path) -> Row:
     return row
 
 
-def shares_of(scheme: str, port: int, ca: Path, transfers: int) -> dict[str, Any]:
-    """The probe's share: `transfers` over new connections, one every `PERIOD_NS`."""
-    group = Group(
-        name="probe",
-        client="curl",
-        connection="new",
-        executor=ConstantArrivalRate(rate_rps=1e9 / PERIOD_NS, max_vus=1),
-        request=Request(name="get", scheme=scheme, host="store", path=(Text(text=OBJECT),)),
-    )
-    config = CaseConfig(case=Case(name="case", levels={}), services=(), groups=(group,))
-    at = Endpoint(
-        scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca.read_text(), authority=f"127.0.0.1:{port}"
-    )
-    times = timeline(config, transfers * PERIOD_NS)
-    return build_shares(config, 1, times, {f"{scheme}://store": at}, ["127.0.0.0/8"])[0].spec
-
-
-def transfers_of(spec: dict[str, Any], start_at_ns: int = 0) -> list[dict[str, int]]:
-    tables = _native.run_share(json.dumps(spec | {"start_at_ns": start_at_ns}), {}, lambda text: None)
-    return rows_of(tables["samples"])
-
-
 def alternated(scheme: str, port: int, ca: Path) -> tuple[list[Row], list[Row]]:
-    """`TRANSFERS` of svload and of curl, in turn: curl's lie a third of a period after svload's."""
-    phase_ns = transfers_of(shares_of(scheme, port, ca, 1))[0]["due_ns"]
-    start_ns = time.monotonic_ns() + PERIOD_NS
-    with ThreadPoolExecutor(1) as pool:
-        probing = pool.submit(transfers_of, shares_of(scheme, port, ca, TRANSFERS), start_ns)
-        theirs = []
-        for number in range(TRANSFERS):
-            turn_ns = start_ns + phase_ns + number * PERIOD_NS + PERIOD_NS // 3
-            time.sleep(max(turn_ns - time.monotonic_ns(), 0) / 1e9)  # a schedule, nothing is waited for
-            theirs.append(curl(scheme, port, ca))
-        rows = probing.result(60)
-    ours = [curl_variables(row) for row in rows]
-    assert len(ours) == TRANSFERS
-    assert not any(row["error"] for row in ours)
+    """`TRANSFERS` of svload and of curl, in turn."""
+    ours, theirs = [], []
+    for _ in range(TRANSFERS):
+        rows = probe(f"{scheme}://127.0.0.1:{port}{OBJECT}", 2, ca_pem=ca.read_text())
+        assert not any(row["error"] for row in rows)
+        ours.append(rows[1])
+        theirs.append(curl(scheme, port, ca))
     return ours, theirs
 
 
