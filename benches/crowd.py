@@ -97,7 +97,11 @@ def _one(bench: Bench, server: Server, job: Job) -> tuple[int, Run]:
             f"{job.connections} connections: {told.requests} requests ({told.bad} bad), at least {math.ceil(least)} "
             f"were due; the server counts {requests}"
         )
-    resident_bytes = int(json.loads(out.read_text())["load_rss_bytes"])
+    summary = json.loads(out.read_text())
+    opened = summary["groups"][0]["connections_opened"]
+    if opened != job.connections:
+        raise Failed(f"{opened} connections were opened, {job.connections} are right")
+    resident_bytes = int(summary["load_rss_bytes"])
     return resident_bytes, Run(requests, cost.process_s, cost.core_s, cost.wall_s)
 
 

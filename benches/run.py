@@ -8,10 +8,12 @@ import json
 import os
 import platform
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from benches import crowd, timing, works
@@ -70,14 +72,28 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
         result = Result(effort, seed, _machine(), {})
+        on_term = signal.signal(signal.SIGTERM, _interrupt)
         try:
             _measure(result, chosen, folder)
         except KeyboardInterrupt:
             result.interrupted = True
         finally:
+            signal.signal(signal.SIGTERM, on_term)
             os.sched_setaffinity(0, before)
-    (folder / f"{effort}.json").write_text(json.dumps(plain(result), indent=1) + "\n", encoding="utf-8")
+    _save(result, folder)
     return result
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """SIGTERM is Ctrl-C: servers end, and what was measured is printed."""
+    raise KeyboardInterrupt
+
+
+def _save(result: Result, folder: Path) -> None:
+    """After every work, so that an hour's figures outlive any end; written whole or not at all."""
+    part = folder / f"{result.effort}.json.part"
+    part.write_text(json.dumps(plain(result), indent=1) + "\n", encoding="utf-8")
+    part.replace(folder / f"{result.effort}.json")
 
 
 def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
@@ -111,6 +127,7 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
                 result.specials[name] = measure(run)
             except (Failed, OSError) as why:
                 result.troubles.append(f"{name}: {why}")
+            _save(result, folder)
 
 
 def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result) -> None:
@@ -128,8 +145,10 @@ def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result
                 continue
             for work in (one for one in chosen if one.server == name):
                 result.outcomes.append(run.measure(work, server))
+                _save(result, run.folder)
                 if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
                     result.outcomes.append(run.measure(work, server, rate))
+                    _save(result, run.folder)
 
 
 def _sizes_differ(sizes: dict[str, int]) -> bool:
