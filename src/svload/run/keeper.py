@@ -6,13 +6,16 @@ Unix socket: {"do": "status" | "reset" | "down"}.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from svload.model.study import Lock
 
 UP_TIMEOUT_S = 300.0
 ASK_TIMEOUT_S = 60.0
-_SOCKET, _FACTS, _LOCK = "keeper.sock", "keeper.json", "keeper.lock.json"
+_SOCKET, _FACTS, _LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", "alive"
 
 
 def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
@@ -36,9 +39,15 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     (folder / _LOCK).write_text(lock.to_json())
     log = folder / "keeper.log"
     argv = [sys.executable, "-m", "svload.run.keeper", str(folder), str(time.time() + lease_s)]
-    with log.open("wb") as out:
+    with log.open("wb") as out, (folder / _ALIVE).open("wb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            pass_fds=[alive.fileno()],
         )
     until = time.monotonic() + UP_TIMEOUT_S
     while time.monotonic() < until:
@@ -47,7 +56,9 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
         if process.poll() is not None:
             break
         time.sleep(0.02)
-    raise _failure(folder, log)
+    error = _failure(folder, log)
+    _remove_dead(folder)
+    raise error
 
 
 def _failure(folder: Path, log: Path) -> SvloadError:
@@ -67,7 +78,16 @@ def kept_labs() -> list[dict[str, Any]]:
     for folder in sorted(_folder("").glob("*")):
         if (folder / _FACTS).exists() and _answers(folder):
             labs.append(dict(json.loads((folder / _FACTS).read_text())))
+        else:
+            _remove_dead(folder)
     return labs
+
+
+def _remove_dead(folder: Path) -> None:
+    """Remove a keeper's folder if nobody holds its lock, which the kernel drops with the keeper's life."""
+    with suppress(OSError), (folder / _ALIVE).open("rb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def ask(lab_id: str, what: str) -> dict[str, Any]:
@@ -122,6 +142,7 @@ def main(folder: Path, until_wall: float) -> int:
         told = [{"code": p.code, "details": p.details, "place": p.place} for p in error.problems]
         (folder / "failure.json").write_text(json.dumps(told, default=str))
         return int(error.exit_code)
+    shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

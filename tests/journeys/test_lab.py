@@ -1,0 +1,145 @@
+"""A lab without a run: up, status, reset, down; whoever is killed, nothing is left; its lease ends by itself; one load at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host.lock import lock_path
+
+from .world import World
+
+pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+STUDY = ("001-svload", "--profile", "demo")
+
+
+def up(world: World, lease: str = "60s") -> dict[str, Any]:
+    ended = world.svload("lab", "up", *STUDY, "--for", lease, "--json")
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+
+
+def gone(condition: Callable[[], object], bound_s: float) -> bool:
+    """Whether `condition` ceases to hold within the bound."""
+    until = time.monotonic() + bound_s
+    while condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
+    lab = up(world)
+    assert set(lab["endpoints"]) == {
+        f"{scheme}://{name}" for scheme in ("http", "https") for name in ("backend", "cache")
+    }
+    assert answers(lab["endpoints"]["http://backend"] + "/")
+    status = json.loads(world.svload("lab", "status", "--json").stdout)
+    assert [one["id"] for one in status["labs"]] == [lab["id"]]
+    assert lab["id"] in world.svload("lab", "status").stdout
+    proof = world.svload("lab", "reset")
+    assert proof.returncode == 0, proof.stderr
+    assert "'requests': 0" in proof.stdout
+    assert world.svload("lab", "down").returncode == 0
+    assert world.silent(10) == []
+    assert world.labs() == []
+    assert not answers(lab["endpoints"]["http://backend"] + "/")
+    after = world.svload("lab", "status")
+    assert "no lab is up" in after.stdout
+    assert world.svload("lab", "reset").returncode == 2
+    assert "no lab is up" in world.svload("lab", "down").stdout
+
+
+@pytest.mark.parametrize("victim", ["svload.run.keeper", "svload.host.agent", "svload.truth"])
+def test_whoever_is_killed_nothing_is_left(world: World, victim: str):
+    lab = up(world)
+    pids = world.processes(victim)
+    assert pids
+    os.kill(pids[-1], signal.SIGKILL)
+    assert world.silent(10) == [], victim
+    status = json.loads(world.svload("lab", "status", "--json").stdout)
+    assert (status["labs"], status["agents"]) == ([], [])
+    assert world.labs() == []
+    assert not answers(lab["endpoints"]["http://cache"] + "/")
+    assert list((world.root / "state" / "kept").glob("*")) == [], "a dead keeper's folder is removed"
+
+
+def test_a_lease_ends_by_itself(world: World):
+    begun = time.monotonic()
+    lab = up(world, "6s")
+    assert gone(world.processes, 20)
+    assert time.monotonic() - begun > 5
+    assert not answers(lab["endpoints"]["http://cache"] + "/")
+    assert json.loads(world.svload("lab", "status", "--json").stdout)["labs"] == []
+    assert world.labs() == []
+
+
+def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
+    load = (
+        "load",
+        f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o",
+        "--vus",
+        "1",
+        "--duration",
+        "0.5s",
+        "--json",
+    )
+    lock = lock_path()
+    lock.touch()
+    with lock.open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused = world.svload(*load, "--no-wait")
+        assert refused.returncode == 3
+        assert "Another svload load is running" in refused.stderr
+        with world.start(*load) as command:
+            assert command.wait_for(lambda lines: any("waiting: another load runs" in line for line in lines))
+            command.process.send_signal(signal.SIGINT)
+            assert command.end(10) == 130, "who waits can be stopped"
+        with world.start(*load) as command:
+            assert command.wait_for(lambda lines: any("waiting: another load runs" in line for line in lines))
+            assert command.process.poll() is None
+            assert world.processes("svload.drive.generator") == [], "nothing is started meanwhile"
+            fcntl.flock(held, fcntl.LOCK_UN)
+            assert command.end() == 0
+    assert world.silent() == []
+
+
+def test_a_lab_that_cannot_come_up_is_told(world: World):
+    study = world.root / "study.yaml"
+    study.write_text(
+        json.dumps(
+            {
+                "name": "broken",
+                "lab": {"api": {"run": "sh -c 'echo no luck today; exit 7'"}},
+                "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "GET http://api/"}},
+                "measure": {"duration": "1s"},
+            }
+        )
+    )
+    ended = world.svload("lab", "up", str(Path(study)), "--trust")
+    assert ended.returncode == 3
+    assert "no luck today" in ended.stderr
+    assert world.silent() == []
+    assert list((world.root / "state" / "kept").glob("*")) == []
