@@ -53,11 +53,12 @@ class World:
     """Folders and environment of one journey. Every process that svload starts here carries SVLOAD_STATE of this world."""
 
     root: Path
+    shared_cache: Path | None = None
 
     @property
     def env(self) -> dict[str, str]:
         keep = {key: value for key, value in os.environ.items() if not key.startswith("SVLOAD_")}
-        cache = os.environ.get("SVLOAD_TEST_CACHE", str(self.root / "cache"))
+        cache = os.environ.get("SVLOAD_TEST_CACHE") or str(self.shared_cache or self.root / "cache")
         return keep | {
             "SVLOAD_STATE": str(self.root / "state"),
             "SVLOAD_CACHE": cache,

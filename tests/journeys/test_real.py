@@ -1,0 +1,169 @@
+"""The same journeys on real servers: Swift behind Varnish over HTTP and HTTPS, nginx, and a gate on two builds. Small loads, short trials."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .kills import VICTIMS, Moment, check_end, play
+from .world import World
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+ROOT = Path(__file__).parents[2]
+TINY = """\
+  tiny:
+    data: {objects: {containers: 10, count: 200, size: 8 KiB}}
+    traffic: {background: {vus: 8, generators: 1, ramp_up: 0.5s}}
+    measure: {duration: 3s, replicates: 1}
+"""
+CASES = {"TC3": ("http", "cache-hit"), "TC7": ("http", "backend"), "TC20": ("https", "cache-miss")}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Swift is installed and its store filled once for all tests of this file."""
+    return tmp_path_factory.mktemp("real-cache")
+
+
+@pytest.fixture
+def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
+    needs("root", "varnishd", "hitch", "memcached")
+    made = World(tmp_path, cache)
+    made.runs.mkdir()
+    return made
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> str:
+    """studies/001-svload with a profile that a test can afford; the servers are the study's own."""
+    folder = tmp_path / "001-svload"
+    shutil.copytree(ROOT / "studies" / "001-svload", folder, ignore=shutil.ignore_patterns("runs"))
+    file = folder / "study.yaml"
+    file.write_text(file.read_text().rstrip("\n") + "\n" + TINY)
+    return str(folder)
+
+
+def test_the_study_on_swift_and_varnish(world: World, study: str) -> None:
+    installed = world.svload("lab", "install", study)
+    assert installed.returncode == 0, installed.stderr
+    args = ("--profile", "tiny", "--only", ",".join(CASES), "--out", str(world.runs), "--json")
+    ended = world.svload("run", study, *args)
+    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    told = json.loads(ended.stdout)
+    assert (told["sealed"], told["complete"]) == (3, True)
+    for trial in told["findings"]["trials"]:
+        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
+        for name in (
+            "identities",
+            "manipulation",
+            "repeats",
+            "reconciliation",
+            "tls-sessions",
+            "connection-reuse",
+        ):
+            assert grades[name]["grade"] == "VALID", (trial["trial"], grades[name])
+        assert trial["metrics"]["probe.success_rate"]["value"] == 1.0
+    run = Path(told["run"])
+    _look_at_the_rows(world, run)
+    _look_at_the_counters(run)
+    assert world.svload("verify", str(run)).returncode == 0
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+def _look_at_the_rows(world: World, run: Path) -> None:
+    sql = (
+        "select case_name, min(appconnect_ns) as least, max(appconnect_ns) as most, count(*) as n from samples "
+        "where group_name = 'probe' and error = 0 group by 1"
+    )
+    rows: list[dict[str, Any]] = json.loads(world.svload("query", str(run), sql, "--json").stdout)
+    assert {row["case_name"] for row in rows} == set(CASES)
+    for row in rows:
+        assert row["n"] > 10
+        if CASES[row["case_name"]][0] == "https":
+            assert row["least"] > 0, "every transfer over a new connection shakes hands"
+        else:
+            assert row["most"] == 0
+    sql = "select service, count(distinct metric) as metrics from monitors group by 1"
+    watched = {
+        row["service"]: row["metrics"]
+        for row in json.loads(world.svload("query", str(run), sql, "--json").stdout)
+    }
+    assert watched.get("cache", 0) > 5
+    assert watched.get("backend", 0) > 5
+
+
+def _look_at_the_counters(run: Path) -> None:
+    """What Varnish itself counted: hits in the hit case, none in the others, nothing where it is passed by."""
+    for case, (_, server) in CASES.items():
+        lab = json.loads((run / "trials" / f"{case}.r1" / "lab.json").read_text())
+        before, after = lab["before"]["cache"]["values"], lab["after"]["cache"]["values"]
+        grown = {name: after[name] - before[name] for name in ("hits", "misses", "requests")}
+        if server == "backend":
+            assert grown["requests"] == 0
+        elif server == "cache-hit":
+            assert grown["hits"] >= 0.99 * grown["requests"] > 0
+        else:
+            assert grown["hits"] <= 0.01 * grown["requests"]
+            assert grown["misses"] > 0
+
+
+def test_three_kills_on_the_real_lab_lose_nothing(world: World, study: str) -> None:
+    names = VICTIMS | {"server": "varnishd"}
+    moments = [
+        Moment("server", "load", 0, 1.0),
+        Moment("agent", "load", 0, 0.5),
+        Moment("controller", "warm", 1, 0.1),
+    ]
+    args = (study, "--profile", "tiny", "--only", ",".join(CASES), "--replicates", "2", "--duration", "2s")
+    play(world, moments, args, names)
+    check_end(world, trials=6)
+
+
+def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., None]) -> None:
+    needs("nginx")
+    example = str(ROOT / "examples" / "nginx-sweep")
+    planned = json.loads(world.svload("plan", example, "--json").stdout)
+    chosen = [case["name"] for case in planned["cases"] if case["levels"]["users"] in ("1", "8", "64")]
+    assert len(chosen) == 3
+    args = (
+        "--only",
+        ",".join(chosen),
+        "--replicates",
+        "1",
+        "--duration",
+        "2s",
+        "--out",
+        str(world.runs),
+        "--json",
+    )
+    ended = world.svload("run", example, *args)
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    told = json.loads(ended.stdout)
+    assert told["complete"]
+    for trial in told["findings"]["trials"]:
+        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
+        for name in ("identities", "reconciliation", "connection-reuse"):
+            assert grades[name]["grade"] == "VALID", (trial["trial"], grades[name])
+        assert trial["metrics"]["visitors.success_rate"]["value"] == 1.0
+    assert world.silent() == []
+
+
+def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
+    example = str(ROOT / "examples" / "two-builds")
+    ended = world.svload("run", example, "--trust", "--duration", "1s", "--out", str(world.runs), "--json")
+    told = json.loads(ended.stdout)
+    assert told["complete"], ended.stderr[-1500:]
+    claim = told["findings"]["claims"][0]
+    if claim["state"] == "refused":  # a busy machine may refuse blocks; then it is never a pass
+        assert ended.returncode == 4
+        return
+    assert claim["failed"], claim["sentence"]
+    assert claim["ratio"]["low"] > 1.05
+    assert ended.returncode == 1
+    assert world.silent() == []
