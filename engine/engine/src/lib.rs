@@ -14,8 +14,10 @@ pub mod feeder;
 pub mod pace;
 pub mod plan;
 pub mod progress;
+pub mod ramp;
 pub mod record;
 pub mod redirect;
+mod rehearse;
 pub mod request;
 pub mod rng;
 mod run;
@@ -29,5 +31,6 @@ pub mod wire;
 pub mod worker;
 
 pub use error::{ErrorKind, RunError};
+pub use rehearse::rehearse;
 pub use run::run_share;
 pub use table::{Column, Table};

@@ -1,5 +1,6 @@
 //! Due times: pure functions of seed and index, so that 1 or 10 generators ask the same (METHOD §1).
 
+use crate::ramp::RateRamp;
 use crate::rng::{Draws, Stream};
 
 /// How open arrivals are spaced.
@@ -12,12 +13,13 @@ pub enum Arrivals {
 
 /// The due offsets of one subset of an open group's arrivals: global indexes `from`, `from + step`, … below `limit`.
 ///
-/// Constant: `start + (i + phase) / rate`, phase uniform in [0, 1). Poisson: `start + Σ_{j ≤ i} E_j / rate` with seeded
-/// exponentials E_j; every subset sums all of them in the same order, so subsets of one plan interleave exactly.
+/// With Λ(t) the rate's integral from the start: constant: Λ(due − start) = i + phase, phase uniform in [0, 1). Poisson:
+/// Λ(due − start) = Σ_{j ≤ i} E_j with seeded exponentials E_j (a Poisson process on Λ's own clock); every subset sums all of
+/// them in the same order, so subsets of one plan interleave exactly.
 #[derive(Clone, Debug)]
 pub struct OpenPace {
     start_ns: i64,
-    gap_ns: f64,
+    rate: Rate,
     arrivals: Arrivals,
     phase: f64,
     draws: Draws,
@@ -29,13 +31,37 @@ pub struct OpenPace {
     sum: f64,
 }
 
+/// Arrivals a second, for ever the same or in stages.
+#[derive(Clone, Debug)]
+pub enum Rate {
+    Constant { gap_ns: f64 },
+    Ramp(RateRamp),
+}
+
+impl Rate {
+    pub fn constant(rate_rps: f64) -> Self {
+        Rate::Constant {
+            gap_ns: 1e9 / rate_rps,
+        }
+    }
+
+    /// Where its integral reaches `arrivals`, ns from its begin; `None` if it never does.
+    #[inline]
+    fn due_ns(&self, arrivals: f64) -> Option<i64> {
+        match self {
+            Rate::Constant { gap_ns } => Some((arrivals * gap_ns) as i64),
+            Rate::Ramp(ramp) => ramp.due_ns(arrivals),
+        }
+    }
+}
+
 /// What an [`OpenPace`] is made of.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OpenPlan<'a> {
     pub seed: u64,
     pub group: &'a str,
     pub start_ns: i64,
-    pub rate_rps: f64,
+    pub rate: Rate,
     pub arrivals: Arrivals,
     pub from: u64,
     pub step: u64,
@@ -46,7 +72,7 @@ impl OpenPace {
     pub fn new(plan: OpenPlan<'_>) -> Self {
         let mut pace = OpenPace {
             start_ns: plan.start_ns,
-            gap_ns: 1e9 / plan.rate_rps,
+            rate: plan.rate,
             arrivals: plan.arrivals,
             phase: Draws::new(plan.seed, plan.group, Stream::Phase).uniform(0, 0),
             draws: Draws::new(plan.seed, plan.group, Stream::Arrival),
@@ -57,11 +83,11 @@ impl OpenPace {
             summed: 0,
             sum: 0.0,
         };
-        pace.next_due_ns = pace.due_of_next();
+        pace.find_next();
         pace
     }
 
-    /// Global index and due offset of the next arrival; `None` past the limit.
+    /// Global index and due offset of the next arrival; `None` past the limit, or where the rate ends.
     #[inline]
     pub fn peek(&self) -> Option<(u64, i64)> {
         (self.next_index < self.limit).then_some((self.next_index, self.next_due_ns))
@@ -70,13 +96,15 @@ impl OpenPace {
     /// Moves on to the subset's next index.
     pub fn advance(&mut self) {
         self.next_index = self.next_index.saturating_add(self.step);
-        if self.next_index < self.limit {
-            self.next_due_ns = self.due_of_next();
-        }
+        self.find_next();
     }
 
-    fn due_of_next(&mut self) -> i64 {
-        let gaps = match self.arrivals {
+    /// Sets the due time of the next index; a rate that never gets so far ends the plan.
+    fn find_next(&mut self) {
+        if self.next_index >= self.limit {
+            return;
+        }
+        let arrivals = match self.arrivals {
             Arrivals::Constant => self.next_index as f64 + self.phase,
             Arrivals::Poisson => {
                 while self.summed <= self.next_index {
@@ -86,7 +114,10 @@ impl OpenPace {
                 self.sum
             }
         };
-        self.start_ns + (gaps * self.gap_ns) as i64
+        match self.rate.due_ns(arrivals) {
+            Some(due_ns) => self.next_due_ns = self.start_ns + due_ns,
+            None => self.limit = self.next_index,
+        }
     }
 }
 
@@ -97,6 +128,22 @@ pub enum ThinkTime {
     ConstantNs(u64),
     UniformNs([u64; 2]),
     ExponentialNs(f64),
+    /// Median and 99 % quantile.
+    LognormalNs([f64; 2]),
+}
+
+impl ThinkTime {
+    /// Whether it is one that can be drawn.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            ThinkTime::ConstantNs(ns) => *ns < 1 << 60,
+            ThinkTime::UniformNs([low, high]) => low <= high && *high < 1 << 60,
+            ThinkTime::ExponentialNs(mean) => (0.0..1e15).contains(mean),
+            ThinkTime::LognormalNs([median, p99]) => {
+                *median > 0.0 && median <= p99 && (0.0..1e15).contains(p99)
+            }
+        }
+    }
 }
 
 impl Default for ThinkTime {
@@ -110,6 +157,7 @@ impl Default for ThinkTime {
 pub struct ThinkPace {
     think: ThinkTime,
     draws: Draws,
+    turns: Draws,
 }
 
 impl ThinkPace {
@@ -117,6 +165,7 @@ impl ThinkPace {
         ThinkPace {
             think,
             draws: Draws::new(seed, group, Stream::Think),
+            turns: Draws::new(seed, group, Stream::ThinkTurn),
         }
     }
 
@@ -129,8 +178,21 @@ impl ThinkPace {
                 low as i64 + self.draws.below(vu, seq, high - low + 1) as i64
             }
             ThinkTime::ExponentialNs(mean) => (mean * self.draws.exponential(vu, seq)) as i64,
+            ThinkTime::LognormalNs([median, p99]) => {
+                let normal = self.draws.normal(&self.turns, vu, seq);
+                // 1e18 ns is 30 years: beyond any load, within i64.
+                lognormal(median, p99, normal).min(1e18) as i64
+            }
         }
     }
+}
+
+/// The 99 % quantile of the standard normal distribution.
+const NORMAL_P99: f64 = 2.326_347_874_040_841;
+
+/// The log-normal value of a given median and 99 % quantile at `normal` standard deviations.
+pub fn lognormal(median: f64, p99: f64, normal: f64) -> f64 {
+    median * (normal * (p99 / median).ln() / NORMAL_P99).exp()
 }
 
 /// When VU `vu` of `vus_total` is first due: `start + spread · vu / vus_total` (a ramp is a spread).
@@ -147,7 +209,7 @@ mod tests {
             seed: 7,
             group: "load",
             start_ns: 1_000,
-            rate_rps: 500.0,
+            rate: Rate::constant(500.0),
             arrivals,
             from,
             step,
@@ -196,6 +258,55 @@ mod tests {
         let long = gaps.iter().filter(|gap| **gap > 2e6).count() as f64 / gaps.len() as f64;
         assert!((mean / 2e6 - 1.0).abs() < 0.06, "{mean}");
         assert!((long - (-1.0f64).exp()).abs() < 0.03, "{long}");
+    }
+
+    #[test]
+    fn a_ramp_is_cut_into_subsets_too_and_ends() {
+        use crate::ramp::Stage;
+        let stages = [
+            Stage {
+                duration_ns: 2_000_000_000,
+                target: 1_000.0,
+            },
+            Stage {
+                duration_ns: 1_000_000_000,
+                target: 0.0,
+            },
+        ];
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let ramp = |from, step| OpenPlan {
+                rate: Rate::Ramp(RateRamp::new(0.0, &stages)),
+                ..plan(arrivals, from, step)
+            };
+            let whole = all(OpenPace::new(ramp(0, 1)));
+            let spread = if arrivals == Arrivals::Poisson {
+                150.0
+            } else {
+                1.0
+            };
+            assert!(
+                (whole.len() as f64 - 1_500.0).abs() <= spread,
+                "{}",
+                whole.len()
+            );
+            let half = whole.iter().filter(|(_, due)| *due < 1_000_001_000).count();
+            assert!((half as f64 - 250.0).abs() <= spread, "{half}");
+            let mut parts: Vec<_> = (0..3)
+                .flat_map(|from| all(OpenPace::new(ramp(from, 3))))
+                .collect();
+            parts.sort_unstable();
+            assert_eq!(parts, whole);
+        }
+    }
+
+    #[test]
+    fn lognormal_think_times_have_their_median_and_p99() {
+        let think = ThinkPace::new(7, "g", ThinkTime::LognormalNs([1e6, 1e7]));
+        let mut drawn: Vec<_> = (0..20_000).map(|n| think.after_ns(n % 7, n)).collect();
+        drawn.sort_unstable();
+        let (median, p99) = (drawn[10_000] as f64, drawn[19_800] as f64);
+        assert!((median / 1e6 - 1.0).abs() < 0.03, "{median}");
+        assert!((p99 / 1e7 - 1.0).abs() < 0.1, "{p99}");
     }
 
     #[test]

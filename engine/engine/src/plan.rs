@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::feeder::Feeder;
 use crate::redirect::Origin;
 use crate::request::{Asker, Template};
-use crate::share::{CheckSpec, Connection, ExecutorSpec, Fault, GroupSpec, Share, SizeSpec, Take};
+use crate::share::{CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
 use crate::table::Table;
 use crate::target::Allowed;
 use crate::tls::Tls;
@@ -130,10 +130,7 @@ impl GroupPlan {
         endpoints: &[Endpoint],
         inputs: &IndexMap<String, Table>,
     ) -> Self {
-        let (open, vus_total) = match &spec.executor {
-            ExecutorSpec::ConstantVus(options) => (false, options.vus_total()),
-            ExecutorSpec::ConstantArrivalRate(_) => (true, 1),
-        };
+        let (open, vus_total) = (spec.executor.is_open(), spec.executor.vus_total());
         let endpoint = share
             .endpoints
             .get_index_of(&spec.request.endpoint)

@@ -11,6 +11,11 @@ pub enum Stream {
     Think = 3,
     Feeder = 4,
     RequestId = 5,
+    /// The second number that a normal draw needs.
+    ThinkTurn = 20,
+    Body = 21,
+    BodySize = 22,
+    BodySizeTurn = 23,
 }
 
 /// The finaliser of splitmix64: a bijection that scatters its input.
@@ -65,6 +70,13 @@ impl Draws {
     #[inline]
     pub fn exponential(&self, unit: u64, step: u64) -> f64 {
         -(1.0 - self.uniform(unit, step)).ln()
+    }
+
+    /// Standard normal (Box & Muller 1958); `turn` gives the second number.
+    #[inline]
+    pub fn normal(&self, turn: &Draws, unit: u64, step: u64) -> f64 {
+        let angle = std::f64::consts::TAU * turn.uniform(unit, step);
+        (2.0 * self.exponential(unit, step)).sqrt() * angle.cos()
     }
 }
 

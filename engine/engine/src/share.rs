@@ -3,13 +3,15 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::executor::{constant_arrival_rate, constant_vus};
+use crate::executor::{
+    constant_arrival_rate, constant_vus, per_vu_iterations, ramping_arrival_rate, ramping_vus,
+    shared_iterations,
+};
 use crate::table::{Column, Table};
 
 /// Version of this contract.
 pub const FORMAT: u32 = 1;
 const INTERVALS_MAX: i64 = 1_000_000;
-const VUS_MAX: u64 = 1_000_000;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,7 +120,11 @@ pub struct GroupSpec {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ExecutorSpec {
     ConstantVus(constant_vus::Options),
+    RampingVus(ramping_vus::Options),
+    SharedIterations(shared_iterations::Options),
+    PerVuIterations(per_vu_iterations::Options),
     ConstantArrivalRate(constant_arrival_rate::Options),
+    RampingArrivalRate(ramping_arrival_rate::Options),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -304,65 +310,12 @@ fn check_times(share: &Share, group: &GroupSpec, place: &str) -> Result<(), Faul
 }
 
 fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
-    let field = |name: &'static str| move || format!("{place}.executor.{name}");
-    match &group.executor {
-        ExecutorSpec::ConstantVus(options) => {
-            ensure(
-                (1..=VUS_MAX).contains(&options.vus),
-                field("vus"),
-                "must be 1 to 1,000,000",
-            )?;
-            ensure(
-                (1..=VUS_MAX).contains(&options.vu_step),
-                field("vu_step"),
-                "must be 1 to 1,000,000",
-            )?;
-            ensure(
-                options.vus_total() <= VUS_MAX,
-                field("vus_total"),
-                "must be at most 1,000,000",
-            )?;
-            let last = (options.vus - 1)
-                .saturating_mul(options.vu_step)
-                .saturating_add(options.vu_from);
-            ensure(
-                last < options.vus_total(),
-                field("vus_total"),
-                "is smaller than the last VU's global number",
-            )?;
-            let think = match options.think_time {
-                crate::pace::ThinkTime::ConstantNs(ns) => ns < 1 << 60,
-                crate::pace::ThinkTime::UniformNs([low, high]) => low <= high && high < 1 << 60,
-                crate::pace::ThinkTime::ExponentialNs(mean) => (0.0..1e15).contains(&mean),
-            };
-            ensure(
-                think,
-                field("think_time"),
-                "must not be negative, and uniform_ns is [low, high]",
-            )?;
-            let spread = options.ramp_up_ns.max(options.spread_ns) < 1 << 60;
-            ensure(spread, field("ramp_up_ns"), "is too long")
-        }
-        ExecutorSpec::ConstantArrivalRate(options) => {
-            let rate = (1e-6..=1e8).contains(&options.rate_rps);
-            ensure(rate, field("rate_rps"), "must be 1e-6 to 1e8")?;
-            ensure(
-                (1..=VUS_MAX).contains(&options.index_step),
-                field("index_step"),
-                "must be 1 to 1,000,000",
-            )?;
-            ensure(
-                options.index_from <= VUS_MAX,
-                field("index_from"),
-                "must be at most 1,000,000",
-            )?;
-            ensure(
-                (1..=VUS_MAX).contains(&options.max_vus),
-                field("max_vus"),
-                "must be 1 to 1,000,000",
-            )
-        }
-    }
+    let (field, problem) = group.executor.flaw().unwrap_or_default();
+    ensure(
+        problem.is_empty(),
+        || format!("{place}.executor.{field}"),
+        problem,
+    )
 }
 
 fn check_request(

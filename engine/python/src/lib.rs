@@ -34,6 +34,22 @@ fn run_share<'py>(
     write_tables(py, &tables)
 }
 
+/// Plays a share in virtual time, every request taking `service_ns`: by group, the requests that begin
+/// (engine/README.md, "In virtual time"). Raises ValueError for a share that cannot be run.
+#[pyfunction]
+fn rehearse<'py>(
+    py: Python<'py>,
+    share: &str,
+    inputs: &Bound<'py, PyDict>,
+    service_ns: i64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let inputs = read_tables(inputs)?;
+    let played = py.detach(|| svload_engine::rehearse(share, &inputs, service_ns));
+    let tables = played
+        .map_err(|fault| PyValueError::new_err(format!("{}: {}", fault.field, fault.problem)))?;
+    write_tables(py, &tables)
+}
+
 /// Error names in code order; the index is the code, 0 = "".
 #[pyfunction]
 fn error_names() -> Vec<&'static str> {
@@ -114,6 +130,7 @@ fn write_tables<'py>(
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_share, module)?)?;
+    module.add_function(wrap_pyfunction!(rehearse, module)?)?;
     module.add_function(wrap_pyfunction!(error_names, module)?)?;
     module.add_function(wrap_pyfunction!(truth_serve, module)?)?;
     Ok(())

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 
-use super::{Executor, Lane, Ledger, Release, Start};
-use crate::pace::{Arrivals, OpenPace, OpenPlan};
+use super::closed_loop::one;
+use super::{Executor, Flaw, Lane, Ledger, Release, Start, VUS_MAX};
+use crate::pace::{Arrivals, OpenPace, OpenPlan, Rate};
 use crate::share::GroupSpec;
 
 /// What happens to an arrival that finds every slot taken.
@@ -39,16 +40,70 @@ pub struct Options {
     pub limit: Option<u64>,
 }
 
-fn one() -> u64 {
-    1
-}
-
-fn constant() -> Arrivals {
+pub(super) fn constant() -> Arrivals {
     Arrivals::Constant
 }
 
+impl Options {
+    fn places(&self) -> Places {
+        Places {
+            index_from: self.index_from,
+            index_step: self.index_step,
+            max_vus: self.max_vus,
+            on_full: self.on_full,
+            arrivals: self.arrivals,
+            limit: self.limit,
+        }
+    }
+
+    /// What makes them impossible.
+    pub fn flaw(&self) -> Option<Flaw> {
+        let rate = (1e-6..=1e8).contains(&self.rate_rps);
+        let rules = [(rate, "rate_rps", "must be 1e-6 to 1e8")];
+        super::first_flaw(&rules).or_else(|| self.places().flaw())
+    }
+}
+
+/// Which arrivals of an open plan are this share's, and how many of them may be under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    pub index_from: u64,
+    pub index_step: u64,
+    pub max_vus: u64,
+    pub on_full: OnFull,
+    pub arrivals: Arrivals,
+    pub limit: Option<u64>,
+}
+
+impl Places {
+    /// What makes them impossible.
+    pub fn flaw(&self) -> Option<Flaw> {
+        let count = |n: u64| (1..=VUS_MAX).contains(&n);
+        let rules = [
+            (
+                count(self.index_step),
+                "index_step",
+                "must be 1 to 1,000,000",
+            ),
+            (
+                self.index_from <= VUS_MAX,
+                "index_from",
+                "must be at most 1,000,000",
+            ),
+            (count(self.max_vus), "max_vus", "must be 1 to 1,000,000"),
+        ];
+        super::first_flaw(&rules)
+    }
+}
+
+/// The arrivals of one thread.
+pub fn build(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> OpenLoop {
+    let rate = Rate::constant(options.rate_rps);
+    OpenLoop::new(seed, group, rate, options.places(), lane)
+}
+
 /// The arrivals of one thread. The queue of waiting ones is not stored: `served` follows `arrived` through the same plan.
-pub struct ConstantArrivalRate {
+pub struct OpenLoop {
     arrived: OpenPace,
     served: OpenPace,
     backlog: u64,
@@ -70,25 +125,26 @@ pub struct ConstantArrivalRate {
     in_flight: usize,
 }
 
-impl ConstantArrivalRate {
-    pub fn new(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> Self {
+impl OpenLoop {
+    /// Any open executor: arrivals at `rate`, into `places`.
+    pub fn new(seed: u64, group: &GroupSpec, rate: Rate, places: Places, lane: Lane) -> Self {
         let arrived = OpenPace::new(OpenPlan {
             seed,
             group: &group.name,
             start_ns: group.start_offset_ns,
-            rate_rps: options.rate_rps,
-            arrivals: options.arrivals,
-            from: options.index_from + lane.lane * options.index_step,
-            step: options.index_step * lane.lanes,
-            limit: options.limit,
+            rate,
+            arrivals: places.arrivals,
+            from: places.index_from + lane.lane * places.index_step,
+            step: places.index_step * lane.lanes,
+            limit: places.limit,
         });
-        let slots = lane.numbers(options.max_vus).count();
-        ConstantArrivalRate {
+        let slots = lane.numbers(places.max_vus).count();
+        OpenLoop {
             served: arrived.clone(),
             arrived,
             backlog: 0,
             stop_ns: group.stop_offset_ns,
-            on_full: options.on_full,
+            on_full: places.on_full,
             lane,
             slots,
             used: 0,
@@ -191,7 +247,7 @@ impl ConstantArrivalRate {
     }
 }
 
-impl Executor for ConstantArrivalRate {
+impl Executor for OpenLoop {
     fn slots(&self) -> usize {
         self.slots
     }

@@ -1,12 +1,10 @@
 //! Closed loop: a fixed number of virtual users, each waits for its answer, then thinks.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use serde::Deserialize;
 
-use super::{Executor, Lane, Ledger, Release, Start};
-use crate::pace::{first_due_ns, ThinkPace, ThinkTime};
+use super::closed_loop::{self, Budget, ClosedLoop, Users};
+use super::{Flaw, Lane};
+use crate::pace::ThinkTime;
 use crate::share::GroupSpec;
 
 /// Options, as a share writes them.
@@ -19,7 +17,7 @@ pub struct Options {
     pub vus_total: Option<u64>,
     #[serde(default)]
     pub vu_from: u64,
-    #[serde(default = "one")]
+    #[serde(default = "closed_loop::one")]
     pub vu_step: u64,
     #[serde(default)]
     pub ramp_up_ns: u64,
@@ -27,203 +25,50 @@ pub struct Options {
     pub spread_ns: u64,
     #[serde(default)]
     pub think_time: ThinkTime,
+    /// A VU's requests are due at least so far apart.
+    #[serde(default)]
+    pub pacing_ns: u64,
     /// Requests of all VUs of all shares together; VU g makes ⌈(limit − g) / vus_total⌉ of them.
     pub limit: Option<u64>,
 }
 
-fn one() -> u64 {
-    1
-}
-
 impl Options {
-    pub fn vus_total(&self) -> u64 {
-        self.vus_total.unwrap_or(self.vus * self.vu_step).max(1)
+    pub fn users(&self) -> Users {
+        Users {
+            vus: self.vus,
+            total: self.vus_total.unwrap_or(self.vus * self.vu_step).max(1),
+            from: self.vu_from,
+            step: self.vu_step,
+            spread_ns: if self.ramp_up_ns > 0 {
+                self.ramp_up_ns
+            } else {
+                self.spread_ns
+            },
+            think_time: self.think_time,
+            pacing_ns: self.pacing_ns,
+        }
     }
 
-    fn quota(&self, vu: u64) -> u64 {
-        self.limit.map_or(u64::MAX, |limit| {
-            limit.saturating_sub(vu).div_ceil(self.vus_total())
-        })
+    /// What makes them impossible.
+    pub fn flaw(&self) -> Option<Flaw> {
+        self.users().flaw()
     }
-}
-
-/// After a failure before anything was written (refused, no descriptor, …) a VU pauses at least this long, so that it
-/// does not spin; the pause counts as think time.
-pub const UNSENT_PAUSE_NS: i64 = 10_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Free since, due at (in the heap).
-    Thinking {
-        free_ns: i64,
-        due_ns: i64,
-    },
-    Busy,
-    Retired,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Vu {
-    number: u64,
-    seq: u64,
-    quota: u64,
-    first_due_ns: i64,
-    state: State,
 }
 
 /// The VUs of one thread.
-pub struct ConstantVus {
-    vus: Vec<Vu>,
-    heap: BinaryHeap<Reverse<(i64, u32)>>,
-    pace: ThinkPace,
-    stop_ns: i64,
-    busy: usize,
-    limited: bool,
-}
-
-impl ConstantVus {
-    pub fn new(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> Self {
-        let spread_ns = if options.ramp_up_ns > 0 {
-            options.ramp_up_ns
-        } else {
-            options.spread_ns
-        };
-        let make = |local: u64| {
-            let number = options.vu_from + local * options.vu_step;
-            let due_ns = first_due_ns(
-                group.start_offset_ns,
-                spread_ns,
-                number,
-                options.vus_total(),
-            );
-            let quota = options.quota(number);
-            let state = if quota == 0 {
-                State::Retired
-            } else {
-                State::Thinking {
-                    free_ns: due_ns,
-                    due_ns,
-                }
-            };
-            Vu {
-                number,
-                seq: 0,
-                quota,
-                first_due_ns: due_ns,
-                state,
-            }
-        };
-        let vus: Vec<Vu> = lane.numbers(options.vus).map(make).collect();
-        let heap = (0u32..)
-            .zip(&vus)
-            .filter(|(_, vu)| vu.state != State::Retired)
-            .map(|(slot, vu)| Reverse((vu.first_due_ns, slot)))
-            .collect();
-        ConstantVus {
-            vus,
-            heap,
-            pace: ThinkPace::new(seed, &group.name, options.think_time),
-            stop_ns: group.stop_offset_ns,
-            busy: 0,
-            limited: options.limit.is_some(),
-        }
-    }
-
-    fn next_due_ns(&self) -> Option<i64> {
-        self.heap
-            .peek()
-            .map(|Reverse((due_ns, _))| *due_ns)
-            .filter(|due_ns| *due_ns < self.stop_ns)
-    }
-}
-
-impl Executor for ConstantVus {
-    fn slots(&self) -> usize {
-        self.vus.len()
-    }
-
-    fn next_wake_ns(&self) -> Option<i64> {
-        self.next_due_ns()
-    }
-
-    fn poll(&mut self, now_ns: i64, ledger: &mut dyn Ledger) -> Option<Start> {
-        let due_ns = self.next_due_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        let Reverse((_, slot)) = self.heap.pop()?;
-        let vu = &mut self.vus[slot as usize];
-        if let State::Thinking { free_ns, due_ns } = vu.state {
-            ledger.think(free_ns, due_ns);
-        }
-        ledger.due(due_ns);
-        vu.state = State::Busy;
-        vu.seq += 1;
-        self.busy += 1;
-        Some(Start {
-            slot,
-            vu: vu.number,
-            seq: vu.seq - 1,
-            due_ns,
-            ready_ns: due_ns,
-        })
-    }
-
-    fn release(&mut self, release: Release, ledger: &mut dyn Ledger) {
-        let vu = &mut self.vus[release.slot as usize];
-        self.busy -= 1;
-        if vu.seq >= vu.quota {
-            vu.state = State::Retired;
-            ledger.active(vu.first_due_ns, release.at_ns);
-            return;
-        }
-        let think_ns = self.pace.after_ns(vu.number, vu.seq - 1);
-        let pause_ns = if release.unsent {
-            think_ns.max(UNSENT_PAUSE_NS)
-        } else {
-            think_ns
-        };
-        let due_ns = release.at_ns + pause_ns;
-        vu.state = State::Thinking {
-            free_ns: release.at_ns,
-            due_ns,
-        };
-        self.heap.push(Reverse((due_ns, release.slot)));
-    }
-
-    fn finished(&self, now_ns: i64) -> bool {
-        let over = now_ns >= self.stop_ns || (self.limited && self.heap.is_empty());
-        self.busy == 0 && over && self.next_due_ns().is_none()
-    }
-
-    fn active_vus(&self, now_ns: i64) -> u64 {
-        let active = |vu: &&Vu| vu.state != State::Retired && vu.first_due_ns <= now_ns;
-        self.vus.iter().filter(active).count() as u64
-    }
-
-    fn close(&mut self, end_ns: i64, ledger: &mut dyn Ledger) {
-        for vu in self.vus.iter().filter(|vu| vu.first_due_ns <= end_ns) {
-            match vu.state {
-                State::Retired => continue,
-                State::Busy => {}
-                State::Thinking { free_ns, due_ns } => {
-                    ledger.think(free_ns, due_ns.min(end_ns));
-                    if due_ns <= end_ns && due_ns < self.stop_ns {
-                        ledger.due(due_ns);
-                        ledger.waiting(due_ns, due_ns, end_ns);
-                    } else if due_ns < end_ns {
-                        // Retired at the stop, the load goes on to its graceful end: it thinks on.
-                        ledger.think(due_ns, end_ns);
-                    }
-                }
-            }
-            ledger.active(vu.first_due_ns, end_ns);
-        }
-        self.heap.clear();
-    }
+pub fn build(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> ClosedLoop {
+    let budget = match options.limit {
+        None => Budget::Endless,
+        Some(all) => Budget::Dealt { all },
+    };
+    ClosedLoop::new(seed, group, options.users(), budget, lane)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::closed_loop::UNSENT_PAUSE_NS;
     use super::super::testing::simulate;
-    use super::*;
+    use super::super::{Executor, Release};
     use crate::share::testing::group;
 
     const MS: i64 = 1_000_000;

@@ -3,10 +3,27 @@
 //! An executor decides from offsets alone and touches neither clock nor socket, so it is tested in virtual time.
 //! A new one is a new file, a variant of [`crate::share::ExecutorSpec`] and a line in [`build`].
 
+mod closed_loop;
 pub mod constant_arrival_rate;
 pub mod constant_vus;
+pub mod per_vu_iterations;
+pub mod ramping_arrival_rate;
+pub mod ramping_vus;
+pub mod shared_iterations;
 
 use crate::share::{ExecutorSpec, GroupSpec};
+
+/// The most VUs, places or shares that a number may name.
+pub const VUS_MAX: u64 = 1_000_000;
+
+/// A field of an executor's options and what is wrong with it.
+pub type Flaw = (&'static str, &'static str);
+
+/// The first rule (holds, field, problem) that does not hold.
+fn first_flaw(rules: &[(bool, &'static str, &'static str)]) -> Option<Flaw> {
+    let broken = rules.iter().find(|(holds, _, _)| !holds);
+    broken.map(|(_, field, problem)| (*field, *problem))
+}
 
 /// One thread's part of a group: it has every `lanes`-th VU or arrival, from number `lane`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,26 +103,77 @@ pub trait Executor: Send {
     fn close(&mut self, end_ns: i64, ledger: &mut dyn Ledger);
 }
 
+impl ExecutorSpec {
+    /// Whether arrivals, and not users, make the requests.
+    pub fn is_open(&self) -> bool {
+        use ExecutorSpec::{ConstantArrivalRate, RampingArrivalRate};
+        matches!(self, ConstantArrivalRate(_) | RampingArrivalRate(_))
+    }
+
+    /// VUs of all shares; 1 for an open executor.
+    pub fn vus_total(&self) -> u64 {
+        match self {
+            ExecutorSpec::ConstantVus(options) => options.users().total,
+            ExecutorSpec::RampingVus(options) => options.users().total,
+            ExecutorSpec::SharedIterations(options) => options.users().total,
+            ExecutorSpec::PerVuIterations(options) => options.users().total,
+            ExecutorSpec::ConstantArrivalRate(_) | ExecutorSpec::RampingArrivalRate(_) => 1,
+        }
+    }
+
+    /// VUs or places of this share.
+    fn places(&self) -> u64 {
+        match self {
+            ExecutorSpec::ConstantVus(options) => options.vus,
+            ExecutorSpec::RampingVus(options) => options.vus,
+            ExecutorSpec::SharedIterations(options) => options.vus,
+            ExecutorSpec::PerVuIterations(options) => options.vus,
+            ExecutorSpec::ConstantArrivalRate(options) => options.max_vus,
+            ExecutorSpec::RampingArrivalRate(options) => options.max_vus,
+        }
+    }
+
+    /// What makes its options impossible.
+    pub fn flaw(&self) -> Option<Flaw> {
+        match self {
+            ExecutorSpec::ConstantVus(options) => options.flaw(),
+            ExecutorSpec::RampingVus(options) => options.flaw(),
+            ExecutorSpec::SharedIterations(options) => options.flaw(),
+            ExecutorSpec::PerVuIterations(options) => options.flaw(),
+            ExecutorSpec::ConstantArrivalRate(options) => options.flaw(),
+            ExecutorSpec::RampingArrivalRate(options) => options.flaw(),
+        }
+    }
+}
+
 /// The executor of a group on one of `threads` threads; `None` if that thread has no part in it.
 pub fn build(seed: u64, group: &GroupSpec, thread: u64, threads: u64) -> Option<Box<dyn Executor>> {
-    let places = match &group.executor {
-        ExecutorSpec::ConstantVus(options) => options.vus,
-        ExecutorSpec::ConstantArrivalRate(options) => options.max_vus,
-    };
     let lane = Lane {
         lane: thread,
-        lanes: threads.min(places).max(1),
+        lanes: threads.min(group.executor.places()).max(1),
     };
     if lane.lane >= lane.lanes {
         return None;
     }
     Some(match &group.executor {
         ExecutorSpec::ConstantVus(options) => {
-            Box::new(constant_vus::ConstantVus::new(seed, group, options, lane))
+            Box::new(constant_vus::build(seed, group, options, lane))
         }
-        ExecutorSpec::ConstantArrivalRate(options) => Box::new(
-            constant_arrival_rate::ConstantArrivalRate::new(seed, group, options, lane),
-        ),
+        ExecutorSpec::RampingVus(options) => {
+            Box::new(ramping_vus::RampingVus::new(seed, group, options, lane))
+        }
+        ExecutorSpec::SharedIterations(options) => {
+            Box::new(shared_iterations::build(seed, group, options, lane))
+        }
+        ExecutorSpec::PerVuIterations(options) => {
+            Box::new(per_vu_iterations::build(seed, group, options, lane))
+        }
+        ExecutorSpec::ConstantArrivalRate(options) => {
+            Box::new(constant_arrival_rate::build(seed, group, options, lane))
+        }
+        ExecutorSpec::RampingArrivalRate(options) => {
+            Box::new(ramping_arrival_rate::build(seed, group, options, lane))
+        }
     })
 }
 
