@@ -168,7 +168,9 @@ impl Conn {
     pub fn write(&mut self, bytes: &[u8], at: &mut usize) -> Result<bool, ErrorKind> {
         match &mut self.tls {
             None => write_all(bytes, at, |rest| (&self.stream).write(rest)),
-            Some(tls) => {
+            // The session takes so much at once; when that has left, it takes more.
+            Some(tls) => loop {
+                let (before, full) = (*at, tls.wants_write());
                 let accepted = write_all(bytes, at, |rest| tls.writer().write(rest))?;
                 while tls.wants_write() {
                     match tls.write_tls(&mut &self.stream) {
@@ -177,18 +179,20 @@ impl Conn {
                         Err(error) => return Err(ErrorKind::of_write(&error)),
                     }
                 }
-                Ok(accepted)
-            }
+                if accepted || (*at == before && !full) {
+                    return Ok(accepted);
+                }
+            },
         }
     }
 
     /// Reads plaintext into `buf`. `lag`: read with the kernel's receive stamp, and set to the delay since it (ns).
     pub fn read(&mut self, buf: &mut [u8], lag: Option<&mut i64>) -> Result<Got, ErrorKind> {
         if self.tls.is_some() {
-            return self.read_tls(buf);
+            return self.read_tls(buf, lag);
         }
         let result = match lag {
-            Some(lag) => self.read_stamped(buf, lag),
+            Some(lag) => Stamped(&self.stream, lag).read(buf),
             None => (&self.stream).read(buf),
         };
         match result {
@@ -207,15 +211,7 @@ impl Conn {
         }
     }
 
-    fn read_stamped(&mut self, buf: &mut [u8], lag: &mut i64) -> io::Result<usize> {
-        let (bytes, stamp) = sys::receive_stamped(self.stream.as_fd(), buf)?;
-        if let Some(stamp) = stamp {
-            *lag = (sys::realtime_ns() - stamp).max(0);
-        }
-        Ok(bytes)
-    }
-
-    fn read_tls(&mut self, buf: &mut [u8]) -> Result<Got, ErrorKind> {
+    fn read_tls(&mut self, buf: &mut [u8], mut lag: Option<&mut i64>) -> Result<Got, ErrorKind> {
         let Some(tls) = &mut self.tls else {
             return Ok(Got::Blocked);
         };
@@ -233,7 +229,11 @@ impl Conn {
                 }
                 Err(_) => {}
             }
-            match tls.read_tls(&mut &self.stream) {
+            let read = match &mut lag {
+                Some(lag) => tls.read_tls(&mut Stamped(&self.stream, lag)),
+                None => tls.read_tls(&mut &self.stream),
+            };
+            match read {
                 Ok(_) => {}
                 Err(error) if error.kind() == IoKind::WouldBlock => return Ok(Got::Blocked),
                 Err(error) if error.kind() == IoKind::Interrupted => {}
@@ -269,6 +269,19 @@ impl Conn {
             tls.send_close_notify();
             let _ = tls.write_tls(&mut &self.stream);
         }
+    }
+}
+
+/// Reads with the kernel's receive stamp and keeps the delay since the last one (ns).
+struct Stamped<'a>(&'a TcpStream, &'a mut i64);
+
+impl Read for Stamped<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let (bytes, stamp) = sys::receive_stamped(self.0.as_fd(), buf)?;
+        if let Some(stamp) = stamp {
+            *self.1 = (sys::realtime_ns() - stamp).max(0);
+        }
+        Ok(bytes)
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod body;
 pub mod clock;
 pub mod conn;
 pub mod error;

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 
 use indexmap::IndexMap;
 
+use crate::body::Streamed;
 use crate::error::ErrorKind;
 use crate::feeder::Feeder;
 use crate::redirect::Origin;
 use crate::request::{Asker, Template};
-use crate::share::{CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
+use crate::share::{BodySpec, CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
 use crate::table::Table;
 use crate::target::Allowed;
 use crate::tls::Tls;
@@ -70,11 +71,13 @@ impl Plan {
             .zip(&endpoints)
             .map(|(at, endpoint)| (endpoint.origin.clone(), at))
             .collect();
-        let groups = share
-            .groups
-            .iter()
-            .map(|group| GroupPlan::new(share, group, &endpoints, inputs))
-            .collect();
+        let groups = (0..)
+            .zip(&share.groups)
+            .map(|(at, group)| {
+                let body = streamed(share.seed, group, at)?;
+                Ok(GroupPlan::new(share, group, &endpoints, inputs, body))
+            })
+            .collect::<Result<_, Fault>>()?;
         Ok(Plan {
             seed: share.seed,
             threads: share.threads,
@@ -123,13 +126,34 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
     share.endpoints.iter().map(make).collect()
 }
 
+fn streamed(seed: u64, group: &GroupSpec, at: usize) -> Result<Option<Streamed>, Fault> {
+    match &group.request.body {
+        None | Some(BodySpec::Text(_)) => Ok(None),
+        Some(BodySpec::Random(law)) => {
+            let open = group.executor.is_open();
+            Ok(Some(Streamed::random(seed, &group.name, *law, open)))
+        }
+        Some(BodySpec::File(path)) => Streamed::file(path).map(Some).map_err(|error| {
+            let field = format!("share.groups[{at}].request.body.file");
+            Fault::new(field, format!("{path}: {error}"))
+        }),
+    }
+}
+
 impl GroupPlan {
     fn new(
         share: &Share,
         spec: &GroupSpec,
         endpoints: &[Endpoint],
         inputs: &IndexMap<String, Table>,
+        body: Option<Streamed>,
     ) -> Self {
+        let mut spec = spec.clone();
+        if let Some(length_ns) = spec.executor.stages_ns() {
+            // Stages end their load themselves.
+            let end_ns = spec.start_offset_ns.saturating_add(length_ns);
+            spec.stop_offset_ns = spec.stop_offset_ns.min(end_ns);
+        }
         let (open, vus_total) = (spec.executor.is_open(), spec.executor.vus_total());
         let endpoint = share
             .endpoints
@@ -154,9 +178,10 @@ impl GroupPlan {
             endpoint,
             template: Template::new(
                 share.seed,
-                spec,
+                &spec,
                 &endpoints[endpoint].host_header,
                 inputs,
+                body,
                 open,
             ),
             feeders: spec.feeders.iter().map(feeder).collect(),
@@ -164,12 +189,12 @@ impl GroupPlan {
                 .request
                 .checks
                 .iter()
-                .map(|check| Check::new(check, spec, inputs))
+                .map(|check| Check::new(check, &spec, inputs))
                 .collect(),
             open,
             new_connections: spec.connection == Connection::New,
             to_head_request: spec.request.method == "HEAD",
-            spec: spec.clone(),
+            spec,
         }
     }
 

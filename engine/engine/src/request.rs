@@ -4,9 +4,10 @@ use std::io::Write;
 
 use indexmap::IndexMap;
 
+use crate::body::Streamed;
 use crate::feeder::Feeder;
 use crate::rng::{Draws, Stream};
-use crate::share::{Client, Connection, GroupSpec, Part, Var};
+use crate::share::{BodySpec, Client, Connection, GroupSpec, Part, Var};
 use crate::table::{Column, Table};
 
 /// A column as bytes, row by row.
@@ -43,10 +44,15 @@ impl TextColumn {
 #[derive(Clone, Debug)]
 enum Piece {
     Fixed(Vec<u8>),
-    Row { feeder: usize, text: TextColumn },
+    Row {
+        feeder: usize,
+        text: TextColumn,
+    },
     RequestId,
     Vu,
     Iteration,
+    /// How long the body is.
+    BodyLength,
 }
 
 /// Who asks: fills the varying pieces.
@@ -61,9 +67,12 @@ pub struct Asker {
 pub struct Template {
     method: String,
     pieces: Vec<Piece>,
-    /// What follows the Host line in a redirect hop to the same origin, and to another (no credentials).
-    hop: Vec<Piece>,
-    foreign_hop: Vec<Piece>,
+    /// What follows the Host line in a redirect hop, by [`HopLine::kind`].
+    hops: [Vec<Piece>; 4],
+    /// A text body; it stands at the end of the pieces too.
+    text: Vec<Piece>,
+    streamed: Option<Streamed>,
+    expect_continue: bool,
     id_key: u64,
     open: bool,
 }
@@ -78,22 +87,30 @@ impl Template {
         group: &GroupSpec,
         host: &str,
         inputs: &IndexMap<String, Table>,
+        streamed: Option<Streamed>,
         open: bool,
     ) -> Self {
         let request = &group.request;
-        let builder = Builder { group, inputs };
+        let builder = Builder {
+            group,
+            inputs,
+            fixed_length: streamed.as_ref().and_then(Streamed::fixed_length),
+        };
         let mut pieces = vec![Piece::Fixed(format!("{} ", request.method).into_bytes())];
         builder.path(&mut pieces);
         pieces.push(Piece::Fixed(
             format!(" HTTP/1.1\r\nHost: {}\r\n", builder.user_host(host)).into_bytes(),
         ));
-        let (hop, foreign_hop) = (builder.fields(true), builder.fields(false));
-        pieces.extend(hop.clone());
+        let hops = [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(credentials, body)| join(builder.rest(credentials, body)));
+        pieces.extend(builder.rest(true, true));
         Template {
             method: request.method.clone(),
             pieces: join(pieces),
-            hop: join(hop),
-            foreign_hop: join(foreign_hop),
+            hops,
+            text: builder.text(),
+            streamed,
+            expect_continue: request.expect_continue,
             id_key: Draws::new(seed, &group.name, Stream::RequestId).bits(0, 0),
             open,
         }
@@ -103,7 +120,26 @@ impl Template {
         &self.method
     }
 
-    /// The whole request if nothing in it varies.
+    /// The body that is streamed after the request's bytes.
+    pub fn streamed(&self) -> Option<&Streamed> {
+        self.streamed.as_ref()
+    }
+
+    /// Whether the streamed body waits for the server's 100.
+    pub fn expects_continue(&self) -> bool {
+        self.expect_continue
+    }
+
+    /// How many of a request's bytes are request line and headers: all but a text body.
+    pub fn head_bytes(&self, request: &[u8]) -> usize {
+        if self.text.is_empty() {
+            return request.len();
+        }
+        let end = request.windows(4).position(|four| four == b"\r\n\r\n");
+        end.map_or(request.len(), |at| at + 4)
+    }
+
+    /// The whole request, but for a streamed body, if nothing in it varies.
     pub fn fixed(&self) -> Option<&[u8]> {
         match self.pieces.as_slice() {
             [Piece::Fixed(bytes)] => Some(bytes),
@@ -131,12 +167,7 @@ impl Template {
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
             hop.method, hop.path, hop.host
         );
-        let pieces = if hop.foreign {
-            &self.foreign_hop
-        } else {
-            &self.hop
-        };
-        self.write(pieces, feeders, asker, out);
+        self.write(&self.hops[hop.kind()], feeders, asker, out);
     }
 
     fn write(&self, pieces: &[Piece], feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) {
@@ -156,8 +187,26 @@ impl Template {
                 Piece::Vu if self.open => write!(out, "{}", asker.seq),
                 Piece::Vu => write!(out, "{}", asker.vu),
                 Piece::Iteration => write!(out, "{}", asker.seq),
+                Piece::BodyLength => {
+                    let length = self.body_length(feeders, asker, out);
+                    write!(out, "{length}")
+                }
             };
         }
+    }
+}
+
+impl Template {
+    fn body_length(&self, feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) -> u64 {
+        if let Some(streamed) = &self.streamed {
+            return streamed.length(asker);
+        }
+        // Written once more than needed, but nothing is allocated for it.
+        let at = out.len();
+        self.write(&self.text, feeders, asker, out);
+        let length = out.len() - at;
+        out.truncate(at);
+        length as u64
     }
 }
 
@@ -168,11 +217,20 @@ pub struct HopLine<'a> {
     pub path: &'a str,
     pub host: &'a str,
     pub foreign: bool,
+    /// The request's body goes with it.
+    pub body: bool,
+}
+
+impl HopLine<'_> {
+    fn kind(&self) -> usize {
+        usize::from(self.foreign) * 2 + usize::from(!self.body)
+    }
 }
 
 struct Builder<'a> {
     group: &'a GroupSpec,
     inputs: &'a IndexMap<String, Table>,
+    fixed_length: Option<u64>,
 }
 
 impl Builder<'_> {
@@ -242,6 +300,68 @@ impl Builder<'_> {
     }
 
     /// All that follows the Host line.
+    fn rest(&self, credentials: bool, body: bool) -> Vec<Piece> {
+        let mut pieces = self.fields(credentials);
+        if body {
+            pieces.extend(self.framing());
+        }
+        let curl = self.group.client == Client::Curl;
+        let mut end = String::new();
+        if self.group.connection == Connection::New && !curl && !self.has("connection") {
+            end.push_str("Connection: close\r\n");
+        }
+        end.push_str("\r\n");
+        pieces.push(Piece::Fixed(end.into_bytes()));
+        if body {
+            pieces.extend(self.text());
+        }
+        pieces
+    }
+
+    /// The headers that say how long the body is.
+    fn framing(&self) -> Vec<Piece> {
+        let request = &self.group.request;
+        let body_expected = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+        let mut pieces = Vec::new();
+        match (&request.body, self.fixed_length) {
+            (None, _) if body_expected && !self.has("content-length") => {
+                pieces.push(Piece::Fixed(b"Content-Length: 0\r\n".to_vec()));
+            }
+            (None, _) => {}
+            (Some(_), Some(length)) => {
+                let line = format!("Content-Length: {length}\r\n");
+                pieces.push(Piece::Fixed(line.into_bytes()));
+            }
+            (Some(_), None) => {
+                let fixed = match self.text().as_slice() {
+                    [Piece::Fixed(bytes)] => Some(bytes.len()),
+                    [] if matches!(request.body, Some(BodySpec::Text(_))) => Some(0),
+                    _ => None,
+                };
+                pieces.push(Piece::Fixed(b"Content-Length: ".to_vec()));
+                pieces.push(fixed.map_or(Piece::BodyLength, |n| {
+                    Piece::Fixed(n.to_string().into_bytes())
+                }));
+                pieces.push(Piece::Fixed(b"\r\n".to_vec()));
+            }
+        }
+        if request.expect_continue {
+            pieces.push(Piece::Fixed(b"Expect: 100-continue\r\n".to_vec()));
+        }
+        pieces
+    }
+
+    /// A text body.
+    fn text(&self) -> Vec<Piece> {
+        match &self.group.request.body {
+            Some(BodySpec::Text(parts)) => {
+                join(parts.iter().map(|part| self.piece(part, false)).collect())
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The headers that say nothing of the body.
     fn fields(&self, credentials: bool) -> Vec<Piece> {
         let curl = self.group.client == Client::Curl;
         let mut pieces = Vec::new();
@@ -267,15 +387,6 @@ impl Builder<'_> {
             pieces.extend(value.iter().map(|part| self.piece(part, false)));
             pieces.push(Piece::Fixed(b"\r\n".to_vec()));
         }
-        let mut fixed = |text: &str| pieces.push(Piece::Fixed(text.as_bytes().to_vec()));
-        let body_expected = matches!(self.group.request.method.as_str(), "POST" | "PUT" | "PATCH");
-        if body_expected && !self.has("content-length") {
-            fixed("Content-Length: 0\r\n");
-        }
-        if self.group.connection == Connection::New && !curl && !self.has("connection") {
-            fixed("Connection: close\r\n");
-        }
-        fixed("\r\n");
         pieces
     }
 }
@@ -306,7 +417,7 @@ mod tests {
         vu: u64,
         seq: u64,
     ) -> String {
-        let template = Template::new(7, group, "cache", inputs, open);
+        let template = Template::new(7, group, "cache", inputs, None, open);
         let feeders: Vec<_> = group
             .feeders
             .iter()
@@ -321,7 +432,7 @@ mod tests {
     fn a_request_that_does_not_vary_is_one_piece() {
         let mut plain = group(CLOSED);
         plain.request.headers = vec![("X-A".into(), vec![Part::Text { text: "b".into() }])];
-        let template = Template::new(7, &plain, "cache:8080", &IndexMap::new(), false);
+        let template = Template::new(7, &plain, "cache:8080", &IndexMap::new(), None, false);
         let expected = "GET / HTTP/1.1\r\nHost: cache:8080\r\nUser-Agent: svload\r\nAccept: */*\r\nX-A: b\r\n\r\n";
         assert_eq!(template.fixed(), Some(expected.as_bytes()));
         plain.client = Client::Curl;
@@ -397,7 +508,7 @@ mod tests {
                 text: "token".into(),
             }],
         )];
-        let template = Template::new(7, &secret, "cache", &IndexMap::new(), false);
+        let template = Template::new(7, &secret, "cache", &IndexMap::new(), None, false);
         let hop = |foreign| {
             let mut out = Vec::new();
             let line = HopLine {
@@ -405,6 +516,7 @@ mod tests {
                 path: "/x",
                 host: "h",
                 foreign,
+                body: false,
             };
             template.render_hop(&line, &[], Asker { vu: 0, seq: 0 }, &mut out);
             String::from_utf8(out).unwrap()
@@ -414,5 +526,62 @@ mod tests {
             hop(true),
             "GET /x HTTP/1.1\r\nHost: h\r\nUser-Agent: svload\r\nAccept: */*\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn a_text_body_has_its_length() {
+        let mut post = group(CLOSED);
+        post.request.method = "POST".into();
+        let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
+        post.request.body = Some(BodySpec::Text(vec![part(r#"{"text": "größe"}"#)]));
+        let fixed = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+        let bytes = fixed.fixed().unwrap();
+        assert!(bytes.ends_with("Content-Length: 7\r\n\r\ngröße".as_bytes()));
+        assert_eq!(fixed.head_bytes(bytes), bytes.len() - 7);
+        post.request.body = Some(BodySpec::Text(vec![
+            part(r#"{"text": "n="}"#),
+            part(r#"{"var": "iteration"}"#),
+        ]));
+        let varying = text(&post, &IndexMap::new(), false, 0, 12_345);
+        assert!(
+            varying.ends_with("Content-Length: 7\r\n\r\nn=12345"),
+            "{varying}"
+        );
+        let mut out = Vec::new();
+        let template = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+        for (body, ends) in [(true, "\r\n\r\nn=5"), (false, "Accept: */*\r\n\r\n")] {
+            let line = HopLine {
+                method: "POST",
+                path: "/x",
+                host: "h",
+                foreign: true,
+                body,
+            };
+            template.render_hop(&line, &[], Asker { vu: 0, seq: 5 }, &mut out);
+            assert!(out.ends_with(ends.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_streamed_body_is_announced() {
+        use crate::body::SizeLaw;
+        let mut put = group(CLOSED);
+        put.request.method = "PUT".into();
+        put.request.expect_continue = true;
+        for (law, fixed) in [
+            (SizeLaw::Bytes(12), true),
+            (SizeLaw::Uniform([5, 90]), false),
+        ] {
+            put.request.body = Some(BodySpec::Random(law));
+            let streamed = Streamed::random(7, "load", law, false);
+            let asker = Asker { vu: 1, seq: 2 };
+            let length = streamed.length(asker);
+            let template = Template::new(7, &put, "cache", &IndexMap::new(), Some(streamed), false);
+            let mut out = Vec::new();
+            template.render(&[], asker, &mut out);
+            let wanted = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
+            assert!(out.ends_with(wanted.as_bytes()));
+            assert_eq!(template.fixed().is_some(), fixed);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
+use crate::body::SizeLaw;
 use crate::executor::{
     constant_arrival_rate, constant_vus, per_vu_iterations, ramping_arrival_rate, ramping_vus,
     shared_iterations,
@@ -152,6 +153,10 @@ pub struct RequestSpec {
     pub path: Vec<Part>,
     #[serde(default)]
     pub headers: Vec<(String, Vec<Part>)>,
+    pub body: Option<BodySpec>,
+    /// The body waits for the server's 100 (a second at most, as curl does).
+    #[serde(default)]
+    pub expect_continue: bool,
     pub timeout_ns: i64,
     #[serde(default = "good_statuses")]
     pub expect_status: Vec<(u16, u16)>,
@@ -163,7 +168,18 @@ fn good_statuses() -> Vec<(u16, u16)> {
     vec![(200, 399)]
 }
 
-/// A piece of a path or header value.
+/// What a request carries.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BodySpec {
+    Text(Vec<Part>),
+    /// Seeded bytes, streamed.
+    Random(SizeLaw),
+    /// A file's path, streamed.
+    File(String),
+}
+
+/// A piece of a path, header value or text body.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Part {
@@ -375,6 +391,7 @@ fn check_request(
             (byte >= b' ' && byte != 127) || byte == b'\t'
         })?;
     }
+    check_body(group, inputs, place)?;
     for (at, check) in request.checks.iter().enumerate() {
         if let CheckSpec::Size {
             size_bytes: SizeSpec::Feeder { feeder, column },
@@ -392,6 +409,44 @@ fn check_request(
         }
     }
     Ok(())
+}
+
+fn check_body(
+    group: &GroupSpec,
+    inputs: &IndexMap<String, Table>,
+    place: &str,
+) -> Result<(), Fault> {
+    let request = &group.request;
+    let field = format!("{place}.request.body");
+    let streamed = matches!(request.body, Some(BodySpec::Random(_) | BodySpec::File(_)));
+    ensure(
+        streamed || !request.expect_continue,
+        || format!("{place}.request.expect_continue"),
+        "needs a random or file body",
+    )?;
+    match &request.body {
+        None => return Ok(()),
+        Some(BodySpec::Text(parts)) => {
+            check_parts(group, inputs, parts, &format!("{field}.text"), |_| true)?
+        }
+        Some(BodySpec::Random(law)) => ensure(
+            law.is_sound(),
+            || format!("{field}.random"),
+            "must be bytes, uniform [low, high] or lognormal [median, p99], of at most 2^40 bytes",
+        )?,
+        Some(BodySpec::File(_)) => {}
+    }
+    let framed = |name: &str| {
+        ["content-length", "transfer-encoding", "expect"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let own = request.headers.iter().position(|(name, _)| framed(name));
+    ensure(
+        own.is_none(),
+        || format!("{place}.request.headers[{}]", own.unwrap_or(0)),
+        "follows from the body: leave it out",
+    )
 }
 
 fn check_parts(

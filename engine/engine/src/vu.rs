@@ -32,8 +32,12 @@ pub struct Hop {
     /// When its look-up, connect or first write began.
     pub begun_ns: i64,
     pub endpoint: usize,
-    /// Bytes of the request written so far.
+    /// Bytes of the request written so far, of a streamed body too.
     pub written: usize,
+    /// Length of the streamed body, 0 without one.
+    pub body_bytes: u64,
+    /// The body waits for the server's 100.
+    pub held: bool,
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -86,6 +90,8 @@ impl Slot {
     pub fn begin_hop(&mut self, endpoint: usize, to_head_request: bool) {
         self.hop.endpoint = endpoint;
         self.hop.written = 0;
+        self.hop.body_bytes = 0;
+        self.hop.held = false;
         self.decoder.reset(to_head_request);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;
@@ -108,6 +114,22 @@ impl Slot {
                 !self.seen.insert(row as u64)
             }
             Some(Take::Walk) | None => false,
+        }
+    }
+
+    /// Gives the hop the group's streamed body, if there is one.
+    pub fn take_body(&mut self, plan: &GroupPlan) {
+        if let Some(streamed) = plan.template.streamed() {
+            self.hop.body_bytes = streamed.length(self.asker);
+            self.hop.held = plan.template.expects_continue() && self.hop.body_bytes > 0;
+        }
+    }
+
+    /// The bytes before a streamed body.
+    pub fn request<'a>(&'a self, plan: &'a GroupPlan) -> &'a [u8] {
+        match plan.template.fixed() {
+            Some(fixed) if self.out_is_fixed => fixed,
+            _ => &self.out,
         }
     }
 

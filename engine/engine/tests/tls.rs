@@ -79,6 +79,11 @@ fn a_verified_connection_carries_all_requests() {
         (20, 2, 0)
     );
     assert_eq!(ran.count("body_bytes"), 100);
+    // Kernel receive stamps reach through TLS.
+    assert!(ran
+        .samples("read_lag_ns")
+        .iter()
+        .any(|lag| (0..1_000 * MS).contains(lag)));
     assert!(ran.samples("tls").iter().all(|kind| *kind == 1));
     let (connect, appconnect) = (ran.samples("connect_ns"), ran.samples("appconnect_ns"));
     let reused = ran.samples("reused");
@@ -171,4 +176,34 @@ fn large_bodies_pass() {
     let ran = run(&tls_share(&server, &lab));
     ran.assert_all_ok();
     assert_eq!(ran.count("body_bytes"), 20_000_000);
+}
+
+#[test]
+fn a_large_body_leaves_through_tls() {
+    use std::io::{BufReader, Read};
+    let lab = lab("cache.test");
+    let config = lab.config.clone();
+    let bytes = 3_000_001usize;
+    let server = Server::start(move |stream: TcpStream| {
+        let session = ServerConnection::new(config.clone()).unwrap();
+        let mut stream = BufReader::new(StreamOwned::new(session, stream));
+        while common::read_head(&mut stream).is_some() {
+            let mut body = vec![0; bytes];
+            stream.read_exact(&mut body).unwrap();
+            let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+            let answer = common::ok(&sum.to_string());
+            stream.get_mut().write_all(&answer).unwrap();
+        }
+    });
+    let mut share = tls_share(&server, &lab);
+    share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 1, "limit": 3});
+    share["groups"][0]["request"]["method"] = "PUT".into();
+    share["groups"][0]["request"]["body"] = json!({"random": {"bytes": bytes}});
+    share["groups"][0]["request"]["timeout_ns"] = (20_000 * MS).into();
+    share["groups"][0]["graceful_stop_ns"] = (20_000 * MS).into();
+    let ran = run(&share);
+    ran.assert_all_ok();
+    assert_eq!(ran.count("ok"), 3);
+    let heads: i64 = ran.samples("request_bytes").iter().sum();
+    assert_eq!(ran.count("bytes_sent"), heads as u64 + 3 * bytes as u64);
 }

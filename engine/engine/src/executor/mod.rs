@@ -11,6 +11,7 @@ pub mod ramping_arrival_rate;
 pub mod ramping_vus;
 pub mod shared_iterations;
 
+use crate::ramp::stages_ns;
 use crate::share::{ExecutorSpec, GroupSpec};
 
 /// The most VUs, places or shares that a number may name.
@@ -118,6 +119,15 @@ impl ExecutorSpec {
             ExecutorSpec::SharedIterations(options) => options.users().total,
             ExecutorSpec::PerVuIterations(options) => options.users().total,
             ExecutorSpec::ConstantArrivalRate(_) | ExecutorSpec::RampingArrivalRate(_) => 1,
+        }
+    }
+
+    /// How long its stages take; `None` if it has none.
+    pub fn stages_ns(&self) -> Option<i64> {
+        match self {
+            ExecutorSpec::RampingVus(options) => stages_ns(&options.stages),
+            ExecutorSpec::RampingArrivalRate(options) => stages_ns(&options.stages),
+            _ => None,
         }
     }
 

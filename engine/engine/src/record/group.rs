@@ -89,6 +89,10 @@ pub struct GroupRecord {
     pub intervals: Vec<Interval>,
     pub histograms: Histograms,
     pub samples: Vec<Sample>,
+    /// When the last request ended; [`NEVER`] if none has.
+    pub last_done_ns: i64,
+    /// All that was planned has begun and ended before the group's stop.
+    pub plan_done: bool,
     pub gauge: Gauge,
     pub silences: Silences,
     pending: Vec<Sample>,
@@ -107,6 +111,8 @@ impl GroupRecord {
             intervals: Vec::new(),
             histograms: Histograms::default(),
             samples: Vec::new(),
+            last_done_ns: NEVER,
+            plan_done: true,
             gauge: Gauge::new(plan.window),
             silences: Silences::new(plan.window),
             pending: Vec::with_capacity(1024),
@@ -168,6 +174,7 @@ impl GroupRecord {
         self.totals.ok += ok;
         self.totals.failed += failed;
         self.totals.body_bytes += sample.body_bytes;
+        self.last_done_ns = self.last_done_ns.max(sample.done_ns);
         self.errors[usize::from(sample.error.code())] += 1;
         if sample.status > 0 {
             self.status[usize::from(sample.status)] += 1;

@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 use super::gauge::Silences;
 use super::group::{Interval, Totals};
 use super::histogram::{merge_cells, Cell};
-use super::sample::samples_table;
+use super::sample::{samples_table, NEVER};
 use super::{GroupRecord, Sample};
 use crate::error::ErrorKind;
 use crate::plan::{GroupPlan, Plan};
@@ -30,6 +30,8 @@ struct Merged {
     samples: Vec<Sample>,
     in_flight_area_ns: i128,
     longest_silence_ns: i64,
+    last_done_ns: i64,
+    plan_done: bool,
 }
 
 fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
@@ -51,6 +53,8 @@ impl Merged {
             samples: Vec::new(),
             in_flight_area_ns: 0,
             longest_silence_ns: 0,
+            last_done_ns: NEVER,
+            plan_done: true,
         };
         let mut silences = Vec::new();
         for record in records {
@@ -73,6 +77,8 @@ impl Merged {
                 .for_each(|(sum, interval)| sum.add(interval));
             merged.cells.extend(record.histograms.into_cells());
             merged.samples.extend(record.samples);
+            merged.last_done_ns = merged.last_done_ns.max(record.last_done_ns);
+            merged.plan_done &= record.plan_done;
             merged.in_flight_area_ns += record.gauge.area_ns();
             silences.push(record.silences);
         }
@@ -107,6 +113,7 @@ impl Merged {
             "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
             "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
+            "last_done_ns": self.last_done_ns, "plan_done": self.plan_done,
         })
     }
 }

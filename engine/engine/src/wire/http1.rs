@@ -29,6 +29,7 @@ pub struct Decoder {
     partial: Vec<u8>,
     to_head_request: bool,
     touched: bool,
+    continued: bool,
     keep_alive: bool,
     status: u16,
     header_bytes: usize,
@@ -46,6 +47,7 @@ impl Default for Decoder {
             partial: Vec::new(),
             to_head_request: false,
             touched: false,
+            continued: false,
             keep_alive: false,
             status: 0,
             header_bytes: 0,
@@ -62,6 +64,7 @@ impl Decoder {
         self.partial.clear();
         self.to_head_request = to_head_request;
         self.touched = false;
+        self.continued = false;
         self.keep_alive = false;
         self.status = 0;
         self.header_bytes = 0;
@@ -72,6 +75,11 @@ impl Decoder {
     /// Whether any byte of the answer came.
     pub fn touched(&self) -> bool {
         self.touched
+    }
+
+    /// Whether the server has said 100 Continue.
+    pub fn continued(&self) -> bool {
+        self.continued
     }
 
     /// Status of the final answer; 0 before its head is complete.
@@ -197,6 +205,7 @@ impl Decoder {
     fn begin_body(&mut self, head: Head) {
         self.header_bytes += head.bytes;
         if head.interim {
+            self.continued |= head.status == 100;
             return;
         }
         self.status = head.status;

@@ -34,6 +34,7 @@ impl Worker<'_> {
             plan.template.render(&plan.feeders, asker, &mut slot.out);
         }
         slot.begin_hop(plan.endpoint, plan.to_head_request);
+        slot.take_body(plan);
         slot.conn = slot.home;
         match slot.conn {
             Some(key) => self.send(g, start.slot, key),
@@ -160,7 +161,6 @@ impl Worker<'_> {
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
-        let stamped = stamped && !conn.has_tls();
         if stamped {
             conn.stamp_receives();
         }
@@ -174,11 +174,7 @@ impl Worker<'_> {
         let slot = &mut group.slots[s as usize];
         slot.stamped = stamped;
         slot.phase = Phase::Sending;
-        let length = if slot.out_is_fixed {
-            group.plan.template.fixed().map_or(0, <[u8]>::len)
-        } else {
-            slot.out.len()
-        };
+        let length = group.plan.template.head_bytes(slot.request(group.plan));
         let sample = &mut slot.sample;
         sample.connection = id;
         sample.reused = reused;
@@ -188,12 +184,18 @@ impl Worker<'_> {
         sample.request_bytes += length as u32;
         group.record.written(!slot.ever_written);
         slot.ever_written = true;
+        if slot.hop.held {
+            self.hold(g, s, key);
+        }
         self.flush(g, s, key);
     }
 
     fn flush(&mut self, g: usize, s: u32, key: ConnKey) {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
+        if slot.hop.body_bytes > 0 {
+            return self.upload(g, s, key);
+        }
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
@@ -283,14 +285,19 @@ impl Worker<'_> {
         let verdict = self.read_answer(g, s, key, &mut buf);
         self.buf = buf;
         match verdict {
-            None => {}
+            None => {
+                let slot = &self.groups[g].slots[s as usize];
+                if slot.hop.held && slot.decoder.continued() {
+                    self.let_go(g, s, key);
+                }
+            }
             Some(Ok(())) => self.answered(g, s),
             Some(Err(kind)) => self.fail(g, s, kind),
         }
     }
 
     /// Reads what is there. `None`: the answer is not complete.
-    fn read_answer(
+    pub(super) fn read_answer(
         &mut self,
         g: usize,
         s: u32,
@@ -327,7 +334,7 @@ impl Worker<'_> {
     }
 
     /// A complete answer: followed, or the request's end.
-    fn answered(&mut self, g: usize, s: u32) {
+    pub(super) fn answered(&mut self, g: usize, s: u32) {
         let group = &self.groups[g];
         let slot = &group.slots[s as usize];
         let follow = group.plan.spec.follow_redirects > 0

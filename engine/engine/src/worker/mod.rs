@@ -3,12 +3,14 @@
 mod alarm;
 mod exchange;
 mod redirects;
+mod upload;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 
 use self::alarm::Alarm;
+use self::upload::Unsent;
 use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
 use crate::error::ErrorKind;
@@ -69,6 +71,10 @@ pub struct Worker<'a> {
     epoll: Epoll,
     conns: Conns,
     lingering: VecDeque<(i64, u64)>,
+    /// Bodies whose turn of writing was over.
+    unsent: VecDeque<Unsent>,
+    /// Bodies that wait for the server's 100, until when.
+    held: VecDeque<(i64, Unsent)>,
     /// Connections to close once the requests of this pass have begun.
     leaving: Vec<u64>,
     groups: Vec<GroupRun<'a>>,
@@ -130,6 +136,8 @@ impl<'a> Worker<'a> {
             epoll,
             conns: Conns::new(thread, plan.threads),
             lingering: VecDeque::new(),
+            unsent: VecDeque::new(),
+            held: VecDeque::new(),
             leaving: Vec::new(),
             groups: plan.groups.iter().map(group).collect(),
             deadlines: BinaryHeap::new(),
@@ -192,6 +200,7 @@ impl<'a> Worker<'a> {
     /// All that time brings, between two waits. False once the load has ended.
     fn turn(&mut self) -> bool {
         self.pump();
+        self.go_on();
         self.expire();
         self.close_leaving();
         self.tick();
@@ -311,6 +320,9 @@ impl<'a> Worker<'a> {
 
     /// Waits for news, or for the next thing to do; before a start the last moments are spun.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        if !self.unsent.is_empty() {
+            return self.epoll.wait(events, Some(0));
+        }
         let chore_ns = self.next_chore_ns();
         let start_ns = self.next_wake_ns;
         let early_ns = start_ns.saturating_sub(self.alarm.lead_ns());
@@ -360,9 +372,11 @@ impl<'a> Worker<'a> {
             .map(group_end);
         let deadline = self.deadlines.peek().map(|Reverse((at_ns, _, _))| *at_ns);
         let linger = self.lingering.front().map(|(at_ns, _)| *at_ns);
+        let held = self.held.front().map(|(at_ns, _)| *at_ns);
         let post = self.unposted.then_some(self.next_post_ns);
         ends.chain(deadline)
             .chain(linger)
+            .chain(held)
             .chain(post)
             .min()
             .unwrap_or(i64::MAX)
@@ -409,6 +423,8 @@ impl<'a> Worker<'a> {
         group.record.fold(|sample| group.recent.add(sample));
         group.end_ns = group.end_ns.min(now_ns);
         if let Some(executor) = &mut group.executor {
+            let early = now_ns < group.plan.spec.stop_offset_ns;
+            group.record.plan_done = early && executor.finished(now_ns);
             executor.close(group.end_ns, &mut group.record);
         }
         for slot in &mut group.slots {

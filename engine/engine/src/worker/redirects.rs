@@ -85,17 +85,22 @@ impl Worker<'_> {
         slot.sample.redirects += 1;
         slot.sample.redirect_ns = now_ns - slot.sample.begun_ns;
         slot.sample.header_bytes += slot.decoder.header_bytes() as u32;
+        let body = method == plan.template.method() && method != "GET" && method != "HEAD";
         let line = HopLine {
             method,
             path,
             host: &self.endpoints[endpoint].host_header,
             foreign: endpoint != plan.endpoint,
+            body,
         };
         plan.template
             .render_hop(&line, &plan.feeders, slot.asker, &mut slot.out);
         slot.out_is_fixed = false;
         let server_closes = !slot.decoder.keep_alive();
         slot.begin_hop(endpoint, method == "HEAD");
+        if body {
+            slot.take_body(plan);
+        }
         if reusable && from == endpoint {
             if let Some(key) = key {
                 return self.send(g, s, key);

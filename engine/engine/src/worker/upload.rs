@@ -1,0 +1,163 @@
+//! Bodies on their way out: filled piece by piece into the thread's buffer, never held whole, and never in the way of
+//! other requests for long.
+
+use super::Worker;
+use crate::conn::ConnKey;
+use crate::error::ErrorKind;
+use crate::plan::GroupPlan;
+use crate::vu::{Phase, Slot};
+
+/// Bytes written of one body before other work gets its turn.
+const TURN_BYTES: usize = 256 * 1024;
+/// How long a body waits for the server's 100, as curl does.
+const CONTINUE_NS: i64 = 1_000_000_000;
+
+/// A slot whose connection this token names has something to go on with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsent {
+    group: usize,
+    slot: u32,
+    token: u64,
+}
+
+/// How far a turn of writing came.
+enum Upload {
+    Done,
+    /// The socket takes no more now, or the server's 100 is awaited.
+    Blocked,
+    /// Its turn is over, it could go on.
+    More,
+}
+
+impl Worker<'_> {
+    /// Writes on a request with a streamed body.
+    pub(super) fn upload(&mut self, g: usize, s: u32, key: ConnKey) {
+        let mut buf = std::mem::take(&mut self.buf);
+        let result = self.upload_some(g, s, key, &mut buf);
+        let answer = match result {
+            Err(_) => self.read_answer(g, s, key, &mut buf),
+            Ok(_) => None,
+        };
+        self.buf = buf;
+        match result {
+            Ok(Upload::Done) => self.groups[g].slots[s as usize].phase = Phase::Receiving,
+            Ok(Upload::Blocked) => {}
+            Ok(Upload::More) => {
+                let unsent = self.unsent_of(g, s, key);
+                self.unsent.extend(unsent);
+            }
+            // A server that wants no more may have answered before it closed.
+            Err(_) if answer == Some(Ok(())) => self.answered(g, s),
+            Err(kind) => {
+                self.tick();
+                self.fail(g, s, kind);
+            }
+        }
+    }
+
+    fn upload_some(
+        &mut self,
+        g: usize,
+        s: u32,
+        key: ConnKey,
+        buf: &mut [u8],
+    ) -> Result<Upload, ErrorKind> {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let Some(conn) = self.conns.get_mut(key) else {
+            return Ok(Upload::Blocked);
+        };
+        let head = slot.request(group.plan).len();
+        let all = head + slot.hop.body_bytes as usize;
+        let mut budget = TURN_BYTES;
+        loop {
+            let until = if slot.hop.held { head } else { all };
+            let length = buf.len().min(until - slot.hop.written);
+            fill(slot, group.plan, &mut buf[..length])?;
+            let mut taken = 0;
+            let result = conn.write(&buf[..length], &mut taken);
+            slot.hop.written += taken;
+            group.record.totals.bytes_sent += taken as u64;
+            if !result? {
+                return Ok(Upload::Blocked);
+            }
+            if slot.hop.written == all {
+                return Ok(Upload::Done);
+            }
+            if slot.hop.held {
+                return Ok(Upload::Blocked);
+            }
+            budget = budget.saturating_sub(length);
+            if budget == 0 {
+                return Ok(Upload::More);
+            }
+        }
+    }
+
+    fn unsent_of(&self, group: usize, slot: u32, key: ConnKey) -> Option<Unsent> {
+        let token = self.conns.get(key)?.token;
+        Some(Unsent { group, slot, token })
+    }
+
+    /// The connection of an entry, if its request is still being written on it.
+    fn still_sending(&self, unsent: Unsent) -> Option<ConnKey> {
+        let key = self.conns.find(unsent.token)?;
+        let slot = &self.groups[unsent.group].slots[unsent.slot as usize];
+        (slot.conn == Some(key) && slot.phase == Phase::Sending).then_some(key)
+    }
+
+    /// Goes on with bodies that could be written on when their turn was over.
+    pub(super) fn go_on(&mut self) {
+        for _ in 0..self.unsent.len() {
+            let Some(unsent) = self.unsent.pop_front() else {
+                return;
+            };
+            if let Some(key) = self.still_sending(unsent) {
+                self.upload(unsent.group, unsent.slot, key);
+            }
+        }
+        while let Some((_, unsent)) = self
+            .held
+            .front()
+            .copied()
+            .filter(|(at_ns, _)| *at_ns <= self.now_ns)
+        {
+            self.held.pop_front();
+            if let Some(key) = self.still_sending(unsent) {
+                self.let_go(unsent.group, unsent.slot, key);
+            }
+        }
+    }
+
+    /// A body begins to wait for the server's 100.
+    pub(super) fn hold(&mut self, g: usize, s: u32, key: ConnKey) {
+        let at_ns = self.now_ns + CONTINUE_NS;
+        let unsent = self.unsent_of(g, s, key);
+        self.held.extend(unsent.map(|unsent| (at_ns, unsent)));
+    }
+
+    /// The server has said 100, or nothing for long enough.
+    pub(super) fn let_go(&mut self, g: usize, s: u32, key: ConnKey) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        if std::mem::take(&mut slot.hop.held) {
+            self.upload(g, s, key);
+        }
+    }
+}
+
+/// The request's bytes from what is written on: its head first, then its body.
+fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> {
+    let (head, at) = (slot.request(plan), slot.hop.written);
+    let left = &head[at.min(head.len())..];
+    let (first, rest) = out.split_at_mut(left.len().min(out.len()));
+    first.copy_from_slice(&left[..first.len()]);
+    match plan.template.streamed() {
+        Some(streamed) if !rest.is_empty() => {
+            let place = (at + first.len() - head.len()) as u64;
+            streamed
+                .fill(slot.asker, place, rest)
+                .map_err(|_| ErrorKind::Other)
+        }
+        _ => Ok(()),
+    }
+}
