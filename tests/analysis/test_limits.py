@@ -27,7 +27,6 @@ METHOD = {
     "LATE_SEARCH": 0.75,
     "LATE_CLEAR": 3.0,
     "DRIFT": 0.10,
-    "FIRST_SPREAD_NS": 5_000_000,
     "HARM": (0.05, 0.20),
     "LEAST_READ_LAGS": 30,
     "LOAD_OPEN": (0.999, 0.995),
@@ -51,6 +50,5 @@ def test_no_limit_is_left_out() -> None:
     assert {name for name in vars(limits) if name.isupper()} == set(METHOD)
 
 
-def test_users_start_as_spread_as_shares_tell_the_engine() -> None:
-    assert limits.FIRST_SPREAD_NS == shares.FIRST_CYCLE_NS
+def test_the_window_has_as_many_intervals_as_mser_asks_for() -> None:
     assert limits.MSER_OBSERVATIONS == shares.MSER_OBSERVATIONS

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svload.drive.shares import build_shares, records_rows, timeline, warm_share
+from svload.drive.shares import build_shares, timeline, warm_share
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
 from svload.model.traffic import (
@@ -84,9 +84,9 @@ def test_six_hundred_intervals_of_at_most_a_second():
 
 def test_rows_are_kept_for_curl_and_for_slow_groups_only():
     background, probe = config(ConstantVus(vus=64)).groups
-    assert not records_rows(background) and records_rows(probe)
-    assert records_rows(config(ConstantArrivalRate(rate_rps=1000)).groups[0])
-    assert not records_rows(config(ConstantArrivalRate(rate_rps=1001)).groups[0])
+    assert not background.keeps_rows and probe.keeps_rows
+    assert config(ConstantArrivalRate(rate_rps=1000)).groups[0].keeps_rows
+    assert not config(ConstantArrivalRate(rate_rps=1001)).groups[0].keeps_rows
 
 
 def test_warming_asks_for_each_row_once_and_through_the_cache():

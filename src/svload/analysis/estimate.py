@@ -11,7 +11,7 @@ from math import ceil, sqrt
 
 from svload.model.results import Findings
 from svload.model.study import CaseConfig, Lock
-from svload.model.traffic import ConstantVus, Group
+from svload.model.traffic import Group, OpenLoop, PerVuIterations, SharedIterations
 
 START_S = 0.5
 """The machine's agent, generators and monitors, once."""
@@ -45,7 +45,6 @@ TRIAL_BYTES = 20_000.0
 """Summary, lab, seal, journal and rows of a trial."""
 LEAST_CYCLE_S = 0.005
 """A request of a user who does not think, where nothing is known of the server."""
-ROWS_UP_TO_RPS = 1_000.0
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,10 @@ def _before_trial_s(config: CaseConfig) -> float:
 def requests_of(group: Group, seconds: float) -> float:
     """Requests that a group can make at most in so many seconds."""
     executor = group.executor
-    if isinstance(executor, ConstantVus):
-        return executor.vus * seconds / max(executor.think_time.mean_ns / 1e9, LEAST_CYCLE_S)
-    return executor.rate_rps * seconds
+    if isinstance(executor, OpenLoop):
+        return executor.arrivals_until(seconds * 1e9)
+    asked = executor.users_ns(0, seconds * 1e9) / max(executor.cycle_ns, LEAST_CYCLE_S * 1e9)
+    return min(asked, executor.work) if isinstance(executor, SharedIterations | PerVuIterations) else asked
 
 
 def _trial_bytes(config: CaseConfig, duration_s: float) -> float:
@@ -122,11 +122,10 @@ def _trial_bytes(config: CaseConfig, duration_s: float) -> float:
     size = TRIAL_BYTES + whole_s * READINGS_PER_S * READING_BYTES
     for group in config.groups:
         requests = requests_of(group, whole_s)
-        rows = group.record == "rows" or (
-            group.record == "auto" and (group.client == "curl" or requests / whole_s <= ROWS_UP_TO_RPS)
-        )
         buckets = min(sqrt(requests / intervals), MOST_BUCKETS) * intervals * METRICS
         size += (
-            intervals * INTERVAL_BYTES + buckets * HISTOGRAM_BYTES + (requests * ROW_BYTES if rows else 0.0)
+            intervals * INTERVAL_BYTES
+            + buckets * HISTOGRAM_BYTES
+            + (requests * ROW_BYTES if group.keeps_rows else 0.0)
         )
     return size

@@ -46,8 +46,6 @@ LATE_CLEAR = 3.0
 """Such a late minimum counts if it is this many times below the best of the first half."""
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
-FIRST_SPREAD_NS = 5_000_000
-"""VUs without ramp and think time start spread over this (the share's `spread_ns`); a test holds it equal to svload.drive's."""
 
 # May this trial be believed? (METHOD §3)
 HARM = (0.05, 0.20)

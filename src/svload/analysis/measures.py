@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 Floats = NDArray[np.float64]
+IN_STAGES = "load in stages: shown over time only"
 SHOWN = ("p50", "p90", "p95", "p99", "p99.9")
 """The percentiles that tables show."""
 _STATS: Mapping[str, tuple[str, ...]] = {
@@ -173,6 +174,8 @@ class GroupMeasures:
             population = self.population(metric)
             if population is not None:
                 found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
+        if self.group.shape == "ramping":
+            found = {name: _over_time(name, estimate) for name, estimate in found.items()}
         return found | self._scalars()
 
     def _scalars(self) -> dict[str, Estimate]:
@@ -185,8 +188,8 @@ class GroupMeasures:
         )
         errors = success if success.value is None else _exact(1 - success.value, group.due)
         return {
-            "throughput": _rate(completed, group.window),
-            "ok_throughput": _rate(cells["completed_ok"], group.window),
+            "throughput": self._rate(completed),
+            "ok_throughput": self._rate(cells["completed_ok"]),
             "success_rate": success,
             "error_rate": errors,
             "requests": _exact(group.summary.begun),
@@ -195,6 +198,28 @@ class GroupMeasures:
             "bytes_received": _exact(group.summary.bytes_received),
             "longest_silence": _exact(group.summary.longest_silence_ns / 1e9),
         }
+
+    def _rate(self, per_interval: NDArray[np.int64]) -> Estimate:
+        """Events a second: of a fixed amount of work that was done, until its last request; in stages, over time only."""
+        group = self.group
+        if group.shape == "ramping":
+            return Estimate(value=None, reason=IN_STAGES)
+        if group.shape == "finite" and group.summary.plan_done:
+            seconds = (group.summary.last_done_ns - group.window.low_ns) / 1e9
+            count = int(per_interval.sum())
+            return (
+                _exact(count / seconds, count)
+                if seconds > 0
+                else Estimate(value=None, reason="nothing was done in the kept window")
+            )
+        return _rate(per_interval, group.window)
+
+
+def _over_time(name: str, estimate: Estimate) -> Estimate:
+    """A percentile or mean over changing load is of no load at all: null with that reason (METHOD §1). Extremes stay."""
+    if name.endswith((".min", ".max")) or estimate.value is None:
+        return estimate
+    return Estimate(value=None, n=estimate.n, reason=IN_STAGES)
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:

@@ -91,10 +91,23 @@ def own_cut(groups: Sequence[GroupView]) -> Cut:
     """A trial's cut from its groups in the uncut window: the latest of theirs."""
     if any(backlog_grows(group) for group in groups):
         return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
-    cuts = [_group_cut(group) for group in groups if group.window.size]
+    cuts = [_group_cut(group) for group in groups if group.window.size and group.shape == "constant"]
     if not cuts:
-        return Cut(0, False, "there is nothing to cut")
+        return Cut(0, False, _uncut(groups))
     return max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
+
+
+def _uncut(groups: Sequence[GroupView]) -> str:
+    """Why nothing is cut where no group seeks a steady state (METHOD §1: ramping executors are shown over time only)."""
+    shapes = {group.shape for group in groups}
+    told = {
+        "ramping": "load in stages is shown over time",
+        "finite": "a fixed amount of work is measured whole",
+    }
+    return (
+        " and ".join(told[shape] for shape in ("ramping", "finite") if shape in shapes)
+        or "there is nothing to cut"
+    )
 
 
 def backlog_growth(group: GroupView) -> tuple[float, float]:

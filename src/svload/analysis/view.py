@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from svload.model.columns import HISTOGRAM_METRICS, INTERVALS
 from svload.model.results import GroupSummary, TrialSummary
 from svload.model.study import CaseConfig
-from svload.model.traffic import FeederPart, Group
+from svload.model.traffic import FeederPart, Group, Shape
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -81,6 +81,11 @@ class GroupView:
     def closed(self) -> bool:
         """Whether its load is a closed loop."""
         return self.spec.executor.model == "closed loop"
+
+    @property
+    def shape(self) -> Shape:
+        """Constant, ramping (shown over time only), or finite (a fixed amount of work)."""
+        return self.spec.executor.shape
 
     @property
     def due(self) -> int:

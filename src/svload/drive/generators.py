@@ -225,6 +225,10 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
                 continue
             if key in _MAPS:
                 fields[key] = _add_maps([part.get(key, {}) for part in parts])
+            elif key == "last_done_ns":
+                fields[key] = max((part.get(key, -1) for part in parts), default=-1)
+            elif key == "plan_done":
+                fields[key] = bool(parts) and all(part.get(key, False) for part in parts)
             elif key == "longest_silence_ns":
                 fields[key] = min((part.get(key, 0) for part in parts), default=0)
             else:

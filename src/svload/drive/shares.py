@@ -12,27 +12,34 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.model.facts import Endpoint
+from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
+    Body,
+    ClosedLoop,
     ConstantArrivalRate,
     ConstantVus,
     Executor,
     FeederPart,
     Group,
+    OpenLoop,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
     Request,
+    SharedIterations,
     SizeCheck,
+    SizeLaw,
     Template,
     Text,
     ThinkTime,
 )
 
-ROWS_UP_TO_RPS = 1000.0
-"""Every request is a row for `client: curl` and up to this rate; histograms above (DESIGN, the river)."""
 MSER_OBSERVATIONS = 600
 """METHOD §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
 MIN_INTERVAL_NS = 1_000_000
-FIRST_CYCLE_NS = 5_000_000
-"""VUs without think time and without a ramp start spread over this (METHOD §1: spread over the first cycle)."""
+WORK_INTERVAL_NS = 100_000_000
+"""The widest interval where all load is a fixed amount of work, whose end nobody knows before."""
 WARM_SLOTS = 32
 
 
@@ -42,6 +49,7 @@ class Timeline:
 
     ramp_ns: int
     duration_ns: int
+    work_only: bool = False
 
     @property
     def end_ns(self) -> int:
@@ -51,7 +59,8 @@ class Timeline:
     @property
     def interval_ns(self) -> int:
         """Width of the series' intervals."""
-        return max(MIN_INTERVAL_NS, min(1_000_000_000, self.duration_ns // MSER_OBSERVATIONS))
+        widest = WORK_INTERVAL_NS if self.work_only else 1_000_000_000
+        return max(MIN_INTERVAL_NS, min(widest, self.duration_ns // MSER_OBSERVATIONS))
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,8 @@ class Share:
 
 def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
     """The trial's timeline: ramps first, then `duration_ns`."""
-    return Timeline(config.ramp_ns, duration_ns)
+    work_only = all(group.executor.shape == "finite" for group in config.groups)
+    return Timeline(config.ramp_ns, duration_ns, work_only)
 
 
 def build_shares(
@@ -100,7 +110,7 @@ def build_shares(
                 "endpoints": _endpoints(group, endpoints),
                 "allowed": list(allowed),
                 "groups": [
-                    _common(group, start_ns, times.end_ns)
+                    _common(group, start_ns, _stop_ns(group.executor, start_ns, times.end_ns))
                     | {
                         "executor": _executor(group.executor, part, group.generators),
                         "feeders": {
@@ -185,17 +195,9 @@ def default_max_vus(rate_rps: float, timeout_ns: int, descriptors: int) -> int:
     return max(1, min(round(rate_rps * timeout_ns / 1e9) or 1, descriptors - reserve))
 
 
-def records_rows(group: Group) -> bool:
-    """Whether every request of the group becomes a row."""
-    if group.record != "auto":
-        return group.record == "rows"
-    if group.client == "curl":
-        return True
-    executor = group.executor
-    if isinstance(executor, ConstantArrivalRate):
-        return executor.rate_rps <= ROWS_UP_TO_RPS
-    think_s = executor.think_time.mean_ns / 1e9
-    return think_s > 0 and executor.vus / think_s <= ROWS_UP_TO_RPS
+def _stop_ns(executor: Executor, start_ns: int, end_ns: int) -> int:
+    """Nothing is due from then on: the trial's end, or where the stages end before it."""
+    return end_ns if executor.stages_ns is None else min(end_ns, start_ns + executor.stages_ns)
 
 
 def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
@@ -203,43 +205,66 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         "name": group.name,
         "client": group.client,
         "connection": group.connection,
-        "record": "rows" if records_rows(group) else "histogram",
+        "record": "rows" if group.keeps_rows else "histogram",
         "start_offset_ns": start_ns,
         "stop_offset_ns": stop_ns,
-        "graceful_stop_ns": group.request.timeout_ns,
+        "graceful_stop_ns": group.request.timeout_ns
+        if group.graceful_stop_ns is None
+        else group.graceful_stop_ns,
         "follow_redirects": group.request.follow_redirects,
     }
 
 
 def _executor(executor: Executor, part: int, parts: int) -> dict[str, Any]:
-    if isinstance(executor, ConstantVus):
-        spread_ns = 0
-        if executor.start == "spread" and executor.ramp_up_ns == 0:
-            spread_ns = max(round(executor.think_time.mean_ns), FIRST_CYCLE_NS)
-        return {
-            "kind": executor.kind,
-            "vus": len(range(part, executor.vus, parts)),
-            "vus_total": executor.vus,
-            "vu_from": part,
-            "vu_step": parts,
-            "ramp_up_ns": executor.ramp_up_ns,
-            "spread_ns": spread_ns,
-            "think_time": _think(executor.think_time),
-        }
-    max_vus = executor.max_vus or 256
+    """The executor's options in a share: every `parts`-th user or arrival from number `part`."""
+    own: dict[str, Any]
+    match executor:
+        case ConstantVus():
+            spread_ns = 0 if executor.ramp_up_ns else executor.spread_ns
+            own = {"ramp_up_ns": executor.ramp_up_ns, "spread_ns": spread_ns}
+        case SharedIterations() | PerVuIterations():
+            own = {"spread_ns": executor.spread_ns, "iterations": executor.iterations}
+        case RampingVus():
+            own = {"start_vus": executor.start_vus, "stages": _stages(executor.stages, whole=True)}
+        case ConstantArrivalRate():
+            own = {"rate_rps": executor.rate_rps}
+        case RampingArrivalRate():
+            own = {"start_rate_rps": executor.start_rate_rps, "stages": _stages(executor.stages)}
+    common = (
+        _users(executor, part, parts) if isinstance(executor, ClosedLoop) else _places(executor, part, parts)
+    )
+    return {"kind": executor.kind, **common, **own}
+
+
+def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
     return {
-        "kind": executor.kind,
-        "rate_rps": executor.rate_rps,
+        "vus": len(range(part, executor.most_vus, parts)),
+        "vus_total": executor.most_vus,
+        "vu_from": part,
+        "vu_step": parts,
+        "think_time": _think(executor.think_time),
+    } | ({"pacing_ns": executor.pacing_ns} if executor.pacing_ns else {})
+
+
+def _places(executor: OpenLoop, part: int, parts: int) -> dict[str, Any]:
+    return {
         "index_from": part,
         "index_step": parts,
-        "max_vus": max(1, len(range(part, max_vus, parts))),
+        "max_vus": max(1, len(range(part, executor.max_vus or 256, parts))),
         "on_full": executor.on_full,
         "arrivals": executor.arrivals,
     }
 
 
+def _stages(stages: Sequence[Stage], whole: bool = False) -> list[dict[str, Any]]:
+    return [
+        {"duration_ns": stage.duration_ns, "target": round(stage.target) if whole else stage.target}
+        for stage in stages
+    ]
+
+
 def _vus(executor: Executor) -> int:
-    return executor.vus if isinstance(executor, ConstantVus) else 1
+    return executor.most_vus if isinstance(executor, ClosedLoop) else 1
 
 
 def _think(think: ThinkTime) -> dict[str, Any]:
@@ -247,6 +272,8 @@ def _think(think: ThinkTime) -> dict[str, Any]:
         return {"uniform_ns": list(think.uniform_ns)}
     if think.exponential_ns is not None:
         return {"exponential_ns": think.exponential_ns}
+    if think.lognormal_ns is not None:
+        return {"lognormal_ns": list(think.lognormal_ns)}
     return {"constant_ns": think.constant_ns or 0}
 
 
@@ -260,7 +287,26 @@ def _request(request: Request, endpoints: Mapping[str, Endpoint]) -> dict[str, A
         "timeout_ns": request.timeout_ns,
         "expect_status": [list(span) for span in request.expect_status],
         "checks": [_check(check) for check in request.checks],
-    }
+    } | _body(request)
+
+
+def _body(request: Request) -> dict[str, Any]:
+    if request.body is None:
+        return {}
+    said = {"body": _content(request.body)}
+    return said | ({"expect_continue": True} if request.expect_continue else {})
+
+
+def _content(body: Body) -> dict[str, Any]:
+    if body.text is not None:
+        return {"text": _template(body.text)}
+    return {"file": body.file} if body.file is not None else {"random": _size(body.random or SizeLaw())}
+
+
+def _size(law: SizeLaw) -> dict[str, Any]:
+    if law.uniform is not None:
+        return {"uniform": list(law.uniform)}
+    return {"lognormal": list(law.lognormal)} if law.lognormal is not None else {"bytes": law.constant or 0}
 
 
 def _check(check: Any) -> dict[str, Any]:
@@ -277,6 +323,7 @@ def _template(template: Template) -> list[dict[str, str]]:
 
 def _feeders_of(request: Request) -> list[str]:
     parts = [*request.path, *(part for _, template in request.headers for part in template)]
+    parts += (request.body and request.body.text) or ()
     parts += [
         check.size_bytes
         for check in request.checks

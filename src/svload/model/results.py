@@ -44,6 +44,8 @@ class GroupSummary(Frozen):
     in_flight_mean: float = 0.0
     residence_ns: int = 0
     longest_silence_ns: int = 0
+    last_done_ns: int = -1
+    plan_done: bool = Field(default=False, description="all that was planned had ended before the load's end")
 
 
 class GeneratorSummary(Frozen):

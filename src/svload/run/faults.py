@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from svload.model.errors import fail
 from svload.model.messages import Signal
 from svload.model.study import Case, CaseConfig, Lock
-from svload.model.traffic import ConstantVus, Group, ThinkTime
+from svload.model.traffic import ClosedLoop, Group, ThinkTime
 
 NO_HITS, GENERATOR_LIMITED, TOO_SHORT = "no-hits", "generator-limited", "too-short"
 FAULTS = {
@@ -50,7 +50,7 @@ def planted_config(config: CaseConfig, fault: str | None, duration_ns: int) -> C
 
 
 def _slow(group: Group, duration_ns: int) -> Group:
-    if not isinstance(group.executor, ConstantVus):
+    if not isinstance(group.executor, ClosedLoop):
         return group
     think = ThinkTime(constant_ns=4 * duration_ns)
     return group.model_copy(update={"executor": group.executor.model_copy(update={"think_time": think})})

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
+from svload.model.traffic import Group
 from svload.study import schema, values
 from svload.study.check import check_criteria, check_names, check_shape
 from svload.study.factors import (
@@ -220,11 +221,28 @@ class _Checks:
             found.add(mistakes)
             if config is None:
                 continue
+            found.add(_body_mistakes(config.groups, self.folder))
             found.add(check_criteria(config.thresholds, data, ("thresholds",)))
             found.add(check_criteria(config.expects, data, ("factors",)))
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
                 found.add(_option_mistakes(config.services, self.kits or {}))
+
+
+def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
+    """Bodies from files that are not there, or outside the study's folder."""
+    for group in groups:
+        body = group.request.body
+        if body is None or body.file is None:
+            continue
+        file = (folder / body.file).resolve()
+        if folder.resolve() not in file.parents or not file.is_file():
+            path = (
+                ("requests", group.request.name)
+                if group.request.name != "request"
+                else ("traffic", group.name)
+            )
+            yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
 
 
 def _option_mistakes(services: Sequence[ServiceSpec], kits: Kits) -> Iterable[Mistake]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -11,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from svload.model.errors import SvloadError
 from svload.model.study import Case, CaseConfig, Factor, Level, Lock, ObjectSet, ServiceSpec, Step
 from svload.model.traffic import Feeder, Group, Request
+from svload.model.units import duration_ns
 from svload.study import schema
 from svload.study.factors import matches
 from svload.study.mistakes import Mistake, mistakes_of, unknown_name, where
@@ -26,7 +28,19 @@ def resolve(lock: Lock, case: Case) -> CaseConfig:
     config, mistakes = resolve_case(lock.source, lock.factors, case)
     if config is None:
         raise SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
-    return config
+    return config.model_copy(
+        update={"groups": tuple(_placed(group, lock.study_dir) for group in config.groups)}
+    )
+
+
+def _placed(group: Group, study_dir: str) -> Group:
+    """The group with its body's file as a path that holds everywhere on this machine."""
+    body = group.request.body
+    if body is None or body.file is None:
+        return group
+    file = str((FilePath(study_dir) / body.file).absolute())
+    request = group.request.model_copy(update={"body": body.model_copy(update={"file": file})})
+    return group.model_copy(update={"request": request})
 
 
 def resolve_case(source: Mapping[str, Any], factors: Sequence[Factor], case: Case) -> tuple[CaseConfig | None, list[Mistake]]:  # fmt: skip
@@ -170,11 +184,19 @@ class _Reader:
             if pair is None or request is None:
                 continue
             part: schema.GroupPart = pair[1]
-            found = group_mistakes(part, path)
+            found = group_mistakes(part, path, self._duration_ns())
             self.mistakes += found
             if not found:
                 groups.append(read_group(name, part, request, present))
         return tuple(groups)
+
+    def _duration_ns(self) -> int | None:
+        """The trial's measured time; None if it is broken, which the schema tells."""
+        raw = _mapping(self.source, "measure").get("duration")
+        try:
+            return duration_ns(raw) if isinstance(raw, str | int | float) else None
+        except ValueError:
+            return None
 
     def request(self, raw: Any, path: Path) -> Request | None:
         """A group's request, inline or by name."""

@@ -35,6 +35,7 @@ from svload.study.values import (
     PlainCount,
     PlainSpanNs,
     PlainWholeNumber,
+    RateOrZeroRps,
     RateRps,
     ScalarText,
     SizeBytes,
@@ -128,6 +129,13 @@ def _size_kind(value: Any) -> type[BaseModel]:
     return kinds[named[0]]
 
 
+SizeOrLaw = Annotated[
+    LognormalSize | UniformSize | ConstantSize,
+    Pick(_size_kind),
+    OrAlone(lambda value: {"constant": value}, QUANTITY),
+]
+
+
 class Objects(Part):
     """A set of objects that a store is filled with."""
 
@@ -135,11 +143,7 @@ class Objects(Part):
     accounts: Count = Field(1, description="how many accounts they are spread over")
     containers: Count = Field(1, description="how many containers, over all accounts")
     count: Count = Field(description="how many objects")
-    size: Annotated[
-        LognormalSize | UniformSize | ConstantSize,
-        Pick(_size_kind),
-        OrAlone(lambda value: {"constant": value}, QUANTITY),
-    ] = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
+    size: SizeOrLaw = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
 
 
 class FeederPart(Part):
@@ -185,7 +189,8 @@ class ExclusionPart(Part):
 
 # traffic
 
-METHODS = ("get", "head", "delete", "options")
+METHODS = ("get", "head", "delete", "options", "post", "put", "patch")
+WITH_BODY = ("post", "put", "patch")
 StatusRange = Annotated[
     str,
     BeforeValidator(
@@ -196,6 +201,22 @@ StatusRange = Annotated[
 ]
 
 
+class BodyPart(Part):
+    """What a request carries: a text (which may hold `${…}`), random bytes of a size, or a file beside the study."""
+
+    text: str | None = Field(None, description="the text itself; `${…}` is filled in for each request")
+    random: SizeOrLaw | None = Field(
+        None, description="seeded random bytes: 40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}"
+    )
+    file: str | None = Field(None, description="a file in the study's folder")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> BodyPart:
+        if sum(kind is not None for kind in (self.text, self.random, self.file)) != 1:
+            raise wrong("one of text, random, file was expected", "Write {random: 40 KiB}.")
+        return self
+
+
 class RequestPart(Part):
     """One request. The URL's host is a service's name; its port and certificate authority follow from service and scheme."""
 
@@ -203,6 +224,19 @@ class RequestPart(Part):
     head: str | None = Field(None, description="the URL of a HEAD")
     delete: str | None = Field(None, description="the URL of a DELETE")
     options: str | None = Field(None, description="the URL of an OPTIONS")
+    post: str | None = Field(None, description="the URL of a POST")
+    put: str | None = Field(None, description="the URL of a PUT")
+    patch: str | None = Field(None, description="the URL of a PATCH")
+    body: (
+        Annotated[
+            BodyPart,
+            OrAlone(lambda value: {"text": value} if isinstance(value, str) else value, {"type": "string"}),
+        ]
+        | None
+    ) = Field(None, description="of a POST, PUT or PATCH: a text, {random: 40 KiB} or {file: name}")
+    expect_continue: Flag = Field(
+        False, description="a random or file body waits for the server's 100 (1 s at most)"
+    )
     headers: dict[str, ScalarText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
@@ -217,6 +251,10 @@ class RequestPart(Part):
     def _one_method(self) -> RequestPart:
         if sum(getattr(self, method) is not None for method in METHODS) != 1:
             raise wrong(f"exactly one of {', '.join(METHODS)} was expected")
+        if self.body is not None and self.method not in WITH_BODY:
+            raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
+        if self.expect_continue is True and (self.body is None or self.body.text is not None):
+            raise wrong("expect_continue needs a random or file body")
         return self
 
     @property
@@ -246,18 +284,34 @@ class RequestForm:
 InlineRequest = Annotated[str | RequestPart, RequestForm()]
 
 
+class LognormalTime(Part):
+    """Log-normal times."""
+
+    median: SpanNs = Field(description="half of them are shorter")
+    p99: SpanNs = Field(description="99 % of them are shorter")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LognormalTime:
+        if isinstance(self.median, int) and isinstance(self.p99, int) and self.p99 < self.median:
+            raise wrong("p99 must not be below the median")
+        return self
+
+
 class ThinkTimePart(Part):
     """A pause between a VU's requests."""
 
     constant: TimeNs | None = None
     uniform: tuple[TimeNs, TimeNs] | None = None
     exponential: SpanNs | None = Field(default=None, description="its mean")
+    lognormal: LognormalTime | None = Field(default=None, description="{median: 1s, p99: 10s}")
 
     @model_validator(mode="after")
     def _one_kind(self) -> ThinkTimePart:
-        if sum(kind is not None for kind in (self.constant, self.uniform, self.exponential)) != 1:
+        kinds = (self.constant, self.uniform, self.exponential, self.lognormal)
+        if sum(kind is not None for kind in kinds) != 1:
             raise wrong(
-                "one of constant, uniform, exponential was expected", "Write 0.1s, or {exponential: 2s}."
+                "one of constant, uniform, exponential, lognormal was expected",
+                "Write 0.1s, or {exponential: 2s}.",
             )
         if (
             self.uniform
@@ -269,7 +323,14 @@ class ThinkTimePart(Part):
 
 
 ThinkTime = Annotated[ThinkTimePart, OrAlone(lambda value: {"constant": value}, QUANTITY)]
-Executor = Literal["constant-vus", "constant-arrival-rate"]
+Executor = Literal[
+    "constant-vus",
+    "ramping-vus",
+    "shared-iterations",
+    "per-vu-iterations",
+    "constant-arrival-rate",
+    "ramping-arrival-rate",
+]
 
 
 class GroupPart(Part):
@@ -280,37 +341,137 @@ class GroupPart(Part):
     connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
     request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
     generators: Count = Field(1, description="how many processes share the load")
-    ramp_up: TimeNs = Field(0, description="until all are there; excluded from measurement")
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
+    graceful_stop: TimeNs | None = Field(
+        None, description="how long what is due by the end is still followed; left out: to its time-out"
+    )
     record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = "auto"
     tls_resumption: Flag = True
 
 
-class ClosedGroup(GroupPart):
+RAMP_UP = "until all are there; excluded from measurement"
+PACING = "a user's iterations begin at least so far apart"
+HOLD_FOR = "how long the last target is held after the stages"
+
+
+class Thinking(GroupPart):
+    """What every closed group has."""
+
+    think_time: ThinkTime = ThinkTimePart(constant=0)
+    pacing: TimeNs = Field(0, description=PACING)
+
+
+class ClosedGroup(Thinking):
     """Closed loop: each VU waits for its answer, then thinks."""
 
     executor: Annotated[Literal["constant-vus"], OrReference()]
     vus: Count = Field(description="how many virtual users")
-    think_time: ThinkTime = ThinkTimePart(constant=0)
+    ramp_up: TimeNs = Field(0, description=RAMP_UP)
     start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
 
 
-class OpenGroup(GroupPart):
-    """Open loop: arrivals at a rate, whatever the server does."""
+class IterationsGroup(Thinking):
+    """Closed loop of a fixed amount of work: of all VUs together (shared-iterations), or of each (per-vu-iterations)."""
 
-    executor: Annotated[Literal["constant-arrival-rate"], OrReference()]
-    rate: RateRps = Field(description="arrivals: 500/s")
+    executor: Annotated[Literal["shared-iterations", "per-vu-iterations"], OrReference()]
+    vus: Count = Field(1, description="how many virtual users")
+    iterations: Count = Field(description="how many requests: of all users together, or of each")
+    start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
+
+    @model_validator(mode="after")
+    def _enough(self) -> IterationsGroup:
+        counts = (self.iterations, self.vus)
+        known = all(isinstance(count, int) for count in counts)
+        if self.executor == "shared-iterations" and known and self.iterations < self.vus:
+            raise wrong("at least one iteration a user was expected (iterations ≥ vus)")
+        return self
+
+
+class VusStage(Part):
+    """From as many users as before to `target`, in a straight line."""
+
+    duration: TimeNs = Field(description="how long it takes; 0s is a jump")
+    target: WholeNumber = Field(description="users at its end")
+
+
+class RateStage(Part):
+    """From the rate before to `target`, in a straight line."""
+
+    duration: TimeNs = Field(description="how long it takes; 0s is a jump")
+    target: RateOrZeroRps = Field(description="arrivals at its end: 500/s")
+
+
+def _some_load(group: Any, start: Any) -> None:
+    """A group in stages must last, and bring something."""
+    known = [stage for stage in group.stages if not isinstance(stage.duration, str)]
+    if len(known) == len(group.stages) and not sum(stage.duration for stage in known):
+        raise wrong("the stages must last longer than 0s")
+    levels = [start, *(stage.target for stage in group.stages)]
+    if not any(isinstance(level, str) or level > 0 for level in levels):
+        raise wrong("a target above 0 was expected in at least one stage")
+
+
+class RampingVusGroup(Thinking):
+    """Closed loop whose number of VUs follows stages; shown over time only."""
+
+    executor: Annotated[Literal["ramping-vus"], OrReference()]
+    stages: list[VusStage] = Field(
+        min_length=1, description="{duration: 30s, target: 100}, one after another"
+    )
+    start_vus: WholeNumber = Field(0, description="users at the begin")
+    hold_for: TimeNs = Field(0, description=HOLD_FOR)
+
+    @model_validator(mode="after")
+    def _some(self) -> RampingVusGroup:
+        _some_load(self, self.start_vus)
+        return self
+
+
+class Arriving(GroupPart):
+    """What every open group has."""
+
     max_vus: Count | None = Field(None, description="how many may be under way; left out: rate × timeout")
     arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = "constant"
     on_full: Annotated[Literal["wait", "drop"], OrReference()] = "wait"
 
 
+class OpenGroup(Arriving):
+    """Open loop: arrivals at a rate, whatever the server does."""
+
+    executor: Annotated[Literal["constant-arrival-rate"], OrReference()]
+    rate: RateRps = Field(description="arrivals: 500/s")
+    ramp_up: TimeNs = Field(0, description=RAMP_UP)
+
+
+class RampingRateGroup(Arriving):
+    """Open loop whose rate follows stages; shown over time only."""
+
+    executor: Annotated[Literal["ramping-arrival-rate"], OrReference()]
+    stages: list[RateStage] = Field(
+        min_length=1, description="{duration: 30s, target: 500/s}, one after another"
+    )
+    start_rate: RateOrZeroRps = Field(0.0, description="arrivals at the begin: 50/s")
+    hold_for: TimeNs = Field(0, description=HOLD_FOR)
+
+    @model_validator(mode="after")
+    def _some(self) -> RampingRateGroup:
+        _some_load(self, self.start_rate)
+        return self
+
+
 class AnyGroup(GroupPart):
     """A group whose executor is itself a `${…}`: checked again in each case."""
 
-    executor: Annotated[Executor, OrReference()] = Field(description="constant-vus or constant-arrival-rate")
+    executor: Annotated[Executor, OrReference()] = Field(description="constant-vus, constant-arrival-rate …")
     vus: Count | None = None
+    iterations: Count | None = None
+    stages: list[Any] | None = None
+    start_vus: WholeNumber | None = None
+    start_rate: RateOrZeroRps | None = None
+    hold_for: TimeNs | None = None
+    ramp_up: TimeNs | None = None
     think_time: ThinkTime | None = None
+    pacing: TimeNs | None = None
     start: str | None = None
     rate: RateRps | None = None
     max_vus: Count | None = None
@@ -318,11 +479,18 @@ class AnyGroup(GroupPart):
     on_full: str | None = None
 
 
-_GROUPS: Mapping[str, type[GroupPart]] = {"constant-vus": ClosedGroup, "constant-arrival-rate": OpenGroup}
+_GROUPS: Mapping[str, type[GroupPart]] = {
+    "constant-vus": ClosedGroup,
+    "ramping-vus": RampingVusGroup,
+    "shared-iterations": IterationsGroup,
+    "per-vu-iterations": IterationsGroup,
+    "constant-arrival-rate": OpenGroup,
+    "ramping-arrival-rate": RampingRateGroup,
+}
 
 
 class _WrongExecutor(AnyGroup):
-    executor: Executor = Field(description="constant-vus or constant-arrival-rate")
+    executor: Executor = Field(description="constant-vus, constant-arrival-rate …")
 
 
 def _group_kind(value: Any) -> type[BaseModel]:
@@ -332,7 +500,10 @@ def _group_kind(value: Any) -> type[BaseModel]:
     return _GROUPS.get(str(executor), _WrongExecutor)
 
 
-AnyOneGroup = Annotated[ClosedGroup | OpenGroup | AnyGroup, Pick(_group_kind)]
+AnyOneGroup = Annotated[
+    ClosedGroup | OpenGroup | RampingVusGroup | RampingRateGroup | IterationsGroup | AnyGroup,
+    Pick(_group_kind),
+]
 
 # how long, and what is claimed
 

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from svload.model.stages import Stage
 from svload.model.traffic import (
+    Body,
     Check,
+    ClosedLoop,
     ConstantArrivalRate,
     ConstantVus,
     Executor,
     FeederPart,
     Group,
     Part,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
     Request,
+    SharedIterations,
     SizeCheck,
+    SizeLaw,
     StatusCheck,
     Template,
     Text,
     ThinkTime,
     VarPart,
 )
+from svload.model.units import show_duration
 from svload.study import schema
 from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
 from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
@@ -30,6 +40,7 @@ from svload.study.tree import Path
 
 _URL = re.compile(r"(https?)://(\$\{[^}]*\}|[^/?#$]*)(.*)", re.DOTALL)
 _CHECK = re.compile(r"\s*(status|size_bytes)\s*(==|<=|>=|<|>)\s*(\S.*?)\s*")
+_FRAMING = ("content-length", "transfer-encoding", "expect")
 _HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
 
 
@@ -101,6 +112,10 @@ def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) 
     for header, value in part.headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
             mistakes.append(bad_value((*path, "headers", header), "a header of one line was expected", value))
+        if part.body is not None and header.lower() in _FRAMING:
+            mistakes.append(
+                bad_value((*path, "headers", header), "it follows from the body", value, "Leave it out.")
+            )
     if mistakes:
         return mistakes
     return Request(
@@ -112,11 +127,32 @@ def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) 
             rest.partition("#")[0] if rest[:1] in ("/", "$") else f"/{rest.partition('#')[0]}", names
         ),
         headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
+        body=_body(part.body, names),
+        expect_continue=part.expect_continue,
         timeout_ns=part.timeout,
         expect_status=tuple(_status_range(text) for text in part.expect_status),
         checks=tuple(checks),
         follow_redirects=part.follow_redirects,
     )
+
+
+def _body(part: schema.BodyPart | None, names: Names) -> Body | None:
+    if part is None:
+        return None
+    if part.text is not None:
+        return Body(text=template(part.text, names))
+    return Body(file=part.file) if part.file is not None else Body(random=_size_law(part.random))
+
+
+def _size_law(part: schema.LognormalSize | schema.UniformSize | schema.ConstantSize | None) -> SizeLaw:
+    match part:
+        case schema.LognormalSize():
+            return SizeLaw(lognormal=(part.lognormal.median, part.lognormal.p99))
+        case schema.UniformSize():
+            return SizeLaw(uniform=part.uniform)
+        case schema.ConstantSize():
+            return SizeLaw(constant=part.constant)
+    return SizeLaw()
 
 
 def _host_mistakes(host: str, names: Names, path: Path, url: str) -> list[Mistake]:
@@ -194,34 +230,73 @@ def read_group(name: str, part: schema.GroupPart, request: Request, present: Col
         request=request,
         generators=part.generators,
         start_when=waits_for if waits_for in present else None,
+        graceful_stop_ns=part.graceful_stop,
         tls_resumption=part.tls_resumption,
         record=part.record,
     )
 
 
 def _executor(part: schema.GroupPart) -> Executor:
-    if isinstance(part, schema.OpenGroup):
-        return ConstantArrivalRate(
-            rate_rps=part.rate,
-            max_vus=part.max_vus,
-            arrivals=part.arrivals,
-            on_full=part.on_full,
-            ramp_up_ns=part.ramp_up,
-        )
+    match part:
+        case schema.OpenGroup():
+            return ConstantArrivalRate(rate_rps=part.rate, ramp_up_ns=part.ramp_up, **_arriving(part))
+        case schema.RampingRateGroup():
+            return RampingArrivalRate(
+                start_rate_rps=part.start_rate,
+                stages=_stages(part.stages, part.hold_for),
+                **_arriving(part),
+            )
+        case schema.RampingVusGroup():
+            return RampingVus(
+                start_vus=part.start_vus, stages=_stages(part.stages, part.hold_for), **_thinking(part)
+            )
+        case schema.IterationsGroup():
+            kind = SharedIterations if part.executor == "shared-iterations" else PerVuIterations
+            return kind(vus=part.vus, iterations=part.iterations, start=part.start, **_thinking(part))
     assert isinstance(part, schema.ClosedGroup)
+    return ConstantVus(vus=part.vus, ramp_up_ns=part.ramp_up, start=part.start, **_thinking(part))
+
+
+def _thinking(part: schema.Thinking) -> dict[str, Any]:
     think = part.think_time
-    return ConstantVus(
-        vus=part.vus,
-        ramp_up_ns=part.ramp_up,
-        start=part.start,
-        think_time=ThinkTime(
-            constant_ns=think.constant, uniform_ns=think.uniform, exponential_ns=think.exponential
-        ),
+    lognormal = think.lognormal and (think.lognormal.median, think.lognormal.p99)
+    time = ThinkTime(
+        constant_ns=think.constant,
+        uniform_ns=think.uniform,
+        exponential_ns=think.exponential,
+        lognormal_ns=lognormal,
     )
+    return {"think_time": time, "pacing_ns": part.pacing}
 
 
-def group_mistakes(part: schema.GroupPart, path: Path) -> list[Mistake]:
-    """What only the resolved numbers show."""
-    if isinstance(part, schema.ClosedGroup) and part.generators > part.vus:
-        return [bad_value((*path, "generators"), f"there are only {part.vus} VUs to share", part.generators)]
-    return []
+def _arriving(part: schema.Arriving) -> dict[str, Any]:
+    return {"max_vus": part.max_vus, "arrivals": part.arrivals, "on_full": part.on_full}
+
+
+def _stages(
+    parts: Sequence[schema.VusStage] | Sequence[schema.RateStage], hold_for: int
+) -> tuple[Stage, ...]:
+    stages = [Stage(duration_ns=part.duration, target=part.target) for part in parts]
+    held = [Stage(duration_ns=hold_for, target=stages[-1].target)] if hold_for else []
+    return (*stages, *held)
+
+
+def group_mistakes(part: schema.GroupPart, path: Path, duration_ns: int | None) -> list[Mistake]:
+    """What only the resolved numbers show. `duration_ns` is the trial's measured time, None if that is broken."""
+    executor = _executor(part)
+    found = []
+    if isinstance(executor, ClosedLoop) and part.generators > executor.most_vus:
+        told = f"there are only {executor.most_vus} VUs to share"
+        found.append(bad_value((*path, "generators"), told, part.generators))
+    length_ns = executor.stages_ns
+    if length_ns is not None and duration_ns is not None and length_ns > duration_ns:
+        told = f"the stages last longer than measure.duration ({show_duration(duration_ns / 1e9)})"
+        found.append(
+            bad_value(
+                (*path, "stages"),
+                told,
+                show_duration(length_ns / 1e9),
+                "Give measure.duration at least as long.",
+            )
+        )
+    return found

@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 MAX_BYTES = 1_000_000
 MAX_NODES = 100_000
 MAX_DEPTH = 40
-WHOLE = frozenset({"size", "think_time"})
+WHOLE = frozenset({"size", "think_time", "body"})
 """Keys whose mapping is one value (a distribution): a profile replaces it instead of merging into it."""
 
 

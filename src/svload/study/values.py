@@ -152,6 +152,7 @@ _TIME = _quantity(duration_ns, 0, "200 ms")
 _SPAN = _quantity(duration_ns, 1, "20s")
 _SIZE = _quantity(size_bytes, 1, "40 KiB")
 _RATE = _quantity(lambda value: parse_quantity(value, "rate_rps"), 1e-9, "500/s")
+_RATE_OR_ZERO = _quantity(lambda value: parse_quantity(value, "rate_rps"), 0, "500/s")
 PlainSpanNs = Annotated[int, _SPAN[0], _SPAN[1]]
 PlainCount = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 PlainWholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
@@ -160,6 +161,7 @@ TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
 SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
 SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
 RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
+RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference()]
 Count = Annotated[PlainCount, OrReference()]
 WholeNumber = Annotated[PlainWholeNumber, OrReference()]
 Flag = Annotated[bool, Field(strict=True), OrReference()]

@@ -9,7 +9,7 @@ from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.view import GroupView
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantVus
+from svload.model.traffic import ClosedLoop
 
 _NEVER_OPEN = (
     "connect_refused",
@@ -85,4 +85,4 @@ def _group(group: GroupView) -> tuple[float, str]:
 
 def _slots(group: GroupView) -> int | None:
     executor = group.spec.executor
-    return executor.vus if isinstance(executor, ConstantVus) else executor.max_vus
+    return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus

@@ -8,28 +8,29 @@ from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
 from svload.model.results import CheckResult, GroupSummary
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantVus, Group
+from svload.model.traffic import ClosedLoop, Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
 
 def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
-    """N·T of a closed group: Σ over its users of the window after their planned first request.
+    """N·T of a closed group: Σ over its users of the window's time in which they should be there.
 
     With a ramp or `start: together` that is N times the window's length; without a ramp users start spread over the first cycle
-    (engine/README.md, executors), and the time before a user's start is nobody's.
+    (engine/README.md, executors), and the time before a user's start is nobody's. In stages it is the line's integral, by whole users.
     """
     executor = group.executor
-    assert isinstance(executor, ConstantVus)
+    assert isinstance(executor, ClosedLoop)
     low, high = window_ns
+    begin = begin_ns(config, group)
+    return executor.users_ns(low - begin, high - begin)
+
+
+def begin_ns(config: CaseConfig, group: Group) -> int:
+    """When the group's load begins, from the trial's start: at once, or when another group's ramp has ended."""
     ramps = {other.name: other.executor.ramp_up_ns for other in config.groups}
-    begin = ramps.get(group.start_when or "", 0)
-    spread: float = executor.ramp_up_ns
-    if not spread and executor.start == "spread":
-        spread = max(executor.think_time.mean_ns, limits.FIRST_SPREAD_NS)
-    starts = (begin + spread * number / executor.vus for number in range(executor.vus))
-    return sum(max(high - max(low, start), 0) for start in starts)
+    return ramps.get(group.start_when or "", 0)
 
 
 class Little(Check):
@@ -67,8 +68,10 @@ class Little(Check):
 def _deviation(
     config: CaseConfig, group: Group, summary: GroupSummary, window_ns: tuple[int, int]
 ) -> tuple[float, float, str]:
-    if isinstance(group.executor, ConstantVus):
-        planned = planned_vu_ns(config, group, window_ns)
+    if isinstance(group.executor, ClosedLoop):
+        # Users who come and go by stages, or when their work is done, are there as long as they say; load-asked holds that to the plan.
+        steady = group.executor.shape == "constant"
+        planned = planned_vu_ns(config, group, window_ns) if steady else float(summary.active_ns)
         spent = summary.request_ns + summary.think_ns + summary.lag_ns + summary.wait_ns
         off = abs(spent - planned) / planned if planned else 0.0
         told = f"{group.name}'s users account for {spent / 1e9:.4g} s of {planned / 1e9:.4g} s ({percent(off)} off, {percent(limits.LITTLE_CLOSED)} allowed)"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, below, percent, worst
-from svload.analysis.checks.little import planned_vu_ns
+from svload.analysis.checks.little import begin_ns, planned_vu_ns
 from svload.analysis.view import GroupView
 from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantArrivalRate, Group
+from svload.model.traffic import ClosedLoop, Group, OpenLoop, PerVuIterations, SharedIterations
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -41,11 +41,19 @@ class LoadAsked(Check):
         )
 
     def _group(self, trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[Grade, float, str]:
-        if view.closed:
+        executor = view.spec.executor
+        if isinstance(executor, SharedIterations | PerVuIterations):
+            made, done = view.summary.begun, view.summary.plan_done
+            share = min(made / executor.work, 1.0) if done else 1.0
+            why = "" if done else ", then the time was over"
+            sentence = f"{view.name}: {made:,} of {executor.work:,} iterations were made{why}"
+            return below(share, limits.LOAD_CLOSED), share, sentence
+        if isinstance(executor, ClosedLoop):
             planned = planned_vu_ns(config, view.spec, trial.summary.window_ns)
             share = min(view.summary.active_ns / planned, 1.0) if planned else 0.0
-            users = getattr(view.spec.executor, "vus", 0)
-            sentence = f"{view.name}: {percent(share, 5)} of the asked time of {users} users was active"
+            sentence = (
+                f"{view.name}: {percent(share, 5)} of the asked time of {executor.most_vus} users was active"
+            )
             return below(share, limits.LOAD_CLOSED), share, sentence
         made, asked = _made_and_asked(trial, config, view)
         share = min(made / asked, 1.0) if asked else 0.0
@@ -66,7 +74,6 @@ def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tu
 def planned_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
     """Arrivals that the plan has from the group's start to the window's end, less one a generator for the phase; 0 if Poisson."""
     executor = group.executor
-    if not isinstance(executor, ConstantArrivalRate) or executor.arrivals == "poisson":
+    if not isinstance(executor, OpenLoop) or executor.arrivals == "poisson":
         return 0.0
-    begin = next((other.executor.ramp_up_ns for other in config.groups if other.name == group.start_when), 0)
-    return max((window_ns[1] - begin) / 1e9 * executor.rate_rps - 1, 0.0)
+    return max(executor.arrivals_until(window_ns[1] - begin_ns(config, group)) - 1, 0.0)

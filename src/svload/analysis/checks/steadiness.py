@@ -39,6 +39,11 @@ class Steadiness(Check):
                 limits.DRIFT,
                 "Measure longer, or let the lab warm up before the trial.",
             )
+        if not found and all(group.shape != "constant" for group in context.groups):
+            return self.result(
+                "VALID",
+                "No group seeks a steady state: its load comes in stages, or is a fixed amount of work.",
+            )
         if not found:
             return self.result("VALID", "There are too few observations to tell whether it drifts.")
         largest = max(abs(one.relative) for one in found.values())
@@ -51,9 +56,11 @@ class Steadiness(Check):
 
 
 def drifts(context: Context) -> dict[str, Drift]:
-    """Drift of each series that is long enough, by its name."""
+    """Drift of each series that is long enough and should be steady, by its name."""
     found = {}
     for group in context.groups:
+        if group.shape != "constant":
+            continue
         series = {"response": response_series(group)[1]} | (
             {"throughput": throughput_series(group)} if group.closed else {}
         )
