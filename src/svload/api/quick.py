@@ -13,6 +13,9 @@ from svload.model.errors import ExitCode, fail
 if TYPE_CHECKING:
     from svload.model.results import TrialResult
 
+LOAD_TAKES, WORK_TAKES_AT_MOST = "10s", "10min"
+"""`svload load`: how long, and how long at most with --iterations (k6's maxDuration)."""
+
 
 def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
     """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said."""
@@ -69,7 +72,8 @@ def load(
     vus: int | None,
     rate_rps: float | None,
     max_vus: int | None,
-    duration: str,
+    iterations: int | None,
+    duration: str | None,
     ca_file: Path | None,
     out: Path | None,
     authorised: tuple[str, ...],
@@ -88,7 +92,14 @@ def load(
             reason="--rate takes a number above 0, and not together with --vus",
             hint="Use --max-vus to bound it.",
         )
-    if seconds(duration, "--duration") <= 0:
+    if iterations is not None and rate_rps is not None:
+        raise fail(
+            "usage",
+            reason="--iterations is made by users, not at a --rate",
+            hint="Leave one of them out.",
+        )
+    length = duration or (WORK_TAKES_AT_MOST if iterations is not None else LOAD_TAKES)
+    if seconds(length, "--duration") <= 0:
         raise fail("usage", reason=f"--duration {duration} is no time to measure", hint="Write it like 10s.")
     resolve_target(parse_url(url), authorised)
     authority = _read_text(ca_file) if ca_file else None
@@ -97,7 +108,7 @@ def load(
         if beside and authority:
             beside.write_text(authority, encoding="utf-8")
         path = Path(folder) / "study.yaml"
-        text = quick_study(url, vus, rate_rps, max_vus, duration, beside)
+        text = quick_study(url, vus, rate_rps, max_vus, iterations, length, beside)
         path.write_text(text, encoding="utf-8")
         choices = Choices(
             out=out or Path(folder) / "runs",
@@ -123,7 +134,9 @@ def load_summary(summary: Any, result: TrialResult) -> dict[str, Any]:
     """`svload load`'s JSON: counts in balance, times in ms, the instrument's verdict and the server's."""
     group = summary.groups[0]
     metrics = result.metrics
-    window_s = (summary.window_ns[1] - summary.window_ns[0]) / 1e9
+    begin_ns, end_ns = summary.window_ns
+    done = group.plan_done and group.last_done_ns > begin_ns
+    window_s = ((group.last_done_ns if done else end_ns) - begin_ns) / 1e9
 
     def times(metric: str, stats: Sequence[str]) -> dict[str, float | None]:
         found = {stat: metrics.get(f"{group.name}.{metric}.{stat}") for stat in stats}

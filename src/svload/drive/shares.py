@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from svload.model.facts import Endpoint
+from svload.model.results import GroupSummary
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
@@ -181,6 +182,28 @@ def warm_share(
         "groups": [group],
     }
     return Share("warm", 0, spec, template.tables)
+
+
+def shortened(
+    times: Timeline, groups: Sequence[GroupSummary]
+) -> tuple[tuple[int, int], tuple[GroupSummary, ...]]:
+    """The kept window and the groups' totals over it.
+
+    Where all load is a fixed amount of work that was done before the time was over, the window ends with the interval of the last
+    answer. Nothing was in flight after that, so a time average over the shorter window is the same area over less time.
+    """
+    window_ns = (times.ramp_ns, times.end_ns)
+    last_ns = max((group.last_done_ns for group in groups), default=-1)
+    if not (times.work_only and last_ns >= 0 and all(group.plan_done for group in groups)):
+        return window_ns, tuple(groups)
+    end_ns = min(
+        times.end_ns,
+        times.ramp_ns + (-(-(last_ns + 1 - times.ramp_ns) // times.interval_ns)) * times.interval_ns,
+    )
+    stretch = (times.end_ns - times.ramp_ns) / (end_ns - times.ramp_ns)
+    return (times.ramp_ns, end_ns), tuple(
+        group.model_copy(update={"in_flight_mean": group.in_flight_mean * stretch}) for group in groups
+    )
 
 
 def group_seed(seed: int, *parts: object) -> int:

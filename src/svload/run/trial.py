@@ -11,7 +11,7 @@ from typing import Any
 
 import svload
 from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
-from svload.drive.shares import Share, Timeline, build_shares, timeline, warm_share
+from svload.drive.shares import Share, Timeline, build_shares, shortened, timeline, warm_share
 from svload.drive.targets import Target, allowed_blocks
 from svload.host import Agent
 from svload.lab import Lab
@@ -203,14 +203,16 @@ class TrialRun:
 
     def _summary(self, config: CaseConfig, times: Timeline, load: Load) -> TrialSummary:
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
+        groups = merge_summaries(load.results, [group.name for group in config.groups])
+        window_ns, groups = shortened(times, groups)
         return TrialSummary(
             trial=self.plan.trial,
             case=self.plan.case,
             started_wall=time.time() - (time.monotonic_ns() - load.start_at_ns) / 1e9,
             start_at_ns=load.start_at_ns,
-            window_ns=(times.ramp_ns, times.end_ns),
+            window_ns=window_ns,
             interval_ns=times.interval_ns,
-            groups=merge_summaries(load.results, [group.name for group in config.groups]),
+            groups=groups,
             generators=generator_costs(load.results),
             unauthorised=tuple(sorted(set(unauthorised))),
             stopped="stop_fd" if load.stopped else "end",

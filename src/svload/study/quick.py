@@ -12,12 +12,14 @@ def quick_study(
     vus: int | None = None,
     rate_rps: float | None = None,
     max_vus: int | None = None,
+    iterations: int | None = None,
     duration: str = "10s",
     ca_file: Path | None = None,
     timeout: str = "30s",
 ) -> str:
     """The text of a study that loads `url`: closed loop with `vus` (default 64) users, or open at `rate_rps`.
 
+    With `iterations` the users make so many requests together, and `duration` is the most that it may take.
     `ca_file` lies beside the study, as every file that a study names.
     """
     parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -26,7 +28,10 @@ def quick_study(
     if ca_file is not None:
         server["ca_file"] = ca_file.name
     group: dict[str, object] = {"executor": "constant-vus", "vus": vus or 64}
-    if rate_rps is not None:
+    if iterations is not None:
+        users = min(vus or 64, iterations)
+        group = {"executor": "shared-iterations", "vus": users, "iterations": iterations, "start": "together"}
+    elif rate_rps is not None:
         group = {"executor": "constant-arrival-rate", "rate": f"{rate_rps:g}/s"}
         if max_vus is not None:
             group["max_vus"] = max_vus

@@ -259,12 +259,12 @@ def _executor(part: schema.GroupPart) -> Executor:
 
 def _thinking(part: schema.Thinking) -> dict[str, Any]:
     think = part.think_time
-    lognormal = think.lognormal and (think.lognormal.median, think.lognormal.p99)
+    law = think.lognormal
     time = ThinkTime(
         constant_ns=think.constant,
         uniform_ns=think.uniform,
         exponential_ns=think.exponential,
-        lognormal_ns=lognormal,
+        lognormal_ns=(law.median, law.p99) if law else None,
     )
     return {"think_time": time, "pacing_ns": part.pacing}
 

@@ -43,10 +43,10 @@ class LoadAsked(Check):
     def _group(self, trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[Grade, float, str]:
         executor = view.spec.executor
         if isinstance(executor, SharedIterations | PerVuIterations):
-            made, done = view.summary.begun, view.summary.plan_done
-            share = min(made / executor.work, 1.0) if done else 1.0
+            begun, done = view.summary.begun, view.summary.plan_done
+            share = min(begun / executor.work, 1.0) if done else 1.0
             why = "" if done else ", then the time was over"
-            sentence = f"{view.name}: {made:,} of {executor.work:,} iterations were made{why}"
+            sentence = f"{view.name}: {begun:,} of {executor.work:,} iterations were made{why}"
             return below(share, limits.LOAD_CLOSED), share, sentence
         if isinstance(executor, ClosedLoop):
             planned = planned_vu_ns(config, view.spec, trial.summary.window_ns)

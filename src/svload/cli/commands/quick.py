@@ -22,7 +22,12 @@ def load(
     vus: int = typer.Option(None, "--vus", min=1, help="Virtual users (closed loop); default 64."),
     rate: float = typer.Option(None, "--rate", help="Requests per second (open loop)."),
     max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate."),
-    duration: str = typer.Option("10s", "--duration", "-d", help="How long."),
+    iterations: int = typer.Option(
+        None, "--iterations", "-n", min=1, help="So many requests of all users together, then stop."
+    ),
+    duration: str = typer.Option(
+        None, "--duration", "-d", help="How long; default 10s. With --iterations at most; default 10min."
+    ),
     ca: Path = typer.Option(
         None, "--ca", help="PEM file of the authority that signed the server's certificate."
     ),
@@ -37,7 +42,7 @@ def load(
 
     with live() as emit:
         summary, code = api.load(
-            url, vus=vus, rate_rps=rate, max_vus=max_vus, duration=duration, ca_file=ca, out=out,
+            url, vus=vus, rate_rps=rate, max_vus=max_vus, iterations=iterations, duration=duration, ca_file=ca, out=out,
             authorised=tuple(authorise or ()), wait_s=0.0 if no_wait else None, emit=emit,
         )  # fmt: skip
     if json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult
-from svload.model.traffic import ConstantVus, Group
+from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.strip import Replicate, order_chart
@@ -16,6 +16,7 @@ from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, timeline
 from svload.report.digest import TrialDigest, merged_curve
 from svload.report.gather import Gathered
+from svload.report.load import describe_load
 from svload.report.page.detail import Detail
 from svload.report.words import GRADE_MARK, count_words, show_value
 
@@ -115,23 +116,6 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail) -> CaseSe
 def _value(trial: TrialResult, key: str) -> float | None:
     estimate = trial.metrics.get(key)
     return estimate.value if estimate else None
-
-
-def describe_load(group: Group) -> str:
-    """A traffic group's load in words: `10 VUs, think time 100 ms, a new connection for each request`."""
-    executor = group.executor
-    if isinstance(executor, ConstantVus):
-        words = [f"{executor.vus} VUs"]
-        if executor.think_time.mean_ns:
-            words.append(f"think time {show_duration(executor.think_time.mean_ns / 1e9)}")
-    else:
-        words = [f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"]
-        if executor.max_vus:
-            words.append(f"at most {executor.max_vus} at once, then {executor.on_full}")
-    words.append("a new connection for each request" if group.connection == "new" else "keep-alive")
-    if group.client == "curl":
-        words.append("curl-like client")
-    return ", ".join(words)
 
 
 def _group_line(case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]) -> GroupLine:

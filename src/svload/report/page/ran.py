@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from svload.model.units import show_duration, show_size
 from svload.report.gather import Gathered, seal_hashes
-from svload.report.page.cases import describe_load
+from svload.report.load import describe_load
 from svload.report.words import count_words, list_words, show_time
 
 

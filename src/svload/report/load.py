@@ -1,0 +1,74 @@
+"""A traffic group's load in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svload.model.stages import Stage
+from svload.model.traffic import (
+    ClosedLoop,
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    Group,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
+    SharedIterations,
+)
+from svload.model.units import show_duration, show_size
+
+MOST_STAGES = 4
+"""Stages told one by one; of more, the first and last."""
+
+
+def describe_load(group: Group) -> str:
+    """`10 VUs, think time 100 ms, a new connection for each request`."""
+    executor = group.executor
+    words = [_executor(executor)]
+    if isinstance(executor, ClosedLoop):
+        if executor.think_time.mean_ns:
+            words.append(f"think time {show_duration(executor.think_time.mean_ns / 1e9)}")
+        if executor.pacing_ns:
+            words.append(f"iterations at least {show_duration(executor.pacing_ns / 1e9)} apart")
+    elif executor.max_vus:
+        words.append(f"at most {executor.max_vus} at once, then {executor.on_full}")
+    words += _body(group)
+    words.append("a new connection for each request" if group.connection == "new" else "keep-alive")
+    if group.client == "curl":
+        words.append("curl-like client")
+    return ", ".join(words)
+
+
+def _executor(executor: Executor) -> str:
+    match executor:
+        case ConstantVus():
+            return f"{executor.vus} VUs"
+        case RampingVus():
+            return f"{executor.start_vus} VUs{_stages(executor.stages, '')}"
+        case SharedIterations():
+            return f"{executor.iterations:,} iterations by {executor.vus} VUs"
+        case PerVuIterations():
+            return f"{executor.iterations:,} iterations of each of {executor.vus} VUs"
+        case ConstantArrivalRate():
+            return f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"
+        case RampingArrivalRate():
+            stages = _stages(executor.stages, "/s")
+            return f"{executor.start_rate_rps:g}/s{stages}, {executor.arrivals} arrivals"
+
+
+def _stages(stages: Sequence[Stage], unit: str) -> str:
+    """` → 100 in 30 s → 0 in 10 s`."""
+    told = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
+    return "".join(told) if len(told) <= MOST_STAGES else f"{told[0]} → …{told[-1]}"
+
+
+def _body(group: Group) -> list[str]:
+    body = group.request.body
+    if body is None:
+        return []
+    if body.random is None:
+        return ["a text body" if body.text is not None else "a file as body"]
+    law = body.random
+    mean = "" if law.constant is not None else " on average"
+    return [f"random bodies of {show_size(law.mean_bytes)}{mean}"]
