@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svload.drive.shares import build_shares, timeline, warm_share
+from svload import _native
+from svload.drive.shares import build_shares, shortened, timeline, warm_share
 from svload.model.facts import Endpoint
+from svload.model.results import GroupSummary
+from svload.model.stages import Stage
 from svload.model.study import Case, CaseConfig
 from svload.model.traffic import (
+    Body,
     ConstantArrivalRate,
     ConstantVus,
     Executor,
     Feeder,
     FeederPart,
     Group,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
     Request,
+    SharedIterations,
+    SizeLaw,
     ThinkTime,
 )
 
@@ -105,3 +116,69 @@ def test_only_the_groups_own_target_is_in_its_share():
     case = config(ConstantVus(vus=1))
     shares = build_shares(case, 7, timeline(case, 10**9), more, [])
     assert set(shares[0].spec["endpoints"]) == {"http://cache"}
+
+
+STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_000_000, target=2))
+
+
+@pytest.mark.parametrize(
+    ("executor", "stop_ns"),
+    [
+        (RampingVus(start_vus=3, stages=STAGES), 10_000_000_000),
+        (RampingArrivalRate(stages=STAGES, max_vus=9), 10_000_000_000),
+        (SharedIterations(vus=9, iterations=100), 20_000_000_000),
+        (PerVuIterations(vus=9, iterations=100), 20_000_000_000),
+    ],
+)
+def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor, stop_ns: int):
+    case = config(executor, 4)
+    cut = [spec["groups"][0] for spec in shares_of(case) if spec["groups"][0]["name"] == "background"]
+    assert {group["stop_offset_ns"] for group in cut} == {stop_ns}
+    assert {group["executor"]["kind"] for group in cut} == {executor.kind}
+    assert sum(group["executor"].get("vus", group["executor"].get("max_vus")) for group in cut) == 9
+    for group, spec in zip(cut, shares_of(case), strict=False):
+        # The engine reads what is written here.
+        spec["endpoints"] = {"http://cache": {"address": "127.0.0.1:1", "tls": None}}
+        table = {"path": ("utf8", ["/a", "/b"])}
+        assert group["executor"]["kind"] == executor.kind
+        assert set(_native.rehearse(json.dumps(spec), {"objects": table}, 5_000_000)) == {"background"}
+
+
+def test_bodies_and_graceful_stops_are_told():
+    law = SizeLaw(lognormal=(1000, 9000))
+    for body, told in (
+        (Body(random=law), {"random": {"lognormal": [1000, 9000]}}),
+        (Body(random=SizeLaw(constant=5)), {"random": {"bytes": 5}}),
+        (Body(random=SizeLaw(uniform=(1, 2))), {"random": {"uniform": [1, 2]}}),
+        (Body(file="/f"), {"file": "/f"}),
+        (
+            Body(text=(FeederPart(feeder="object", column="digest"),)),
+            {"text": [{"feeder": "object", "column": "digest"}]},
+        ),
+    ):
+        request = Request(name="up", method="PUT", scheme="http", host="cache", path=(), body=body)
+        case = config(ConstantVus(vus=1))
+        group = case.groups[0].model_copy(update={"request": request, "graceful_stop_ns": 7})
+        share = shares_of(case.model_copy(update={"groups": (group,)}))[0]["groups"][0]
+        assert share["request"]["body"] == told
+        assert share["graceful_stop_ns"] == 7
+        assert list(share["feeders"]) == (["object"] if body.text else [])
+
+
+def test_work_that_is_done_ends_the_window():
+    case = config(SharedIterations(vus=2, iterations=10))
+    alone = case.model_copy(update={"groups": case.groups[:1]})
+    times = timeline(alone, 600_000_000_000)
+    assert times.interval_ns == 100_000_000
+    counts = dict.fromkeys(
+        ("due", "begun", "ok", "written", "completed_in_window", "ok_in_window"), 10
+    ) | dict.fromkeys(("waiting", "dropped", "failed", "in_flight"), 0)
+    group = GroupSummary(
+        name="background", plan_done=True, last_done_ns=230_000_000, in_flight_mean=0.001, **counts
+    )
+    window_ns, (short,) = shortened(times, [group])
+    assert window_ns == (0, 300_000_000)
+    assert short.in_flight_mean * 0.3 == pytest.approx(0.001 * 600)
+    for other in (group.model_copy(update={"plan_done": False}), None):
+        kept = shortened(times, [other or group, group]) if other else shortened(timeline(case, 5), [group])
+        assert kept[0] == (0, times.end_ns if other else 5)

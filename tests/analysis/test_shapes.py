@@ -1,0 +1,114 @@
+"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is measured whole (METHOD §1)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analysis.conftest import Bench, check, with_config, with_group
+
+from svload.analysis.checks.little import planned_vu_ns
+from svload.analysis.checks.load_asked import planned_arrivals
+from svload.analysis.judge import judge_trial, trial_cut
+from svload.analysis.measures import IN_STAGES
+from svload.model.stages import Stage
+from svload.model.study import CaseConfig
+from svload.model.traffic import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
+from svload.store import TrialData
+
+S = 1_000_000_000
+UP_AND_DOWN = (Stage(duration_ns=S // 2, target=12), Stage(duration_ns=S // 2, target=0))
+
+
+def ramping(config: CaseConfig) -> CaseConfig:
+    return with_config(config, "background", executor=RampingVus(stages=UP_AND_DOWN))
+
+
+def alone(config: CaseConfig) -> CaseConfig:
+    """Without the probe, which waits for a ramp that is no more."""
+    return config.model_copy(update={"groups": config.groups[:1]})
+
+
+def busy(trial: TrialData, config: CaseConfig, share: float) -> TrialData:
+    """Users of the background were there for so much of the planned time, and account for all of it."""
+    group = next(one for one in config.groups if one.name == "background")
+    active = round(share * planned_vu_ns(config, group, trial.summary.window_ns))
+    return with_group(
+        trial,
+        "background",
+        active_ns=lambda _: active,
+        request_ns=lambda _: active,
+        think_ns=lambda _: 0,
+        lag_ns=lambda _: 0,
+        wait_ns=lambda _: 0,
+    )
+
+
+def test_quantiles_of_load_in_stages_are_shown_over_time_only(closed: Bench) -> None:
+    trial = closed.trial("TC0.r1")
+    metrics = judge_trial(trial, ramping(closed.config(trial))).metrics
+    for name in ("response.p50", "response.p99", "response.mean", "service.p95", "throughput"):
+        assert metrics[f"background.{name}"].value is None
+        assert metrics[f"background.{name}"].reason == IN_STAGES
+    assert metrics["background.response.max"].value is not None
+    assert metrics["background.requests"].value == trial.summary.groups[0].begun
+    assert metrics["probe.response.p50"].value is not None, "only the group in stages"
+
+
+def test_load_in_stages_is_neither_cut_nor_called_unsteady(closed: Bench) -> None:
+    trial = closed.trial("TC0.r1")
+    config = ramping(closed.config(trial))
+    assert trial_cut(trial, config).group == "probe"
+    assert trial_cut(trial, alone(config)).cut_ns == 0
+    assert "in stages" in check(trial, alone(config), "warm-up").sentence
+    assert "seeks a steady state" in check(trial, alone(config), "steadiness").sentence
+
+
+@pytest.mark.parametrize(
+    ("share", "grade"), [(1.0, "VALID"), (1.01, "VALID"), (0.995, "WEAK"), (0.98, "REFUSED")]
+)
+def test_users_in_stages_are_held_to_the_line(closed: Bench, share: float, grade: str) -> None:
+    trial = closed.trial("TC0.r1")
+    config = alone(ramping(closed.config(trial)))
+    planted = busy(trial, config, share)
+    assert check(planted, config, "load-asked").grade == grade
+    assert check(planted, config, "little").grade == "VALID"
+    broken = with_group(planted, "background", request_ns=lambda value: round(value * 0.99))
+    assert check(broken, config, "little").grade == "REFUSED"
+
+
+def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    begun = trial.summary.groups[0].begun
+    # 0 → 2 r → 0 in a second brings r; the begun ones are of a constant rate, so r is chosen to fit them, or to be more.
+    for factor, grade in ((1.0, "VALID"), (1.003, "WEAK"), (1.01, "REFUSED")):
+        most = 2 * (begun * factor + 1)
+        stages = tuple(
+            Stage(duration_ns=stage.duration_ns, target=most * stage.target / 12) for stage in UP_AND_DOWN
+        )
+        executor = RampingArrivalRate(stages=stages, max_vus=99)
+        config = alone(with_config(open_loop.config(trial), "background", executor=executor))
+        group = config.groups[0]
+        assert planned_arrivals(config, group, trial.summary.window_ns) == pytest.approx(
+            begun * factor, abs=1
+        )
+        assert check(trial, config, "load-asked").grade == grade, factor
+
+
+def test_work_that_is_done_is_measured_until_its_last_answer(closed: Bench) -> None:
+    trial = closed.trial("TC0.r1")
+    low, high = trial.summary.window_ns
+    work = trial.summary.groups[0].begun
+    config = alone(closed.config(trial))
+    config = with_config(config, "background", executor=SharedIterations(vus=12, iterations=work))
+    half = low + (high - low) // 2
+    done = with_group(trial, "background", plan_done=lambda _: True, last_done_ns=lambda _: half)
+    throughput = judge_trial(done, config).metrics["background.throughput"]
+    whole = judge_trial(trial, config).metrics["background.throughput"]
+    cut = judge_trial(done, config).cut_ns
+    assert throughput.value is not None and whole.value is not None
+    assert throughput.n / throughput.value == pytest.approx((half - low - cut) / 1e9, rel=0.01)
+    assert "iterations were made" in check(done, config, "load-asked").sentence
+    assert check(done, config, "load-asked").grade == "VALID"
+    assert "then the time was over" in check(trial, config, "load-asked").sentence
+    more = with_config(config, "background", executor=PerVuIterations(vus=12, iterations=work))
+    assert check(done, more, "load-asked").grade == "REFUSED", "a twelfth of them was made"
+    assert "measured whole" in trial_cut(trial, config).method

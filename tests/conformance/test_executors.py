@@ -1,0 +1,165 @@
+"""Python's plan of a load against the engine's: the same executors, played in virtual time, ask for what the closed forms say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svload import _native
+from svload.drive.shares import build_shares, timeline
+from svload.model.facts import Endpoint
+from svload.model.stages import Stage, arrivals_until, due_ns, spans_ns, stages_ns, users_ns
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import (
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    Group,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
+    Request,
+    SharedIterations,
+    Text,
+    ThinkTime,
+)
+
+pytestmark = pytest.mark.pure
+MS, S = 1_000_000, 1_000_000_000
+SERVICE_NS = 700_000
+
+
+def played(
+    executor: Executor, generators: int = 1, duration_ns: int = 60 * S, service_ns: int = SERVICE_NS
+) -> list[dict[str, int]]:
+    """Every request of the load in order of due time, all shares together; each takes `service_ns`."""
+    request = Request(name="get", scheme="http", host="store", path=(Text(text="/"),))
+    group = Group(name="load", executor=executor, request=request, generators=generators)
+    config = CaseConfig(case=Case(name="case", levels={}), services=(), groups=(group,))
+    endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=1)}
+    rows: list[dict[str, int]] = []
+    for share in build_shares(config, 11, timeline(config, duration_ns), endpoints, []):
+        columns = _native.rehearse(json.dumps(share.spec), {}, service_ns)["load"]
+        rows += _rows(columns)
+    return sorted(rows, key=lambda row: (row["due_ns"], row["vu"], row["seq"]))
+
+
+def _rows(columns: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
+    read = {
+        name: struct.unpack(f"<{len(data) // 8}{'q' if code == 'i64' else 'Q'}", data)
+        for name, (code, data) in columns.items()
+    }
+    return [dict(zip(read, row, strict=True)) for row in zip(*read.values(), strict=True)]
+
+
+def stages(most: float, whole: bool = False) -> st.SearchStrategy[tuple[Stage, ...]]:
+    target = st.integers(0, int(most)).map(float) if whole else st.one_of(st.just(0.0), st.floats(0.5, most))
+    one = st.builds(Stage, duration_ns=st.integers(0, 3_000).map(lambda ms: ms * MS), target=target)
+    return st.lists(one, min_size=1, max_size=5).map(tuple).filter(lambda found: stages_ns(found) > 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(start=st.floats(0, 300), ramp=stages(500), generators=st.integers(1, 4))
+def test_a_rate_in_stages_is_due_where_its_integral_says(
+    start: float, ramp: tuple[Stage, ...], generators: int
+) -> None:
+    executor = RampingArrivalRate(start_rate_rps=start, stages=ramp, max_vus=50)
+    dues = [row["due_ns"] for row in played(executor, generators)]
+    total = arrivals_until(start, ramp, stages_ns(ramp))
+    assert abs(len(dues) - total) <= 1, "exact to one request"
+    for moment in range(0, stages_ns(ramp), max(stages_ns(ramp) // 17, 1)):
+        by_then = sum(due < moment for due in dues)
+        assert abs(by_then - executor.arrivals_until(moment)) <= 1
+    if dues:
+        phase = arrivals_until(start, ramp, dues[0])
+        for index, due in enumerate(dues):
+            wanted = due_ns(start, ramp, index + phase)
+            # Where the rate is near 0 a rounding of the phase moves a due time far: both ends are held to the integral.
+            assert abs(arrivals_until(start, ramp, due) - index - phase) < 1e-3
+            assert wanted is None or abs(arrivals_until(start, ramp, wanted) - index - phase) < 1e-3
+
+
+@pytest.mark.parametrize("generators", [1, 3])
+def test_a_constant_rate_is_due_by_its_closed_form(generators: int) -> None:
+    executor = ConstantArrivalRate(rate_rps=123.0, max_vus=9)
+    dues = [row["due_ns"] for row in played(executor, generators, 10 * S)]
+    assert abs(len(dues) - executor.arrivals_until(10 * S)) <= 1
+    assert all(abs(due - dues[0] - index / 123 * S) <= 2 for index, due in enumerate(dues))
+
+
+def test_poisson_arrivals_in_stages_keep_to_the_integral_on_average() -> None:
+    ramp = (Stage(duration_ns=10 * S, target=1000), Stage(duration_ns=10 * S, target=0))
+    executor = RampingArrivalRate(stages=ramp, arrivals="poisson", max_vus=50)
+    dues = [row["due_ns"] for row in played(executor)]
+    assert [row["due_ns"] for row in played(executor, 3)] == dues
+    for moment in (5 * S, 10 * S, 15 * S, 20 * S):
+        wanted = executor.arrivals_until(moment)
+        assert abs(sum(due < moment for due in dues) - wanted) < 5 * wanted**0.5
+
+
+@settings(deadline=None, max_examples=60)
+@given(start=st.integers(0, 5), ramp=stages(9, whole=True), generators=st.integers(1, 3))
+def test_users_in_stages_are_there_when_the_line_says(
+    start: int, ramp: tuple[Stage, ...], generators: int
+) -> None:
+    executor = RampingVus(start_vus=start, stages=ramp)
+    if executor.most_vus < generators:
+        return
+    service_ns = 10 * MS
+    asked: dict[int, list[int]] = defaultdict(list)
+    for row in played(executor, generators, service_ns=service_ns):
+        asked[row["vu"]].append(row["due_ns"])
+    planned = 0
+    for vu in range(executor.most_vus):
+        spans = spans_ns(start, ramp, vu)
+        planned += sum(off - on for on, off in spans)
+        assert all(any(on <= due < off for on, off in spans) for due in asked[vu])
+        for on, off in spans:
+            inside = [due for due in asked[vu] if on <= due < off]
+            # A user who is still busy from its last span joins in later; else it begins with the span and never pauses.
+            assert len(inside) in range((off - on) // service_ns - 1, -(-(off - on) // service_ns) + 1)
+            assert not inside or inside[0] - on < service_ns
+    assert planned == executor.users_ns(0, 60 * S) == users_ns(start, ramp, 0, 60 * S)
+
+
+@settings(deadline=None, max_examples=40)
+@given(vus=st.integers(1, 12), more=st.integers(0, 90), generators=st.integers(1, 4))
+def test_shared_iterations_are_dealt_and_all_made(vus: int, more: int, generators: int) -> None:
+    generators = min(generators, vus)
+    executor = SharedIterations(vus=vus, iterations=vus + more, think_time=ThinkTime(exponential_ns=2 * MS))
+    rows = played(executor, generators)
+    assert len(rows) == executor.work
+    by_share = Counter(row["vu"] % generators for row in rows)
+    dealt = Counter(iteration % vus % generators for iteration in range(executor.work))
+    assert by_share == dealt
+
+
+@settings(deadline=None, max_examples=20)
+@given(vus=st.integers(1, 9), iterations=st.integers(1, 20), generators=st.integers(1, 3))
+def test_each_user_makes_its_own_iterations(vus: int, iterations: int, generators: int) -> None:
+    executor = PerVuIterations(vus=vus, iterations=iterations)
+    counts = Counter(row["vu"] for row in played(executor, min(generators, vus)))
+    assert counts == dict.fromkeys(range(vus), iterations)
+
+
+def _cycles(executor: Any) -> list[int]:
+    dues = [row["due_ns"] for row in played(executor, duration_ns=2 * S)]
+    return [after - before for before, after in itertools.pairwise(dues)]
+
+
+def test_pacing_and_think_time_are_the_cycle() -> None:
+    paced = _cycles(ConstantVus(vus=1, pacing_ns=20 * MS))
+    assert set(paced) == {20 * MS}
+    thinking = _cycles(ConstantVus(vus=1, pacing_ns=20 * MS, think_time=ThinkTime(constant_ns=30 * MS)))
+    assert set(thinking) == {30 * MS + SERVICE_NS}
+    law = ThinkTime(lognormal_ns=(2 * MS, 9 * MS))
+    drawn = _cycles(ConstantVus(vus=1, think_time=law))
+    mean = sum(drawn) / len(drawn) - SERVICE_NS
+    assert mean == pytest.approx(law.mean_ns, rel=0.2)
