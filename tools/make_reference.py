@@ -49,7 +49,8 @@ def sentence(text: str | None) -> str:
 
 
 def study_page() -> str:
-    from svload.study import schema
+    from svload.study import distributions, schema
+    from svload.study import schema_traffic as traffic
 
     parts: list[tuple[str, str, type[Any]]] = [
         ("The study", "", schema.StudyFile),
@@ -58,14 +59,24 @@ def study_page() -> str:
         ("An exclusion", "exclude[]", schema.ExclusionPart),
         ("A feeder", "feeders.NAME", schema.FeederPart),
         ("A step before each trial", "before_trial[]", schema.StepPart),
-        ("A request", "requests.NAME", schema.RequestPart),
-        ("A traffic group, closed loop", "traffic.NAME with executor constant-vus", schema.ClosedGroup),
+        ("A request", "requests.NAME", traffic.RequestPart),
+        ("A body", "requests.NAME.body", traffic.BodyPart),
+        ("A traffic group, closed loop", "traffic.NAME with executor constant-vus", traffic.ClosedGroup),
+        ("In stages, closed loop", "traffic.NAME with executor ramping-vus", traffic.RampingVusGroup),
+        (
+            "A fixed amount of work",
+            "traffic.NAME with executor shared-iterations or per-vu-iterations",
+            traffic.IterationsGroup,
+        ),
         (
             "A traffic group, open loop",
             "traffic.NAME with executor constant-arrival-rate",
-            schema.OpenGroup,
+            traffic.OpenGroup,
         ),
-        ("Think time", "think_time", schema.ThinkTimePart),
+        ("In stages, open loop", "traffic.NAME with executor ramping-arrival-rate", traffic.RampingRateGroup),
+        ("A stage of users", "stages[] of ramping-vus", traffic.VusStage),
+        ("A stage of a rate", "stages[] of ramping-arrival-rate", traffic.RateStage),
+        ("Think time", "think_time", distributions.ThinkTimePart),
         ("Measure", "measure", schema.MeasurePart),
         ("A comparison", "compare[]", schema.ComparisonPart),
         ("A threshold", "thresholds[]", schema.ThresholdPart),

@@ -38,6 +38,8 @@ pub struct Hop {
     pub body_bytes: u64,
     /// The body waits for the server's 100.
     pub held: bool,
+    /// The body waits for its next turn of writing.
+    pub queued: bool,
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -92,6 +94,7 @@ impl Slot {
         self.hop.written = 0;
         self.hop.body_bytes = 0;
         self.hop.held = false;
+        self.hop.queued = false;
         self.decoder.reset(to_head_request);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;

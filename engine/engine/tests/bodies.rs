@@ -143,7 +143,9 @@ fn a_file_is_sent_as_it_stands() {
 #[test]
 fn a_file_that_has_shrunk_fails_its_request() {
     let path = std::env::temp_dir().join(format!("svload-shrunk-{}", std::process::id()));
-    std::fs::write(&path, vec![1; 3_000_000]).unwrap();
+    // More than the sockets' buffers hold, so that it can't have left before.
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(64_000_000).unwrap();
     let shrinks = path.clone();
     let server = Server::start(move |mut stream: TcpStream| {
         let file = std::fs::File::options().write(true).open(&shrinks).unwrap();

@@ -13,7 +13,7 @@ from svload.model.errors import SvloadError
 from svload.model.study import Case, CaseConfig, Factor, Level, Lock, ObjectSet, ServiceSpec, Step
 from svload.model.traffic import Feeder, Group, Request
 from svload.model.units import duration_ns
-from svload.study import schema
+from svload.study import schema, schema_traffic
 from svload.study.factors import matches
 from svload.study.mistakes import Mistake, mistakes_of, unknown_name, where
 from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
@@ -179,11 +179,11 @@ class _Reader:
         present = [name for name, _, _ in entries]
         groups = []
         for name, path, raw in entries:
-            pair = self.part(name, path, raw, schema.AnyOneGroup)
+            pair = self.part(name, path, raw, schema_traffic.AnyOneGroup)
             request = self.request(raw.get("request") if isinstance(raw, dict) else None, (*path, "request"))
             if pair is None or request is None:
                 continue
-            part: schema.GroupPart = pair[1]
+            part: schema_traffic.GroupPart = pair[1]
             found = group_mistakes(part, path, self._duration_ns())
             self.mistakes += found
             if not found:
@@ -203,7 +203,7 @@ class _Reader:
         name, requests = "request", _mapping(self.source, "requests")
         if isinstance(raw, str) and raw in requests:
             name, raw, path = raw, requests[raw], ("requests", raw)
-        pair = self.part(name, path, raw, schema.InlineRequest)
+        pair = self.part(name, path, raw, schema_traffic.InlineRequest)
         if pair is None:
             return None
         if isinstance(pair[1], str):
@@ -211,7 +211,7 @@ class _Reader:
             return None
         return self._request(name, pair[1], path, raw)
 
-    def _request(self, name: str, part: schema.RequestPart, path: Path, raw: Any) -> Request | None:
+    def _request(self, name: str, part: schema_traffic.RequestPart, path: Path, raw: Any) -> Request | None:
         found = read_request(name, part, self.names, path)
         if isinstance(found, Request):
             return found

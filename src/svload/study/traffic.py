@@ -33,7 +33,7 @@ from svload.model.traffic import (
     VarPart,
 )
 from svload.model.units import show_duration
-from svload.study import schema
+from svload.study import distributions, schema_traffic
 from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
 from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
 from svload.study.tree import Path
@@ -80,7 +80,9 @@ def _part(reference: str, names: Names) -> FeederPart | VarPart:
     raise ValueError(f"${{{reference}}} is known to no request")
 
 
-def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) -> Request | list[Mistake]:
+def read_request(
+    name: str, part: schema_traffic.RequestPart, names: Names, path: Path
+) -> Request | list[Mistake]:
     """The request of this case, or what is wrong with it."""
     url: str = getattr(part, part.method)
     url_path = (*path, part.method)
@@ -136,7 +138,7 @@ def read_request(name: str, part: schema.RequestPart, names: Names, path: Path) 
     )
 
 
-def _body(part: schema.BodyPart | None, names: Names) -> Body | None:
+def _body(part: schema_traffic.BodyPart | None, names: Names) -> Body | None:
     if part is None:
         return None
     if part.text is not None:
@@ -144,13 +146,15 @@ def _body(part: schema.BodyPart | None, names: Names) -> Body | None:
     return Body(file=part.file) if part.file is not None else Body(random=_size_law(part.random))
 
 
-def _size_law(part: schema.LognormalSize | schema.UniformSize | schema.ConstantSize | None) -> SizeLaw:
+def _size_law(
+    part: distributions.LognormalSize | distributions.UniformSize | distributions.ConstantSize | None,
+) -> SizeLaw:
     match part:
-        case schema.LognormalSize():
+        case distributions.LognormalSize():
             return SizeLaw(lognormal=(part.lognormal.median, part.lognormal.p99))
-        case schema.UniformSize():
+        case distributions.UniformSize():
             return SizeLaw(uniform=part.uniform)
-        case schema.ConstantSize():
+        case distributions.ConstantSize():
             return SizeLaw(constant=part.constant)
     return SizeLaw()
 
@@ -219,7 +223,9 @@ def read_check(text: str, names: Names) -> Check | str:
     return StatusCheck(name=text, status=(low, high))
 
 
-def read_group(name: str, part: schema.GroupPart, request: Request, present: Collection[str]) -> Group:
+def read_group(
+    name: str, part: schema_traffic.GroupPart, request: Request, present: Collection[str]
+) -> Group:
     """The group of this case. `start_when` is dropped where the group it waits for is not `present`."""
     waits_for = (part.start_when or "").removesuffix(".ramped")
     return Group(
@@ -236,28 +242,28 @@ def read_group(name: str, part: schema.GroupPart, request: Request, present: Col
     )
 
 
-def _executor(part: schema.GroupPart) -> Executor:
+def _executor(part: schema_traffic.GroupPart) -> Executor:
     match part:
-        case schema.OpenGroup():
+        case schema_traffic.OpenGroup():
             return ConstantArrivalRate(rate_rps=part.rate, ramp_up_ns=part.ramp_up, **_arriving(part))
-        case schema.RampingRateGroup():
+        case schema_traffic.RampingRateGroup():
             return RampingArrivalRate(
                 start_rate_rps=part.start_rate,
                 stages=_stages(part.stages, part.hold_for),
                 **_arriving(part),
             )
-        case schema.RampingVusGroup():
+        case schema_traffic.RampingVusGroup():
             return RampingVus(
                 start_vus=part.start_vus, stages=_stages(part.stages, part.hold_for), **_thinking(part)
             )
-        case schema.IterationsGroup():
+        case schema_traffic.IterationsGroup():
             kind = SharedIterations if part.executor == "shared-iterations" else PerVuIterations
             return kind(vus=part.vus, iterations=part.iterations, start=part.start, **_thinking(part))
-    assert isinstance(part, schema.ClosedGroup)
+    assert isinstance(part, schema_traffic.ClosedGroup)
     return ConstantVus(vus=part.vus, ramp_up_ns=part.ramp_up, start=part.start, **_thinking(part))
 
 
-def _thinking(part: schema.Thinking) -> dict[str, Any]:
+def _thinking(part: schema_traffic.Thinking) -> dict[str, Any]:
     think = part.think_time
     law = think.lognormal
     time = ThinkTime(
@@ -269,19 +275,19 @@ def _thinking(part: schema.Thinking) -> dict[str, Any]:
     return {"think_time": time, "pacing_ns": part.pacing}
 
 
-def _arriving(part: schema.Arriving) -> dict[str, Any]:
+def _arriving(part: schema_traffic.Arriving) -> dict[str, Any]:
     return {"max_vus": part.max_vus, "arrivals": part.arrivals, "on_full": part.on_full}
 
 
 def _stages(
-    parts: Sequence[schema.VusStage] | Sequence[schema.RateStage], hold_for: int
+    parts: Sequence[schema_traffic.VusStage] | Sequence[schema_traffic.RateStage], hold_for: int
 ) -> tuple[Stage, ...]:
     stages = [Stage(duration_ns=part.duration, target=part.target) for part in parts]
     held = [Stage(duration_ns=hold_for, target=stages[-1].target)] if hold_for else []
     return (*stages, *held)
 
 
-def group_mistakes(part: schema.GroupPart, path: Path, duration_ns: int | None) -> list[Mistake]:
+def group_mistakes(part: schema_traffic.GroupPart, path: Path, duration_ns: int | None) -> list[Mistake]:
     """What only the resolved numbers show. `duration_ns` is the trial's measured time, None if that is broken."""
     executor = _executor(part)
     found = []

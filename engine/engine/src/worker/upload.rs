@@ -43,8 +43,11 @@ impl Worker<'_> {
             Ok(Upload::Done) => self.groups[g].slots[s as usize].phase = Phase::Receiving,
             Ok(Upload::Blocked) => {}
             Ok(Upload::More) => {
-                let unsent = self.unsent_of(g, s, key);
-                self.unsent.extend(unsent);
+                let slot = &mut self.groups[g].slots[s as usize];
+                if !std::mem::replace(&mut slot.hop.queued, true) {
+                    let unsent = self.unsent_of(g, s, key);
+                    self.unsent.extend(unsent);
+                }
             }
             // A server that wants no more may have answered before it closed.
             Err(_) if answer == Some(Ok(())) => self.answered(g, s),
@@ -113,6 +116,9 @@ impl Worker<'_> {
                 return;
             };
             if let Some(key) = self.still_sending(unsent) {
+                self.groups[unsent.group].slots[unsent.slot as usize]
+                    .hop
+                    .queued = false;
                 self.upload(unsent.group, unsent.slot, key);
             }
         }

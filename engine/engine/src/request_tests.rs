@@ -1,0 +1,179 @@
+use super::*;
+use crate::share::testing::group;
+
+const CLOSED: &str = r#"{"kind": "constant-vus", "vus": 2}"#;
+
+fn text(
+    group: &GroupSpec,
+    inputs: &IndexMap<String, Table>,
+    open: bool,
+    vu: u64,
+    seq: u64,
+) -> String {
+    let template = Template::new(7, group, "cache", inputs, None, open);
+    let feeders: Vec<_> = group
+        .feeders
+        .iter()
+        .map(|(name, spec)| Feeder::new(7, &group.name, name, spec, 2, 1, open))
+        .collect();
+    let mut out = b"old".to_vec();
+    template.render(&feeders, Asker { vu, seq }, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_request_that_does_not_vary_is_one_piece() {
+    let mut plain = group(CLOSED);
+    plain.request.headers = vec![("X-A".into(), vec![Part::Text { text: "b".into() }])];
+    let template = Template::new(7, &plain, "cache:8080", &IndexMap::new(), None, false);
+    let expected =
+        "GET / HTTP/1.1\r\nHost: cache:8080\r\nUser-Agent: svload\r\nAccept: */*\r\nX-A: b\r\n\r\n";
+    assert_eq!(template.fixed(), Some(expected.as_bytes()));
+    plain.client = Client::Curl;
+    plain.connection = Connection::New;
+    assert!(text(&plain, &IndexMap::new(), false, 0, 0)
+        .starts_with("GET / HTTP/1.1\r\nHost: cache\r\nUser-Agent: curl/8\r\nAccept: */*\r\nX-A"));
+    assert!(!text(&plain, &IndexMap::new(), false, 0, 0).contains("Connection"));
+    plain.client = Client::Engine;
+    plain.request.method = "POST".into();
+    assert!(text(&plain, &IndexMap::new(), false, 0, 0)
+        .ends_with("X-A: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
+}
+
+#[test]
+fn rows_and_variables_are_filled_in() {
+    let mut varying = group(CLOSED);
+    let spec = r#"{"object": {"table": "objects", "take": "walk"}}"#;
+    varying.feeders = serde_json::from_str(spec).unwrap();
+    let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
+    varying.request.path = vec![
+        part(r#"{"feeder": "object", "column": "path"}"#),
+        part(r#"{"text": "?n="}"#),
+        part(r#"{"var": "iteration"}"#),
+    ];
+    varying.request.headers = vec![
+        (
+            "X-Cold".into(),
+            vec![part(r#"{"text": "c-"}"#), part(r#"{"var": "request.id"}"#)],
+        ),
+        (
+            "user-agent".into(),
+            vec![part(r#"{"text": "me/"}"#), part(r#"{"var": "vu"}"#)],
+        ),
+    ];
+    let table: Table = [(
+        "path".to_owned(),
+        Column::Utf8(vec!["/a".into(), "b".into()]),
+    )]
+    .into_iter()
+    .collect();
+    let inputs: IndexMap<_, _> = [("objects".to_owned(), table)].into_iter().collect();
+    let first = text(&varying, &inputs, false, 3, 0);
+    assert!(
+        first.starts_with("GET /a?n=0 HTTP/1.1\r\nHost: cache\r\nAccept: */*\r\nX-Cold: c-"),
+        "{first}"
+    );
+    assert!(first.ends_with("user-agent: me/3\r\n\r\n"));
+    assert!(text(&varying, &inputs, false, 3, 1).starts_with("GET /b?n=1 "));
+    let id = |open, vu, seq| {
+        text(&varying, &inputs, open, vu, seq)
+            .split("X-Cold: c-")
+            .nth(1)
+            .unwrap()
+            .split('\r')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_ne!(id(false, 1, 11), id(false, 11, 1));
+    assert_eq!(id(true, 1, 5), id(true, 2, 5));
+    varying.name = "other".into();
+    let other = text(&varying, &inputs, false, 3, 0);
+    assert_ne!(first, other);
+}
+
+#[test]
+fn a_hop_to_another_origin_carries_no_credentials() {
+    let mut secret = group(CLOSED);
+    secret.request.headers = vec![(
+        "Authorization".into(),
+        vec![Part::Text {
+            text: "token".into(),
+        }],
+    )];
+    let template = Template::new(7, &secret, "cache", &IndexMap::new(), None, false);
+    let hop = |foreign| {
+        let mut out = Vec::new();
+        let line = HopLine {
+            method: "GET",
+            path: "/x",
+            host: "h",
+            foreign,
+            body: false,
+        };
+        template.render_hop(&line, &[], Asker { vu: 0, seq: 0 }, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert!(hop(false).contains("Authorization: token"));
+    assert_eq!(
+        hop(true),
+        "GET /x HTTP/1.1\r\nHost: h\r\nUser-Agent: svload\r\nAccept: */*\r\n\r\n"
+    );
+}
+
+#[test]
+fn a_text_body_has_its_length() {
+    let mut post = group(CLOSED);
+    post.request.method = "POST".into();
+    let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
+    post.request.body = Some(BodySpec::Text(vec![part(r#"{"text": "größe"}"#)]));
+    let fixed = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+    let bytes = fixed.fixed().unwrap();
+    assert!(bytes.ends_with("Content-Length: 7\r\n\r\ngröße".as_bytes()));
+    assert_eq!(fixed.head_bytes(bytes), bytes.len() - 7);
+    post.request.body = Some(BodySpec::Text(vec![
+        part(r#"{"text": "n="}"#),
+        part(r#"{"var": "iteration"}"#),
+    ]));
+    let varying = text(&post, &IndexMap::new(), false, 0, 12_345);
+    assert!(
+        varying.ends_with("Content-Length: 7\r\n\r\nn=12345"),
+        "{varying}"
+    );
+    let mut out = Vec::new();
+    let template = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+    for (body, ends) in [(true, "\r\n\r\nn=5"), (false, "Accept: */*\r\n\r\n")] {
+        let line = HopLine {
+            method: "POST",
+            path: "/x",
+            host: "h",
+            foreign: true,
+            body,
+        };
+        template.render_hop(&line, &[], Asker { vu: 0, seq: 5 }, &mut out);
+        assert!(out.ends_with(ends.as_bytes()));
+    }
+}
+
+#[test]
+fn a_streamed_body_is_announced() {
+    use crate::body::SizeLaw;
+    let mut put = group(CLOSED);
+    put.request.method = "PUT".into();
+    put.request.expect_continue = true;
+    for (law, fixed) in [
+        (SizeLaw::Bytes(12), true),
+        (SizeLaw::Uniform([5, 90]), false),
+    ] {
+        put.request.body = Some(BodySpec::Random(law));
+        let streamed = Streamed::random(7, "load", law, false);
+        let asker = Asker { vu: 1, seq: 2 };
+        let length = streamed.length(asker);
+        let template = Template::new(7, &put, "cache", &IndexMap::new(), Some(streamed), false);
+        let mut out = Vec::new();
+        template.render(&[], asker, &mut out);
+        let wanted = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
+        assert!(out.ends_with(wanted.as_bytes()));
+        assert_eq!(template.fixed().is_some(), fixed);
+    }
+}

@@ -1,0 +1,107 @@
+"""Sizes and times that are drawn, as a study file says them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, model_validator
+
+from svload.study.mistakes import wrong
+from svload.study.values import QUANTITY, OrAlone, Part, Pick, SizeBytes, SpanNs, TimeNs
+
+
+class Lognormal(Part):
+    """Log-normal sizes."""
+
+    median: SizeBytes = Field(description="half of the objects are smaller")
+    p99: SizeBytes = Field(description="99 % of the objects are smaller")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Lognormal:
+        if isinstance(self.median, int) and isinstance(self.p99, int) and self.p99 < self.median:
+            raise wrong("p99 must not be below the median")
+        return self
+
+
+class LognormalSize(Part):
+    """`{lognormal: {median, p99}}`."""
+
+    lognormal: Lognormal
+
+
+class UniformSize(Part):
+    """`{uniform: [low, high]}`."""
+
+    uniform: tuple[SizeBytes, SizeBytes]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformSize:
+        if all(isinstance(end, int) for end in self.uniform) and self.uniform[1] < self.uniform[0]:
+            raise wrong("the high end must not be below the low one")
+        return self
+
+
+class ConstantSize(Part):
+    """A size written alone."""
+
+    constant: SizeBytes
+
+
+def _size_kind(value: Any) -> type[BaseModel]:
+    kinds: dict[str, type[BaseModel]] = {
+        "lognormal": LognormalSize,
+        "uniform": UniformSize,
+        "constant": ConstantSize,
+    }
+    named = [kind for kind in kinds if kind in value]
+    if len(value) != 1 or not named:
+        raise wrong("a size or one distribution was expected", "Write 40 KiB, {lognormal: {median: 40 KiB, p99: 400 KiB}} or {uniform: [1 KiB, 9 KiB]}.")  # fmt: skip
+    return kinds[named[0]]
+
+
+SizeOrLaw = Annotated[
+    LognormalSize | UniformSize | ConstantSize,
+    Pick(_size_kind),
+    OrAlone(lambda value: {"constant": value}, QUANTITY),
+]
+
+
+class LognormalTime(Part):
+    """Log-normal times."""
+
+    median: SpanNs = Field(description="half of them are shorter")
+    p99: SpanNs = Field(description="99 % of them are shorter")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LognormalTime:
+        if isinstance(self.median, int) and isinstance(self.p99, int) and self.p99 < self.median:
+            raise wrong("p99 must not be below the median")
+        return self
+
+
+class ThinkTimePart(Part):
+    """A pause between a VU's requests."""
+
+    constant: TimeNs | None = None
+    uniform: tuple[TimeNs, TimeNs] | None = None
+    exponential: SpanNs | None = Field(default=None, description="its mean")
+    lognormal: LognormalTime | None = Field(default=None, description="{median: 1s, p99: 10s}")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ThinkTimePart:
+        kinds = (self.constant, self.uniform, self.exponential, self.lognormal)
+        if sum(kind is not None for kind in kinds) != 1:
+            raise wrong(
+                "one of constant, uniform, exponential, lognormal was expected",
+                "Write 0.1s, or {exponential: 2s}.",
+            )
+        if (
+            self.uniform
+            and all(isinstance(end, int) for end in self.uniform)
+            and self.uniform[1] < self.uniform[0]
+        ):
+            raise wrong("the high end must not be below the low one")
+        return self
+
+
+ThinkTime = Annotated[ThinkTimePart, OrAlone(lambda value: {"constant": value}, QUANTITY)]

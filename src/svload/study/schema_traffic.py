@@ -1,0 +1,318 @@
+"""Requests and traffic groups of the study file as pydantic models: what may be written where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from svload.study.distributions import SizeOrLaw, ThinkTime, ThinkTimePart
+from svload.study.mistakes import wrong
+from svload.study.values import (
+    Count,
+    Flag,
+    OneOrMany,
+    OrAlone,
+    OrReference,
+    Part,
+    Pick,
+    RateOrZeroRps,
+    RateRps,
+    ScalarText,
+    SpanNs,
+    Texts,
+    TimeNs,
+    When,
+    WholeNumber,
+    holds_reference,
+)
+
+METHODS = ("get", "head", "delete", "options", "post", "put", "patch")
+WITH_BODY = ("post", "put", "patch")
+StatusRange = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    ),
+    StringConstraints(pattern=r"^([1-5]\d\d)(-[1-5]\d\d)?$"),
+    WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
+]
+
+
+class BodyPart(Part):
+    """What a request carries: a text (which may hold `${…}`), random bytes of a size, or a file beside the study."""
+
+    text: str | None = Field(None, description="the text itself; `${…}` is filled in for each request")
+    random: SizeOrLaw | None = Field(
+        None, description="seeded random bytes: 40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}"
+    )
+    file: str | None = Field(None, description="a file in the study's folder")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> BodyPart:
+        if sum(kind is not None for kind in (self.text, self.random, self.file)) != 1:
+            raise wrong("one of text, random, file was expected", "Write {random: 40 KiB}.")
+        return self
+
+
+class RequestPart(Part):
+    """One request. The URL's host is a service's name; its port and certificate authority follow from service and scheme."""
+
+    get: str | None = Field(None, description="the URL of a GET")
+    head: str | None = Field(None, description="the URL of a HEAD")
+    delete: str | None = Field(None, description="the URL of a DELETE")
+    options: str | None = Field(None, description="the URL of an OPTIONS")
+    post: str | None = Field(None, description="the URL of a POST")
+    put: str | None = Field(None, description="the URL of a PUT")
+    patch: str | None = Field(None, description="the URL of a PATCH")
+    body: (
+        Annotated[
+            BodyPart,
+            OrAlone(lambda value: {"text": value} if isinstance(value, str) else value, {"type": "string"}),
+        ]
+        | None
+    ) = Field(None, description="of a POST, PUT or PATCH: a text, {random: 40 KiB} or {file: name}")
+    expect_continue: Flag = Field(
+        False, description="a random or file body waits for the server's 100 (1 s at most)"
+    )
+    headers: dict[str, ScalarText] = Field(
+        {}, description="name: value; left out in cases whose level lacks the field"
+    )
+    timeout: SpanNs = Field(
+        30_000_000_000, description="from its begin until its last byte, redirects included"
+    )
+    check: Texts = Field([], description="status == 200, size_bytes == ${feeder.size_bytes}")
+    expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
+    follow_redirects: WholeNumber = Field(0, description="how many redirects are followed")
+
+    @model_validator(mode="after")
+    def _one_method(self) -> RequestPart:
+        if sum(getattr(self, method) is not None for method in METHODS) != 1:
+            raise wrong(f"exactly one of {', '.join(METHODS)} was expected")
+        if self.body is not None and self.method not in WITH_BODY:
+            raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
+        if self.expect_continue is True and (self.body is None or self.body.text is not None):
+            raise wrong("expect_continue needs a random or file body")
+        return self
+
+    @property
+    def method(self) -> str:
+        """get, head …"""
+        return next(method for method in METHODS if getattr(self, method) is not None)
+
+
+class RequestForm:
+    """A request's name, `GET http://service/path`, or the request itself."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+            if isinstance(value, str) and (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
+                if match[1].lower() not in METHODS:
+                    raise wrong(
+                        f"one of {', '.join(METHODS).upper()} was expected", "Write GET http://service/path."
+                    )
+                value = {match[1].lower(): match[2]}
+            if isinstance(value, str):
+                return value
+            return RequestPart.model_validate(value, context=info.context)
+
+        return core_schema.with_info_wrap_validator_function(check, handler(source))
+
+
+InlineRequest = Annotated[str | RequestPart, RequestForm()]
+
+
+Executor = Literal[
+    "constant-vus",
+    "ramping-vus",
+    "shared-iterations",
+    "per-vu-iterations",
+    "constant-arrival-rate",
+    "ramping-arrival-rate",
+]
+
+
+class GroupPart(Part):
+    """What every traffic group has."""
+
+    when: When = {}
+    client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
+    connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
+    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
+    generators: Count = Field(1, description="how many processes share the load")
+    start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
+    graceful_stop: TimeNs | None = Field(
+        None, description="how long what is due by the end is still followed; left out: to its time-out"
+    )
+    record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = "auto"
+    tls_resumption: Flag = True
+
+
+RAMP_UP = "until all are there; excluded from measurement"
+PACING = "a user's iterations begin at least so far apart"
+HOLD_FOR = "how long the last target is held after the stages"
+
+
+class Thinking(GroupPart):
+    """What every closed group has."""
+
+    think_time: ThinkTime = ThinkTimePart(constant=0)
+    pacing: TimeNs = Field(0, description=PACING)
+
+
+class ClosedGroup(Thinking):
+    """Closed loop: each VU waits for its answer, then thinks."""
+
+    executor: Annotated[Literal["constant-vus"], OrReference()]
+    vus: Count = Field(description="how many virtual users")
+    ramp_up: TimeNs = Field(0, description=RAMP_UP)
+    start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
+
+
+class IterationsGroup(Thinking):
+    """Closed loop of a fixed amount of work: of all VUs together (shared-iterations), or of each (per-vu-iterations)."""
+
+    executor: Annotated[Literal["shared-iterations", "per-vu-iterations"], OrReference()]
+    vus: Count = Field(1, description="how many virtual users")
+    iterations: Count = Field(description="how many requests: of all users together, or of each")
+    start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
+
+    @model_validator(mode="after")
+    def _enough(self) -> IterationsGroup:
+        counts = (self.iterations, self.vus)
+        known = all(isinstance(count, int) for count in counts)
+        if self.executor == "shared-iterations" and known and self.iterations < self.vus:
+            raise wrong("at least one iteration a user was expected (iterations ≥ vus)")
+        return self
+
+
+class VusStage(Part):
+    """From as many users as before to `target`, in a straight line."""
+
+    duration: TimeNs = Field(description="how long it takes; 0s is a jump")
+    target: WholeNumber = Field(description="users at its end")
+
+
+class RateStage(Part):
+    """From the rate before to `target`, in a straight line."""
+
+    duration: TimeNs = Field(description="how long it takes; 0s is a jump")
+    target: RateOrZeroRps = Field(description="arrivals at its end: 500/s")
+
+
+def _some_load(group: Any, start: Any) -> None:
+    """A group in stages must last, and bring something."""
+    known = [stage for stage in group.stages if not isinstance(stage.duration, str)]
+    if len(known) == len(group.stages) and not sum(stage.duration for stage in known):
+        raise wrong("the stages must last longer than 0s")
+    levels = [start, *(stage.target for stage in group.stages)]
+    if not any(isinstance(level, str) or level > 0 for level in levels):
+        raise wrong("a target above 0 was expected in at least one stage")
+
+
+class RampingVusGroup(Thinking):
+    """Closed loop whose number of VUs follows stages; shown over time only."""
+
+    executor: Annotated[Literal["ramping-vus"], OrReference()]
+    stages: list[VusStage] = Field(
+        min_length=1, description="{duration: 30s, target: 100}, one after another"
+    )
+    start_vus: WholeNumber = Field(0, description="users at the begin")
+    hold_for: TimeNs = Field(0, description=HOLD_FOR)
+
+    @model_validator(mode="after")
+    def _some(self) -> RampingVusGroup:
+        _some_load(self, self.start_vus)
+        return self
+
+
+class Arriving(GroupPart):
+    """What every open group has."""
+
+    max_vus: Count | None = Field(None, description="how many may be under way; left out: rate × timeout")
+    arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = "constant"
+    on_full: Annotated[Literal["wait", "drop"], OrReference()] = "wait"
+
+
+class OpenGroup(Arriving):
+    """Open loop: arrivals at a rate, whatever the server does."""
+
+    executor: Annotated[Literal["constant-arrival-rate"], OrReference()]
+    rate: RateRps = Field(description="arrivals: 500/s")
+    ramp_up: TimeNs = Field(0, description=RAMP_UP)
+
+
+class RampingRateGroup(Arriving):
+    """Open loop whose rate follows stages; shown over time only."""
+
+    executor: Annotated[Literal["ramping-arrival-rate"], OrReference()]
+    stages: list[RateStage] = Field(
+        min_length=1, description="{duration: 30s, target: 500/s}, one after another"
+    )
+    start_rate: RateOrZeroRps = Field(0.0, description="arrivals at the begin: 50/s")
+    hold_for: TimeNs = Field(0, description=HOLD_FOR)
+
+    @model_validator(mode="after")
+    def _some(self) -> RampingRateGroup:
+        _some_load(self, self.start_rate)
+        return self
+
+
+class AnyGroup(GroupPart):
+    """A group whose executor is itself a `${…}`: checked again in each case."""
+
+    executor: Annotated[Executor, OrReference()] = Field(description="constant-vus, constant-arrival-rate …")
+    vus: Count | None = None
+    iterations: Count | None = None
+    stages: list[Any] | None = None
+    start_vus: WholeNumber | None = None
+    start_rate: RateOrZeroRps | None = None
+    hold_for: TimeNs | None = None
+    ramp_up: TimeNs | None = None
+    think_time: ThinkTime | None = None
+    pacing: TimeNs | None = None
+    start: str | None = None
+    rate: RateRps | None = None
+    max_vus: Count | None = None
+    arrivals: str | None = None
+    on_full: str | None = None
+
+
+_GROUPS: Mapping[str, type[GroupPart]] = {
+    "constant-vus": ClosedGroup,
+    "ramping-vus": RampingVusGroup,
+    "shared-iterations": IterationsGroup,
+    "per-vu-iterations": IterationsGroup,
+    "constant-arrival-rate": OpenGroup,
+    "ramping-arrival-rate": RampingRateGroup,
+}
+
+
+class _WrongExecutor(AnyGroup):
+    executor: Executor = Field(description="constant-vus, constant-arrival-rate …")
+
+
+def _group_kind(value: Any) -> type[BaseModel]:
+    executor = value.get("executor") if isinstance(value, Mapping) else None
+    if holds_reference(executor):
+        return AnyGroup
+    return _GROUPS.get(str(executor), _WrongExecutor)
+
+
+AnyOneGroup = Annotated[
+    ClosedGroup | OpenGroup | RampingVusGroup | RampingRateGroup | IterationsGroup | AnyGroup,
+    Pick(_group_kind),
+]
