@@ -3,7 +3,8 @@
 Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of what was due while the
 generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.
 Closed loop: users wait for their answers, so nothing piles up and one level of load cannot show saturation: STEADY where
-response and throughput do not drift, else UNKNOWN. A trial with several groups has the worst of theirs.
+response and throughput do not drift, else UNKNOWN. Load in stages, or a fixed amount of work, seeks no steady state: UNKNOWN unless it is
+OVERLOADED. A trial with several groups has the worst of theirs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
             f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of what was due with a clean generator: "
             "the server can't keep up, and its percentiles grow with the run's length."
         )
+    if group.shape != "constant":
+        return _unsought(group)
     wait, response = (
         _value(context.metrics, f"{group.name}.slot_wait.p50"),
         _value(context.metrics, f"{group.name}.response.p50"),
@@ -57,7 +60,14 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     return "STEADY", ""
 
 
+def _unsought(group: GroupView) -> tuple[ServerState, str]:
+    what = "load in stages" if group.shape == "ramping" else "a fixed amount of work"
+    return "UNKNOWN", f"{group.name}: {what} seeks no steady state of the server."
+
+
 def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
+    if group.shape != "constant":
+        return _unsought(group)
     drifting = [
         what for what, one in drifts(context).items() if one.unsteady and what.startswith(f"{group.name}.")
     ]
