@@ -13,7 +13,6 @@ import json
 import os
 import statistics
 import subprocess
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import trustme
 from svload.drive.quick import VARIABLES, probe
 
 pytestmark = [pytest.mark.truth, pytest.mark.timeout(240)]
-TRANSFERS, TRIES = 200, 3
+TRANSFERS = 200
 SIZES = ("size_download", "size_header", "size_request")
 TIMES = ("time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
 SHARE, LEAST_S = 0.05, 50e-6
@@ -100,35 +99,29 @@ def deviations(ours: list[Row], theirs: list[Row]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_probe_measures_what_curl_measures(ports: dict[str, Any], scheme: str) -> None:
-    for attempt in range(TRIES):
-        ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"])
-        assert medians(ours, SIZES) == medians(theirs, SIZES)
-        for rows in (ours, theirs):
-            for row in rows:
-                steps = [
-                    row["time_namelookup"],
-                    row["time_connect"],
-                    row["time_pretransfer"],
-                    row["time_starttransfer"],
-                ]
-                assert steps == sorted(steps), "the times lie on one axis"
-                assert row["time_starttransfer"] <= row["time_total"]
-                assert (row["time_connect"] < row["time_appconnect"] <= row["time_pretransfer"]) == (
-                    scheme == "https"
-                )
-        shake_s = [
-            statistics.median(row["time_appconnect"] - row["time_connect"] for row in rows)
-            for rows in (ours, theirs)
+def on_one_axis(rows: list[Row], scheme: str) -> None:
+    """curl's times lie on one axis from the start of the transfer; appconnect is there with TLS alone."""
+    for row in rows:
+        steps = [
+            row["time_namelookup"],
+            row["time_connect"],
+            row["time_pretransfer"],
+            row["time_starttransfer"],
         ]
-        off = deviations(ours, theirs)
-        if scheme == "https" and shake_s[0] > shake_s[1] + max(SHARE * shake_s[1], LEAST_S):
-            off.append(f"handshake: {shake_s[0] * 1e6:.0f} µs, curl {shake_s[1] * 1e6:.0f} µs")
-        if not off:
-            return
-        warnings.warn(f"try {attempt + 1}: {off}", stacklevel=1)
-    pytest.fail(f"not equivalent in {TRIES} tries: {off}")
+        assert steps == sorted(steps)
+        assert row["time_starttransfer"] <= row["time_total"]
+        assert (row["time_connect"] < row["time_appconnect"] <= row["time_pretransfer"]) == (
+            scheme == "https"
+        )
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_probe_says_what_curl_says(ports: dict[str, Any], scheme: str) -> None:
+    """Sizes equal and times on curl's axis; that the times are equivalent is measured in benches/test_curl.py, on a quiet machine."""
+    ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"])
+    assert medians(ours, SIZES) == medians(theirs, SIZES)
+    on_one_axis(ours, scheme)
+    on_one_axis(theirs, scheme)
 
 
 def test_all_eleven_are_there(ports: dict[str, Any]) -> None:
