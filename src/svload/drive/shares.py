@@ -212,12 +212,6 @@ def group_seed(seed: int, *parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def default_max_vus(rate_rps: float, timeout_ns: int, descriptors: int) -> int:
-    """min(rate × timeout, descriptors − reserve), at least 1 (DESIGN, the engine)."""
-    reserve = 64
-    return max(1, min(round(rate_rps * timeout_ns / 1e9) or 1, descriptors - reserve))
-
-
 def _stop_ns(executor: Executor, start_ns: int, end_ns: int) -> int:
     """Nothing is due from then on: the trial's end, or where the stages end before it."""
     return end_ns if executor.stages_ns is None else min(end_ns, start_ns + executor.stages_ns)
