@@ -15,7 +15,7 @@ from svload.model.messages import Action, Limits, Notice, Spawn, Tell
 from svload.model.results import GeneratorSummary, GroupSummary
 
 Progress = Callable[[dict[str, Any]], None]
-START_MARGIN_NS = 30_000_000
+START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
 LOOK_S, ACT_S = 0.25, 0.01
 """How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
