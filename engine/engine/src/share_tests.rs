@@ -142,3 +142,23 @@ fn a_fault_names_its_field() {
         );
     }
 }
+
+#[test]
+fn every_executor_refuses_an_option_that_is_not_its_own() {
+    for (kind, own) in [
+        ("constant-vus", r#""vus": 1"#),
+        ("ramping-vus", r#""vus": 1, "stages": []"#),
+        ("shared-iterations", r#""vus": 1, "iterations": 1"#),
+        ("per-vu-iterations", r#""vus": 1, "iterations": 1"#),
+        ("constant-arrival-rate", r#""rate_rps": 1.0, "max_vus": 1"#),
+        ("ramping-arrival-rate", r#""stages": [], "max_vus": 1"#),
+    ] {
+        let read = |more: &str| {
+            let text = format!(r#"{{"kind": "{kind}", {own}{more}}}"#);
+            serde_json::from_str::<ExecutorSpec>(&text).map_err(|error| error.to_string())
+        };
+        assert!(read("").is_ok(), "{kind}");
+        let told = read(r#", "surprise": 1"#).unwrap_err();
+        assert!(told.contains("surprise"), "{kind}: {told}");
+    }
+}

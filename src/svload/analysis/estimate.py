@@ -11,7 +11,7 @@ from math import ceil, sqrt
 
 from svload.model.results import Findings
 from svload.model.study import CaseConfig, Lock
-from svload.model.traffic import Group, OpenLoop, PerVuIterations, SharedIterations
+from svload.model.traffic import FixedWork, Group, OpenLoop
 
 START_S = 0.5
 """The machine's agent, generators and monitors, once."""
@@ -113,7 +113,7 @@ def requests_of(group: Group, seconds: float) -> float:
     if isinstance(executor, OpenLoop):
         return executor.arrivals_until(seconds * 1e9)
     asked = executor.users_ns(0, seconds * 1e9) / max(executor.cycle_ns, LEAST_CYCLE_S * 1e9)
-    return min(asked, executor.work) if isinstance(executor, SharedIterations | PerVuIterations) else asked
+    return min(asked, executor.work) if isinstance(executor, FixedWork) else asked
 
 
 def _trial_bytes(config: CaseConfig, duration_s: float) -> float:

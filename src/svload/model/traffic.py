@@ -217,10 +217,9 @@ class ConstantVus(Spread):
         return self.ramp_up_ns or super().spread_ns
 
 
-class SharedIterations(Spread):
-    """So many iterations of all VUs together (k6's shared-iterations); between generators they are dealt beforehand."""
+class FixedWork(Spread):
+    """What closed executors of a fixed amount of work share: `iterations`, measured whole."""
 
-    kind: Literal["shared-iterations"] = "shared-iterations"
     iterations: int = Field(ge=1)
 
     @property
@@ -232,6 +231,17 @@ class SharedIterations(Spread):
     def shape(self) -> Shape:
         """What the load is like over time."""
         return "finite"
+
+    @property
+    def work(self) -> int:
+        """All its requests."""
+        raise NotImplementedError
+
+
+class SharedIterations(FixedWork):
+    """So many iterations of all VUs together (k6's shared-iterations); between generators they are dealt beforehand."""
+
+    kind: Literal["shared-iterations"] = "shared-iterations"
 
     @property
     def work(self) -> int:
@@ -239,21 +249,10 @@ class SharedIterations(Spread):
         return self.iterations
 
 
-class PerVuIterations(Spread):
+class PerVuIterations(FixedWork):
     """So many iterations of each VU (k6's per-vu-iterations)."""
 
     kind: Literal["per-vu-iterations"] = "per-vu-iterations"
-    iterations: int = Field(ge=1)
-
-    @property
-    def ramp_up_ns(self) -> int:
-        """It has no ramp."""
-        return 0
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "finite"
 
     @property
     def work(self) -> int:
@@ -261,12 +260,10 @@ class PerVuIterations(Spread):
         return self.vus * self.iterations
 
 
-class RampingVus(ClosedLoop):
-    """Closed loop whose number of VUs follows stages (k6's ramping-vus); who must go finishes its request first."""
+class InStages(Frozen):
+    """What executors share whose load changes in stages."""
 
-    kind: Literal["ramping-vus"] = "ramping-vus"
     stages: tuple[Stage, ...] = Field(min_length=1)
-    start_vus: int = 0
 
     @property
     def ramp_up_ns(self) -> int:
@@ -279,14 +276,21 @@ class RampingVus(ClosedLoop):
         return "ramping"
 
     @property
-    def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
-        return max([self.start_vus, *(round(stage.target) for stage in self.stages)])
-
-    @property
     def stages_ns(self) -> int | None:
         """How long its stages take."""
         return stages_ns(self.stages)
+
+
+class RampingVus(InStages, ClosedLoop):
+    """Closed loop whose number of VUs follows stages (k6's ramping-vus); who must go finishes its request first."""
+
+    kind: Literal["ramping-vus"] = "ramping-vus"
+    start_vus: int = 0
+
+    @property
+    def most_vus(self) -> int:
+        """The most VUs that there ever are, over all shares."""
+        return max([self.start_vus, *(round(stage.target) for stage in self.stages)])
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
         """Σ over VUs of their planned time between two moments, ns from the group's start."""
@@ -342,27 +346,11 @@ class ConstantArrivalRate(OpenLoop):
         return max(moment_ns, 0.0) / 1e9 * self.rate_rps
 
 
-class RampingArrivalRate(OpenLoop):
+class RampingArrivalRate(InStages, OpenLoop):
     """Open loop whose rate follows stages (k6's ramping-arrival-rate; a full pool waits)."""
 
     kind: Literal["ramping-arrival-rate"] = "ramping-arrival-rate"
-    stages: tuple[Stage, ...] = Field(min_length=1)
     start_rate_rps: float = Field(default=0.0, ge=0)
-
-    @property
-    def ramp_up_ns(self) -> int:
-        """Nothing is excluded from measurement: it is shown over time."""
-        return 0
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "ramping"
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take."""
-        return stages_ns(self.stages)
 
     @property
     def peak_rps(self) -> float:
@@ -403,7 +391,7 @@ class Group(Frozen):
         if self.record != "auto":
             return self.record == "rows"
         executor = self.executor
-        if isinstance(executor, SharedIterations | PerVuIterations) and executor.work <= ROWS_UP_TO:
+        if isinstance(executor, FixedWork) and executor.work <= ROWS_UP_TO:
             return True
         slow = executor.peak_rps is not None and executor.peak_rps <= ROWS_UP_TO_RPS
         return self.client == "curl" or slow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -213,17 +213,29 @@ class RateStage(Part):
     target: RateOrZeroRps = Field(description="arrivals at its end: 500/s")
 
 
-def _some_load(group: Any, start: Any) -> None:
-    """A group in stages must last, and bring something."""
-    known = [stage for stage in group.stages if not isinstance(stage.duration, str)]
-    if len(known) == len(group.stages) and not sum(stage.duration for stage in known):
-        raise wrong("the stages must last longer than 0s")
-    levels = [start, *(stage.target for stage in group.stages)]
-    if not any(isinstance(level, str) or level > 0 for level in levels):
-        raise wrong("a target above 0 was expected in at least one stage")
+class InStages(Part):
+    """What groups have whose load changes in stages: they must last, and bring something."""
+
+    stages: Sequence[VusStage | RateStage]
+    hold_for: TimeNs = Field(0, description=HOLD_FOR)
+
+    @property
+    def start_level(self) -> Any:
+        """Users or arrivals a second at the begin."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _some_load(self) -> Self:
+        lengths: list[Any] = [stage.duration for stage in self.stages]
+        if not any(isinstance(length, str) or length > 0 for length in lengths):
+            raise wrong("the stages must last longer than 0s")
+        levels: list[Any] = [self.start_level, *(stage.target for stage in self.stages)]
+        if not any(isinstance(level, str) or level > 0 for level in levels):
+            raise wrong("a target above 0 was expected in at least one stage")
+        return self
 
 
-class RampingVusGroup(Thinking):
+class RampingVusGroup(InStages, Thinking):
     """Closed loop whose number of VUs follows stages; shown over time only."""
 
     executor: Annotated[Literal["ramping-vus"], OrReference()]
@@ -231,12 +243,11 @@ class RampingVusGroup(Thinking):
         min_length=1, description="{duration: 30s, target: 100}, one after another"
     )
     start_vus: WholeNumber = Field(0, description="users at the begin")
-    hold_for: TimeNs = Field(0, description=HOLD_FOR)
 
-    @model_validator(mode="after")
-    def _some(self) -> RampingVusGroup:
-        _some_load(self, self.start_vus)
-        return self
+    @property
+    def start_level(self) -> Any:
+        """Users at the begin."""
+        return self.start_vus
 
 
 class Arriving(GroupPart):
@@ -255,7 +266,7 @@ class OpenGroup(Arriving):
     ramp_up: TimeNs = Field(0, description=RAMP_UP)
 
 
-class RampingRateGroup(Arriving):
+class RampingRateGroup(InStages, Arriving):
     """Open loop whose rate follows stages; shown over time only."""
 
     executor: Annotated[Literal["ramping-arrival-rate"], OrReference()]
@@ -263,12 +274,11 @@ class RampingRateGroup(Arriving):
         min_length=1, description="{duration: 30s, target: 500/s}, one after another"
     )
     start_rate: RateOrZeroRps = Field(0.0, description="arrivals at the begin: 50/s")
-    hold_for: TimeNs = Field(0, description=HOLD_FOR)
 
-    @model_validator(mode="after")
-    def _some(self) -> RampingRateGroup:
-        _some_load(self, self.start_rate)
-        return self
+    @property
+    def start_level(self) -> Any:
+        """Arrivals a second at the begin."""
+        return self.start_rate
 
 
 class AnyGroup(GroupPart):

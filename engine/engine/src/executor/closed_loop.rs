@@ -3,12 +3,50 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use serde::Deserialize;
+
 use super::{Executor, Flaw, Lane, Ledger, Release, Start, VUS_MAX};
 use crate::pace::{first_due_ns, ThinkPace, ThinkTime};
 use crate::share::GroupSpec;
 
 pub(super) fn one() -> u64 {
     1
+}
+
+/// What every closed executor's options hold, as a share writes them.
+#[derive(Clone, Debug, Deserialize)]
+pub struct LoopOptions {
+    /// VUs of this share.
+    pub vus: u64,
+    /// VUs of all shares; without it `vus · vu_step`.
+    pub vus_total: Option<u64>,
+    #[serde(default)]
+    pub vu_from: u64,
+    #[serde(default = "one")]
+    pub vu_step: u64,
+    #[serde(default)]
+    pub think_time: ThinkTime,
+    /// A VU's iterations are due at least so far apart.
+    #[serde(default)]
+    pub pacing_ns: u64,
+}
+
+impl LoopOptions {
+    /// The VUs, coming spread over `spread_ns`; `most`: how many of all shares there are where the options do not say.
+    pub fn users(&self, most: Option<u64>, spread_ns: u64) -> Users {
+        let total = self.vus_total.or(most);
+        Users {
+            vus: self.vus,
+            total: total
+                .unwrap_or(self.vus.saturating_mul(self.vu_step))
+                .max(1),
+            from: self.vu_from,
+            step: self.vu_step,
+            spread_ns,
+            think_time: self.think_time,
+            pacing_ns: self.pacing_ns,
+        }
+    }
 }
 
 /// The VUs of a share, and how they come and think. The VU with local number k has the global number `from + k·step`.
@@ -63,7 +101,7 @@ impl Users {
         super::first_flaw(&rules)
     }
 
-    fn number(&self, local: u64) -> u64 {
+    pub(super) fn number(&self, local: u64) -> u64 {
         self.from + local * self.step
     }
 }

@@ -26,6 +26,26 @@ pub enum OnFull {
 pub struct Options {
     /// Of all shares together.
     pub rate_rps: f64,
+    #[serde(flatten)]
+    pub places: Places,
+}
+
+fn constant() -> Arrivals {
+    Arrivals::Constant
+}
+
+impl Options {
+    /// What makes them impossible.
+    pub fn flaw(&self) -> Option<Flaw> {
+        let rate = (1e-6..=1e8).contains(&self.rate_rps);
+        let rules = [(rate, "rate_rps", "must be 1e-6 to 1e8")];
+        super::first_flaw(&rules).or_else(|| self.places.flaw())
+    }
+}
+
+/// Which arrivals of an open plan are this share's, and how many of them may be under way.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Places {
     #[serde(default)]
     pub index_from: u64,
     #[serde(default = "one")]
@@ -37,41 +57,6 @@ pub struct Options {
     #[serde(default = "constant")]
     pub arrivals: Arrivals,
     /// Only global indexes below this exist.
-    pub limit: Option<u64>,
-}
-
-pub(super) fn constant() -> Arrivals {
-    Arrivals::Constant
-}
-
-impl Options {
-    fn places(&self) -> Places {
-        Places {
-            index_from: self.index_from,
-            index_step: self.index_step,
-            max_vus: self.max_vus,
-            on_full: self.on_full,
-            arrivals: self.arrivals,
-            limit: self.limit,
-        }
-    }
-
-    /// What makes them impossible.
-    pub fn flaw(&self) -> Option<Flaw> {
-        let rate = (1e-6..=1e8).contains(&self.rate_rps);
-        let rules = [(rate, "rate_rps", "must be 1e-6 to 1e8")];
-        super::first_flaw(&rules).or_else(|| self.places().flaw())
-    }
-}
-
-/// Which arrivals of an open plan are this share's, and how many of them may be under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Places {
-    pub index_from: u64,
-    pub index_step: u64,
-    pub max_vus: u64,
-    pub on_full: OnFull,
-    pub arrivals: Arrivals,
     pub limit: Option<u64>,
 }
 
@@ -99,7 +84,7 @@ impl Places {
 /// The arrivals of one thread.
 pub fn build(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> OpenLoop {
     let rate = Rate::constant(options.rate_rps);
-    OpenLoop::new(seed, group, rate, options.places(), lane)
+    OpenLoop::new(seed, group, rate, options.places, lane)
 }
 
 /// The arrivals of one thread. The queue of waiting ones is not stored: `served` follows `arrived` through the same plan.

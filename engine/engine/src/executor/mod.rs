@@ -134,12 +134,12 @@ impl ExecutorSpec {
     /// VUs or places of this share.
     fn places(&self) -> u64 {
         match self {
-            ExecutorSpec::ConstantVus(options) => options.vus,
-            ExecutorSpec::RampingVus(options) => options.vus,
-            ExecutorSpec::SharedIterations(options) => options.vus,
-            ExecutorSpec::PerVuIterations(options) => options.vus,
-            ExecutorSpec::ConstantArrivalRate(options) => options.max_vus,
-            ExecutorSpec::RampingArrivalRate(options) => options.max_vus,
+            ExecutorSpec::ConstantVus(options) => options.loop_options.vus,
+            ExecutorSpec::RampingVus(options) => options.loop_options.vus,
+            ExecutorSpec::SharedIterations(options) => options.loop_options.vus,
+            ExecutorSpec::PerVuIterations(options) => options.loop_options.vus,
+            ExecutorSpec::ConstantArrivalRate(options) => options.places.max_vus,
+            ExecutorSpec::RampingArrivalRate(options) => options.places.max_vus,
         }
     }
 

@@ -2,10 +2,9 @@
 
 use serde::Deserialize;
 
-use super::closed_loop::one;
-use super::constant_arrival_rate::{self, OnFull, OpenLoop, Places};
+use super::constant_arrival_rate::{OpenLoop, Places};
 use super::{Flaw, Lane};
-use crate::pace::{Arrivals, Rate};
+use crate::pace::Rate;
 use crate::ramp::{stages_ns, RateRamp, Stage};
 use crate::share::GroupSpec;
 
@@ -18,32 +17,11 @@ pub struct Options {
     pub start_rate_rps: f64,
     /// Targets are arrivals a second of all shares together.
     pub stages: Vec<Stage<f64>>,
-    #[serde(default)]
-    pub index_from: u64,
-    #[serde(default = "one")]
-    pub index_step: u64,
-    /// Slots of this share.
-    pub max_vus: u64,
-    #[serde(default)]
-    pub on_full: OnFull,
-    #[serde(default = "constant_arrival_rate::constant")]
-    pub arrivals: Arrivals,
-    /// Only global indexes below this exist.
-    pub limit: Option<u64>,
+    #[serde(flatten)]
+    pub places: Places,
 }
 
 impl Options {
-    fn places(&self) -> Places {
-        Places {
-            index_from: self.index_from,
-            index_step: self.index_step,
-            max_vus: self.max_vus,
-            on_full: self.on_full,
-            arrivals: self.arrivals,
-            limit: self.limit,
-        }
-    }
-
     /// What makes them impossible.
     pub fn flaw(&self) -> Option<Flaw> {
         let rate = |rate_rps: f64| (0.0..=1e8).contains(&rate_rps);
@@ -65,14 +43,14 @@ impl Options {
                 "must last longer than nothing and less than 2^60 ns",
             ),
         ];
-        super::first_flaw(&rules).or_else(|| self.places().flaw())
+        super::first_flaw(&rules).or_else(|| self.places.flaw())
     }
 }
 
 /// The arrivals of one thread.
 pub fn build(seed: u64, group: &GroupSpec, options: &Options, lane: Lane) -> OpenLoop {
     let ramp = RateRamp::new(options.start_rate_rps, &options.stages);
-    OpenLoop::new(seed, group, Rate::Ramp(ramp), options.places(), lane)
+    OpenLoop::new(seed, group, Rate::Ramp(ramp), options.places, lane)
 }
 
 #[cfg(test)]

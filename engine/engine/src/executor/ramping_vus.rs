@@ -5,9 +5,9 @@ use std::collections::BinaryHeap;
 
 use serde::Deserialize;
 
-use super::closed_loop::{self, next_due_ns, Users};
+use super::closed_loop::{next_due_ns, LoopOptions, Users};
 use super::{Executor, Flaw, Lane, Ledger, Release, Start};
-use crate::pace::{ThinkPace, ThinkTime};
+use crate::pace::ThinkPace;
 use crate::ramp::{stages_ns, Stage, VuRamp};
 use crate::share::GroupSpec;
 
@@ -15,24 +15,14 @@ use crate::share::GroupSpec;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// VUs of this share, of those that there ever are.
-    pub vus: u64,
-    /// The most that there ever are, of all shares; without it the largest target.
-    pub vus_total: Option<u64>,
-    #[serde(default)]
-    pub vu_from: u64,
-    #[serde(default = "closed_loop::one")]
-    pub vu_step: u64,
+    /// `vus` are those of this share that there ever are; without `vus_total` it is the largest target.
+    #[serde(flatten)]
+    pub loop_options: LoopOptions,
     /// Of all shares.
     #[serde(default)]
     pub start_vus: u64,
     /// Targets are of all shares.
     pub stages: Vec<Stage<u64>>,
-    #[serde(default)]
-    pub think_time: ThinkTime,
-    /// A VU's requests are due at least so far apart.
-    #[serde(default)]
-    pub pacing_ns: u64,
 }
 
 impl Options {
@@ -42,15 +32,7 @@ impl Options {
     }
 
     pub fn users(&self) -> Users {
-        Users {
-            vus: self.vus,
-            total: self.vus_total.unwrap_or(self.most()).max(1),
-            from: self.vu_from,
-            step: self.vu_step,
-            spread_ns: 0,
-            think_time: self.think_time,
-            pacing_ns: self.pacing_ns,
-        }
+        self.loop_options.users(Some(self.most()), 0)
     }
 
     /// What makes them impossible.
@@ -120,8 +102,9 @@ impl RampingVus {
             options.start_vus,
             &options.stages,
         );
+        let users = options.users();
         let make = |local: u64| {
-            let number = options.vu_from + local * options.vu_step;
+            let number = users.number(local);
             let span = ramp.span_after(number, i64::MIN);
             let (on_ns, off_ns) = span.unwrap_or((0, 0));
             Vu {
@@ -133,7 +116,7 @@ impl RampingVus {
                 state: span.map_or(State::Gone, |_| State::Coming),
             }
         };
-        let vus: Vec<Vu> = lane.numbers(options.vus).map(make).collect();
+        let vus: Vec<Vu> = lane.numbers(users.vus).map(make).collect();
         let heap = (0u32..)
             .zip(&vus)
             .filter(|(_, vu)| vu.state == State::Coming)
@@ -144,8 +127,8 @@ impl RampingVus {
             heap,
             end_ns: ramp.end_ns(),
             ramp,
-            pace: ThinkPace::new(seed, &group.name, options.think_time),
-            pacing_ns: options.pacing_ns,
+            pace: ThinkPace::new(seed, &group.name, users.think_time),
+            pacing_ns: users.pacing_ns,
             busy: 0,
         }
     }

@@ -5,45 +5,25 @@
 
 use serde::Deserialize;
 
-use super::closed_loop::{self, Budget, ClosedLoop, Users};
+use super::closed_loop::{Budget, ClosedLoop, LoopOptions, Users};
 use super::{Flaw, Lane};
-use crate::pace::ThinkTime;
 use crate::share::GroupSpec;
 
 /// Options, as a share writes them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// VUs of this share.
-    pub vus: u64,
-    /// VUs of all shares; without it `vus · vu_step`.
-    pub vus_total: Option<u64>,
-    #[serde(default)]
-    pub vu_from: u64,
-    #[serde(default = "closed_loop::one")]
-    pub vu_step: u64,
+    #[serde(flatten)]
+    pub loop_options: LoopOptions,
     #[serde(default)]
     pub spread_ns: u64,
-    #[serde(default)]
-    pub think_time: ThinkTime,
-    /// A VU's requests are due at least so far apart.
-    #[serde(default)]
-    pub pacing_ns: u64,
     /// Of all VUs of all shares together.
     pub iterations: u64,
 }
 
 impl Options {
     pub fn users(&self) -> Users {
-        Users {
-            vus: self.vus,
-            total: self.vus_total.unwrap_or(self.vus * self.vu_step).max(1),
-            from: self.vu_from,
-            step: self.vu_step,
-            spread_ns: self.spread_ns,
-            think_time: self.think_time,
-            pacing_ns: self.pacing_ns,
-        }
+        self.loop_options.users(None, self.spread_ns)
     }
 
     /// What makes them impossible.

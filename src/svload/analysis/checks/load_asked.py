@@ -10,7 +10,7 @@ from svload.analysis.checks.little import begin_ns, planned_vu_ns
 from svload.analysis.view import GroupView
 from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop, Group, OpenLoop, PerVuIterations, SharedIterations
+from svload.model.traffic import ClosedLoop, FixedWork, Group, OpenLoop
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -42,7 +42,7 @@ class LoadAsked(Check):
 
     def _group(self, trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[Grade, float, str]:
         executor = view.spec.executor
-        if isinstance(executor, SharedIterations | PerVuIterations):
+        if isinstance(executor, FixedWork):
             begun, done = view.summary.begun, view.summary.plan_done
             share = min(begun / executor.work, 1.0) if done else 1.0
             why = "" if done else ", then the time was over"
