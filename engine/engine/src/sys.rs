@@ -46,6 +46,39 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
 }
 
+/// The kernel's `struct sched_attr`, as of its first version (48 bytes).
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Asks the scheduler for slices of 0.1 ms in place of about 3 ms for the calling thread: it then runs soon after it wakes, beside whatever
+/// is running, and its fair share stays the same (EEVDF's custom slice, Linux 6.12; before that the kernel pays no heed).
+pub fn shorten_slice() -> io::Result<()> {
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>() as u32;
+    // SAFETY: the kernel writes at most `size` bytes of a live struct, then reads as many of it; 0 is the calling thread.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        attr.runtime_ns = 100_000;
+        attr.size = size;
+        if libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Pins the calling thread to one CPU.
 pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as usize {

@@ -19,7 +19,10 @@ from svload import _native
 from svload.store.raw import write_tables
 
 PRIORITY = -10
-"""Nice value, where the machine allows one below 0: a process that wakes on the generator's core would else delay it by a slice of 3 ms."""
+"""Nice value of a generator with cores of its own, where the machine allows one below 0: who else wakes there would delay it.
+
+Beside servers on the same cores it would take their share; there the engine's short slices must do.
+"""
 
 _tables: dict[str, dict[str, Any]] = {}
 _out = threading.Lock()
@@ -28,7 +31,8 @@ _out = threading.Lock()
 def main() -> int:
     """Read lines until the end of input. Returns 0; a failing share is told as an error line, never a traceback."""
     with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+        if len(os.sched_getaffinity(0)) < (os.cpu_count() or 1):
+            os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
     prepared: dict[str, Any] | None = None
     stop_write = -1
     load: threading.Thread | None = None
