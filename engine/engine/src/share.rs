@@ -12,6 +12,8 @@ use crate::table::{Column, Table};
 
 /// Version of this contract.
 pub const FORMAT: u32 = 1;
+/// The longest that a thread may be told to spin.
+const SPIN_MAX_NS: i64 = 10_000_000;
 const INTERVALS_MAX: i64 = 1_000_000;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -28,6 +30,9 @@ pub struct Share {
     #[serde(default)]
     pub cpus: Vec<usize>,
     pub interval_ns: i64,
+    /// While requests are in flight a thread asks for their answers so long before it sleeps; 0: it sleeps at once.
+    #[serde(default)]
+    pub spin_ns: i64,
     pub window_ns: (i64, i64),
     pub endpoints: IndexMap<String, EndpointSpec>,
     pub allowed: Vec<String>,
@@ -270,6 +275,11 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
         share.interval_ns > 0,
         field("interval_ns"),
         "must be positive",
+    )?;
+    ensure(
+        (0..=SPIN_MAX_NS).contains(&share.spin_ns),
+        field("spin_ns"),
+        "must be 0 to 10 ms",
     )?;
     let (from, to) = share.window_ns;
     ensure(

@@ -75,6 +75,10 @@ fn a_fault_names_its_field() {
             Box::new(|v| v["interval_ns"] = 0.into()),
         ),
         (
+            "share.spin_ns",
+            Box::new(|v| v["spin_ns"] = 10_000_001.into()),
+        ),
+        (
             "share.groups[0].stop_offset_ns",
             Box::new(|v| v["interval_ns"] = 1.into()),
         ),

@@ -107,6 +107,7 @@ def build_shares(
                 "threads": 1,
                 "cpus": [],
                 "interval_ns": times.interval_ns,
+                "spin_ns": group.spin_ns,
                 "window_ns": [times.ramp_ns, times.end_ns],
                 "endpoints": _endpoints(group, endpoints),
                 "allowed": list(allowed),
@@ -176,6 +177,7 @@ def warm_share(
     spec = dict(template.spec) | {
         "id": f"warm.{feeder}",
         "interval_ns": 1_000_000_000,
+        "spin_ns": 0,
         "window_ns": [0, last_ns],
         "endpoints": {origin: _endpoint(endpoints[endpoint], endpoint, resumption=True)},
         "allowed": list(allowed),

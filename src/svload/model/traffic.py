@@ -383,6 +383,7 @@ class Group(Frozen):
     start_when: str | None = None
     graceful_stop_ns: int | None = None
     tls_resumption: bool = True
+    spin_ns: int = Field(default=0, ge=0, le=10_000_000)
     record: Literal["auto", "rows", "histogram"] = "auto"
 
     @property

@@ -159,6 +159,7 @@ class GroupPart(Part):
     )
     record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = "auto"
     tls_resumption: Flag = True
+    spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
 
 
 RAMP_UP = "until all are there; excluded from measurement"

@@ -238,6 +238,7 @@ def read_group(
         start_when=waits_for if waits_for in present else None,
         graceful_stop_ns=part.graceful_stop,
         tls_resumption=part.tls_resumption,
+        spin_ns=part.spin,
         record=part.record,
     )
 

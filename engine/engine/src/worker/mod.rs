@@ -2,6 +2,7 @@
 
 mod alarm;
 mod exchange;
+mod patience;
 mod redirects;
 mod upload;
 
@@ -10,6 +11,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 
 use self::alarm::Alarm;
+use self::patience::Patience;
 use self::upload::Unsent;
 use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
@@ -89,6 +91,7 @@ pub struct Worker<'a> {
     requests: u64,
     loop_pass_max_ns: i64,
     alarm: Alarm,
+    patience: Patience,
     spin_ns: i64,
     spin_cpu_ns: i64,
 }
@@ -150,6 +153,7 @@ impl<'a> Worker<'a> {
             requests: 0,
             loop_pass_max_ns: 0,
             alarm: Alarm::default(),
+            patience: Patience::new(plan.spin_ns),
             spin_ns: 0,
             spin_cpu_ns: 0,
         })
@@ -166,8 +170,12 @@ impl<'a> Worker<'a> {
         let mut pass_ns = self.tick();
         while self.turn() {
             self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
-            self.wait(&mut events)?;
+            let (from_ns, asked) = (self.now_ns, self.is_waiting());
+            self.wait(&mut events, asked)?;
             pass_ns = self.tick();
+            if asked {
+                self.patience.learn(pass_ns - from_ns, events.count() > 0);
+            }
             for at in 0..events.count() {
                 self.on_event(events.get(at));
                 if self.now_ns >= self.next_wake_ns {
@@ -318,13 +326,30 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for news, or for the next thing to do; before a start the last moments are spun.
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+    /// Whether the share may spin and a request waits for its answer.
+    fn is_waiting(&self) -> bool {
+        let waits = |group: &GroupRun<'_>| {
+            let totals = &group.record.totals;
+            totals.begun > totals.ok + totals.failed
+        };
+        self.plan.spin_ns > 0 && self.groups.iter().any(waits)
+    }
+
+    /// Waits for news, or for the next thing to do; before a start the last moments are spun, and, where `asked`, the first ones after it.
+    fn wait(&mut self, events: &mut Events, asked: bool) -> io::Result<()> {
         if !self.unsent.is_empty() {
             return self.epoll.wait(events, Some(0));
         }
         let chore_ns = self.next_chore_ns();
         let start_ns = self.next_wake_ns;
+        if asked && self.patience.spin_ns() > 0 {
+            let next_ns = chore_ns.min(start_ns);
+            self.epoll.wait(events, Some(0))?;
+            self.spin(events, next_ns.min(self.now_ns + self.patience.spin_ns()))?;
+            if events.count() > 0 || self.now_ns >= next_ns {
+                return Ok(());
+            }
+        }
         let early_ns = start_ns.saturating_sub(self.alarm.lead_ns());
         let wake_ns = chore_ns.min(early_ns);
         if wake_ns == i64::MAX {
