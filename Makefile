@@ -40,7 +40,8 @@ demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a
 check:  ## the quick layers: pure tests, and whole commands on the embedded lab
 	@$(STEP) --begin
 	@$(STEP) setup $(MAKE) setup
-	@$(STEP) pure-and-truth $(PYTEST) -q -m "pure or truth"
+	@$(STEP) pure $(PYTEST) -q -n 2 -m pure
+	@$(STEP) truth $(PYTEST) -q -m truth
 	@$(STEP) --total
 
 .PHONY: test

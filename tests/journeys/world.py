@@ -161,3 +161,14 @@ def only_run(world: World) -> Path:
 def findings(run: Path) -> dict[str, Any]:
     """derived/findings.json."""
     return dict(json.loads((run / "derived" / "findings.json").read_text()))
+
+
+def refused_trials(found: dict[str, Any]) -> dict[str, list[str]]:
+    """Refused trial → the checks that refused it."""
+    return {
+        trial["trial"]: [
+            check["check"] for check in trial["verdict"]["checks"] if check["grade"] == "REFUSED"
+        ]
+        for trial in found["trials"]
+        if trial["verdict"]["instrument"] == "REFUSED"
+    }

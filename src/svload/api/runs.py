@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from svload.model.errors import ExitCode, fail
@@ -164,20 +165,52 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
     return store.query(store.find_run(run_name, out), sql)
 
 
-def verify(run_name: str, out: Path = RUNS) -> tuple[int, list[str]]:
-    """How many seals were checked, and a sentence for each thing that is damaged (damage is detected, not forgery)."""
+def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
+    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than was sealed, "damage": a sentence for each}.
+
+    Damage is detected, not forgery.
+    """
     from svload.store import find_run, verify_run
 
     found = find_run(run_name, out)
-    return len(found.sealed_trials()), [str(problem) for problem in verify_run(found)]
+    damage = [str(problem) for problem in verify_run(found)]
+    thinned = found.thinned() if not damage else None
+    return {
+        "sealed": len(found.sealed_trials()),
+        "thinned": len(thinned.files) if thinned is not None else 0,
+        "damage": damage,
+    }
 
 
-def pack(run_name: str, target: Path | None, out: Path = RUNS) -> Path:
-    """The run as one file without secrets, which every command reads like the run itself."""
-    from svload.store import find_run, pack_run
+def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
+    """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and without this machine's folders."""
+    from svload.store import find_run, pack_run, thin_copy
+    from svload.store.layout import PACK_SUFFIX
 
     found = find_run(run_name, out)
-    return pack_run(found, target)
+    if not thin:
+        return pack_run(found, target)
+    with TemporaryDirectory() as folder:
+        copy = thin_copy(found, Path(folder), _kept_windows(found), _own_folders())
+        return pack_run(copy, target or found.path.with_name(found.name + PACK_SUFFIX))
+
+
+def _kept_windows(found: RunDir) -> dict[str, tuple[int, int]]:
+    """Trial → [first, last) intervals of its kept window, by the findings."""
+    from svload.analysis.view import kept_window
+    from svload.store import read_trial
+
+    windows = {}
+    for trial in read_findings(found).trials:
+        window = kept_window(read_trial(found.trial(trial.trial)).summary, trial.cut_ns)
+        windows[trial.trial] = (window.first, window.last)
+    return windows
+
+
+def _own_folders() -> dict[str, str]:
+    from svload.host import cache_dir, state_dir
+
+    return {str(state_dir()): "$SVLOAD_STATE", str(cache_dir()): "$SVLOAD_CACHE", str(Path.home()): "~"}
 
 
 def schema() -> dict[str, Any]:

@@ -89,6 +89,21 @@ class Seal(Artefact):
     facts: dict[str, Any]
 
 
+class ThinnedFile(Frozen):
+    """A file of a sealed trial that a thin pack holds in another form: the digests of what was sealed and of what is there."""
+
+    sealed: str
+    kept: str
+
+
+class Thinned(Artefact):
+    """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and how."""
+
+    FORMAT: ClassVar[int] = 1
+    what: str
+    files: dict[str, ThinnedFile]
+
+
 class CheckResult(Frozen):
     """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it."""
 

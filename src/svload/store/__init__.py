@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from svload.store.raw import read_tables, write_tables
     from svload.store.seal import seal_trial, verify_run, verify_trial, write_artefact, write_text
     from svload.store.sql import query
+    from svload.store.thin import thin_copy
 
 __all__ = [
     "Journal",
@@ -33,6 +34,7 @@ __all__ = [
     "read_tables",
     "read_trial",
     "seal_trial",
+    "thin_copy",
     "unfinished_runs",
     "verify_run",
     "verify_trial",
@@ -50,6 +52,7 @@ _HOMES = {
     "raw": ("read_tables", "write_tables"),
     "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
     "sql": ("query",),
+    "thin": ("thin_copy",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

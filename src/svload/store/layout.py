@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from svload.model.errors import fail
 from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.results import Thinned
 from svload.model.study import Lock
 
 PACK_SUFFIX = ".svload.zip"
@@ -99,6 +100,11 @@ class RunDir:
         return self.path / "placement.json"
 
     @property
+    def thinned_path(self) -> Path:
+        """thinned.json, in a thin copy alone."""
+        return self.path / "thinned.json"
+
+    @property
     def trials(self) -> Path:
         """trials/: one folder a trial."""
         return self.path / "trials"
@@ -151,6 +157,10 @@ class RunDir:
     def placement(self) -> Placement | None:
         """Which share ran where, or None before it is decided."""
         return Placement.read(self.placement_path) if self.placement_path.exists() else None
+
+    def thinned(self) -> Thinned | None:
+        """What a thin copy changed, or None in a whole run."""
+        return Thinned.read(self.thinned_path) if self.thinned_path.exists() else None
 
     def planned_trials(self) -> tuple[TrialPlan, ...]:
         """All trials of all batches, in the order they run."""

@@ -25,6 +25,7 @@ MOST_BYTES_PER_PACKED_BYTE = 200
 _TOP = {
     "study.lock.json",
     "placement.json",
+    "thinned.json",
     "events.jsonl",
     "inputs",
     "plan",
@@ -59,7 +60,7 @@ def pack_run(run: RunDir, out: Path | None = None) -> Path:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with zipfile.ZipFile(temporary, "w") as archive:
-            for path in _packed_files(run):
+            for path in packed_files(run):
                 _add(archive, run, path)
         os.replace(temporary, target)
     finally:
@@ -104,9 +105,16 @@ def _cache() -> Path:
     return (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "svload"
 
 
-def _packed_files(run: RunDir) -> list[Path]:
+def packed_files(run: RunDir) -> list[Path]:
     """What goes into a pack, in a fixed order; links never."""
-    found = [run.lock_path, run.placement_path, run.events, run.findings_path, *run.plan.glob("*.json")]
+    found = [
+        run.lock_path,
+        run.placement_path,
+        run.thinned_path,
+        run.events,
+        run.findings_path,
+        *run.plan.glob("*.json"),
+    ]
     found += run.inputs.rglob("*")
     for name in run.sealed_trials():
         found += run.trial(name).path.rglob("*")

@@ -108,21 +108,25 @@ def write_trial_tables(directory: Path, tables: Mapping[str, AnyTable]) -> None:
     Raises ValueError for a column that does not fit its schema, OSError (disk full).
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for name, schema in TABLES.items():
-        arrow = to_arrow(tables.get(name, {}), schema)
-        strings = [column for column, code in schema.items() if code == "utf8"]
-        pq.write_table(
-            arrow,
-            directory / f"{name}.parquet",
-            compression="zstd",
-            compression_level=3,
-            use_dictionary=strings,
-            column_encoding={
-                c: "DELTA_BINARY_PACKED" for c, code in schema.items() if code in ("i64", "u64", "u32")
-            },
-            write_statistics=False,
-            store_schema=False,
-        )
+    for name in TABLES:
+        write_trial_table(directory / f"{name}.parquet", name, tables.get(name, {}))
+
+
+def write_trial_table(path: Path, name: str, table: AnyTable) -> None:
+    """Write one of the trial's tables. Raises as `write_trial_tables` does."""
+    schema = TABLES[name]
+    pq.write_table(
+        to_arrow(table, schema),
+        path,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=[column for column, code in schema.items() if code == "utf8"],
+        column_encoding={
+            c: "DELTA_BINARY_PACKED" for c, code in schema.items() if code in ("i64", "u64", "u32")
+        },
+        write_statistics=False,
+        store_schema=False,
+    )
 
 
 def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, AnyTable]:
@@ -141,8 +145,8 @@ def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTab
         for groups, tables in shares
     ]
     merged: dict[str, AnyTable] = {}
-    for name, keys in _KEYS.items():
-        merged[name] = _sum_by_key([part[name] for part in parts if name in part], keys, list(TABLES[name]))
+    for name in _KEYS:
+        merged[name] = sum_by_key(name, [part[name] for part in parts if name in part])
     merged["samples"] = _stack_samples(parts)
     return merged
 
@@ -155,22 +159,24 @@ def _with_case_groups(table: Arrays, groups: int | Sequence[int]) -> Arrays:
     return {**table, "group": np.asarray(mapping, dtype="<u2")[group] if len(group) else group}
 
 
-def _sum_by_key(parts: Sequence[Arrays], keys: tuple[str, ...], names: list[str]) -> Arrays:
+def sum_by_key(name: str, parts: Sequence[Arrays]) -> Arrays:
+    """`intervals`, `histograms` or `rows` of several parts as one table: rows of the same key are added, exactly."""
     if not parts:
         return {}
-    table = {name: np.concatenate([part[name] for part in parts]) for name in names}
+    keys = _KEYS[name]
+    table = {column: np.concatenate([part[column] for part in parts]) for column in TABLES[name]}
     if not len(table[keys[0]]):
         return table
     order = np.lexsort([table[key] for key in reversed(keys)])
-    table = {name: column[order] for name, column in table.items()}
+    table = {column: cells[order] for column, cells in table.items()}
     new = np.zeros(len(order), dtype=bool)
     new[0] = True
     for key in keys:
         new[1:] |= table[key][1:] != table[key][:-1]
     starts = np.flatnonzero(new)
     return {
-        name: column[starts] if name in keys else np.add.reduceat(column, starts)
-        for name, column in table.items()
+        column: cells[starts] if column in keys else np.add.reduceat(cells, starts)
+        for column, cells in table.items()
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import svload
 from svload.model.base import Artefact
 from svload.model.errors import Problem, SvloadError
-from svload.model.results import Seal
+from svload.model.results import Seal, Thinned
 from svload.store.layout import RunDir, TrialDir
 
 SEAL = "seal.json"
@@ -95,8 +95,11 @@ def _run_facts(run: RunDir) -> dict[str, Any]:
     }
 
 
-def verify_trial(directory: Path) -> list[Problem]:
-    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal. Empty if it is as it was sealed."""
+def verify_trial(directory: Path, thinned: Thinned | None = None) -> list[Problem]:
+    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal. Empty if it is as it was sealed.
+
+    A file that `thinned` names must have been sealed with the digest it says, and be as the thin copy had it.
+    """
     try:
         seal = Seal.read(directory / SEAL)
     except SvloadError as why:
@@ -115,9 +118,16 @@ def verify_trial(directory: Path) -> list[Problem]:
     for name in sorted(found.keys() & seal.files.keys()):
         if found[name].is_symlink():
             problems.append(_damage(directory / name, "it is a link instead of the sealed file"))
-        elif sha256_file(found[name]) != seal.files[name]:
+        elif not _is_as_sealed(found[name], seal.files[name], thinned):
             problems.append(_damage(directory / name, "it changed after the trial was sealed"))
     return problems
+
+
+def _is_as_sealed(path: Path, sealed: str, thinned: Thinned | None) -> bool:
+    known = thinned.files.get(f"trials/{path.parent.name}/{path.name}") if thinned is not None else None
+    if known is not None and known.sealed == sealed:
+        return sha256_file(path) == known.kept
+    return sha256_file(path) == sealed
 
 
 def verify_run(run: RunDir) -> list[Problem]:
@@ -126,13 +136,13 @@ def verify_run(run: RunDir) -> list[Problem]:
         run.lock()
         planned = {trial.trial: trial for trial in run.planned_trials()}
         run.placement()
+        thinned = run.thinned()
     except SvloadError as why:
         return list(why.problems)
     problems: list[Problem] = []
     for name in run.sealed_trials():
         trial = run.trial(name)
-        found = verify_trial(trial.path)
-        problems += found
+        problems += verify_trial(trial.path, thinned)
         if name not in planned:
             problems.append(_damage(trial.path, "no batch of the plan has this trial"))
         with contextlib.suppress(SvloadError):

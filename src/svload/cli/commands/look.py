@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -105,28 +106,36 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
     """Check every seal of a run: detects damage, not forgery."""
     from svload import api
 
-    sealed, damage = api.verify(run, _out(out))
+    checked = api.verify(run, _out(out))
     if json:
-        print_json({"sealed": sealed, "damage": damage})
+        print_json(checked)
     else:
-        for line in damage:
+        for line in checked["damage"]:
             typer.echo(line, err=True)
-        typer.echo(
-            f"{sealed} sealed trials checked: "
-            + (f"{len(damage)} things are damaged" if damage else "all as they were sealed")
-        )
-    leave(ExitCode.USAGE if damage else ExitCode.DONE)
+        typer.echo(f"{checked['sealed']} sealed trials checked: {_condition(checked)}")
+    leave(ExitCode.USAGE if checked["damage"] else ExitCode.DONE)
+
+
+def _condition(checked: dict[str, Any]) -> str:
+    if checked["damage"]:
+        return f"{len(checked['damage'])} things are damaged"
+    if checked["thinned"]:
+        return f"a thin copy, undamaged; {checked['thinned']} files differ from what was sealed, as thinned.json says"
+    return "all as they were sealed"
 
 
 def pack(
     run: str = RUN,
     target: Path = typer.Option(None, "--to", help="The pack's file; default beside the run."),
+    thin: bool = typer.Option(
+        False, "--thin", help="Small, to be committed: merged histograms, no names of this machine's folders."
+    ),
     out: Path = OUT,
 ) -> None:
     """Put a run into one file, without secrets."""
     from svload import api
 
-    path = api.pack(run, target, _out(out))
+    path = api.pack(run, target, _out(out), thin)
     typer.echo(f"{path} ({path.stat().st_size / 1024:.0f} KiB)")
 
 

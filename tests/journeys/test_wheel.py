@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
+
+from .world import refused_trials
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -93,11 +99,35 @@ def test_wheel_is_whole(installed: Installed) -> None:
     assert study == (ROOT / "studies" / "001-svload" / "study.yaml").read_text()
 
 
+NOISE = 0.1
+"""The share of trials that a busy machine may have refused by delays of the generator; more would be a fault of ours."""
+
+
+def wait_for_calm(bound_s: float = 60.0) -> None:
+    """Return when this machine has been nearly idle for a second, or at the bound."""
+    until = time.monotonic() + bound_s
+    while time.monotonic() < until and psutil.cpu_percent(1.0) > 10:
+        pass
+
+
 @pytest.mark.truth_long
-@pytest.mark.timeout(900)
-def test_wheel_runs_the_demo(installed: Installed) -> None:
-    done = installed.run("svload", "demo", timeout_s=600)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    reports = sorted(installed.elsewhere.glob("runs/*/derived/report.*"))
-    assert {path.suffix for path in reports} == {".html", ".xlsx"}
-    assert "report.html" in done.stdout
+@pytest.mark.timeout(1200)
+def test_the_wheel_runs_the_whole_demo_and_it_is_believed(installed: Installed) -> None:
+    """On an idle machine no trial is refused (`make bench` holds that); on any machine only the checks of noise may refuse one."""
+    for attempt in range(2):
+        wait_for_calm()
+        done = installed.run("svload", "demo", "--json", timeout_s=500)
+        assert done.returncode in (0, 4), done.stdout[-3000:] + done.stderr[-3000:]
+        told = json.loads(done.stdout)
+        refused = refused_trials(told["findings"])
+        assert (told["sealed"], told["complete"]) == (80, True)
+        assert all(set(checks) <= {"generator-harm"} for checks in refused.values()), refused
+        if len(refused) <= NOISE * told["sealed"]:
+            break
+        assert attempt == 0, f"refused twice: {refused}"
+        warnings.warn(f"a busy machine: {refused} were refused; once more", stacklevel=1)
+    assert done.returncode == 0 or refused
+    assert len([case for case in told["findings"]["cases"] if case["excluded"]]) == 4
+    for name in ("report.html", "report.xlsx"):
+        assert Path(told["files"][name]).is_relative_to(installed.elsewhere)
+        assert Path(told["files"][name]).stat().st_size > 0

@@ -1,0 +1,97 @@
+"""A thin copy of a run, small enough to be committed or sent: histograms in few intervals, and no folder of this machine.
+
+Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others one; what lies before and after
+the window becomes one interval each. So every percentile of the kept window is the same, and a warm-up cut at another place is not.
+The seals stay as they are; `thinned.json` says which files differ from what was sealed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.results import Seal, Thinned, ThinnedFile
+from svload.store.layout import RunDir, TrialDir
+from svload.store.pack import packed_files
+from svload.store.parquet import Arrays, read_table, sum_by_key, write_trial_table
+from svload.store.seal import sha256_file, write_artefact
+
+SERIES = 20
+"""Intervals that histograms of response times keep."""
+_OVER_TIME = tuple(HISTOGRAM_METRICS.index(name) for name in ("response", "failed_response"))
+_HIDE_IN = ("trials", "attempts", "events.jsonl", "placement.json", "derived")
+"""Lock, plan and inputs name no folder, and seals hold their digests."""
+_TEXTS = (".json", ".jsonl")
+WHAT = (
+    f"Histograms are merged: response times to {SERIES} intervals of the kept window, all else to one. "
+    "Names of the machine's folders are replaced by the variables that stand for them."
+)
+
+
+def thin_copy(
+    run: RunDir, into: Path, windows: Mapping[str, tuple[int, int]], folders: Mapping[str, str]
+) -> RunDir:
+    """Write a thin copy of `run` below `into` and return it.
+
+    windows: trial → [first, last) intervals of its kept window. folders: absolute path → what is written in its place, longest first
+    wins. Raises SvloadError run-damaged; OSError.
+    """
+    copy = RunDir(into / run.name)
+    changed: dict[str, ThinnedFile] = {}
+    for source in packed_files(run):
+        place = source.relative_to(run.path)
+        target = copy.path / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        if place.parts[0] in _HIDE_IN and source.suffix in _TEXTS and source.name != "seal.json":
+            _hide(target, folders)
+    for name in run.sealed_trials():
+        if name in windows:
+            _coarsen_file(copy.trial(name), windows[name])
+        changed |= _changes(copy.trial(name))
+    write_artefact(copy.thinned_path, Thinned(what=WHAT, files=changed))
+    return copy
+
+
+def _hide(path: Path, folders: Mapping[str, str]) -> None:
+    text = before = path.read_text(encoding="utf-8")
+    for folder in sorted(folders, key=len, reverse=True):
+        text = text.replace(folder, folders[folder])
+    if text != before:
+        path.write_text(text, encoding="utf-8")
+
+
+def _changes(trial: TrialDir) -> dict[str, ThinnedFile]:
+    found = {}
+    for name, sealed in Seal.read(trial.seal).files.items():
+        digest = sha256_file(trial.path / name)
+        if digest != sealed:
+            found[f"trials/{trial.path.name}/{name}"] = ThinnedFile(sealed=sealed, kept=digest)
+    return found
+
+
+def _coarsen_file(trial: TrialDir, window: tuple[int, int]) -> None:
+    path = trial.table("histograms")
+    write_trial_table(path, "histograms", coarsen(read_table(path), window))
+
+
+def coarsen(histograms: Arrays, window: tuple[int, int]) -> Arrays:
+    """The same counts in fewer intervals: 0, up to `SERIES` (or one) in the window, and its end; each named by its first interval."""
+    first, last = window
+    if not len(histograms["interval"]):
+        return dict(histograms)
+    interval = histograms["interval"].astype(np.int64)
+    step = np.where(
+        np.isin(histograms["metric"], _OVER_TIME), max(-(-(last - first) // SERIES), 1), max(last - first, 1)
+    )
+    merged: NDArray[np.int64] = np.select(
+        [interval < first, interval < last],
+        [np.zeros_like(interval), first + (interval - first) // step * step],
+        last,
+    )
+    return sum_by_key("histograms", [dict(histograms) | {"interval": merged.astype("<u4")}])

@@ -1,0 +1,80 @@
+"""The committed example, the svLoad study on real Swift and Varnish: its pack is whole, holds what it must show, and is reported anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from svload import api
+from svload.model.results import Findings
+from svload.store import RunDir, open_pack, read_trial, verify_run
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
+PACK = EXAMPLE / "svload-real.svload.zip"
+NOISE = {"generator-harm"}
+"""Checks that a noisy machine may fail. A refused trial was made once more."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    return open_pack(PACK, tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture(scope="module")
+def findings(run: RunDir) -> Findings:
+    """The findings made anew from what is sealed, by the analysis of today."""
+    return api.runs.analyse(run)
+
+
+def test_it_is_whole_and_undamaged(run: RunDir, findings: Findings) -> None:
+    assert verify_run(run) == []
+    assert findings.complete
+    assert len([case for case in findings.cases if case.excluded is None]) == 20
+    excluded = {case.case: case.excluded for case in findings.cases if case.excluded is not None}
+    assert set(excluded) == {"TC4", "TC5", "TC16", "TC17"}
+    assert set(excluded.values()) == {"the same URL can be missed only once"}
+
+
+def test_the_factors_acted_by_the_servers_own_counters(findings: Findings) -> None:
+    """Hits, misses, repeats, TLS sessions, connections, requests and statuses: no trial was refused over them."""
+    for trial in findings.trials:
+        grades = {check.check: check for check in trial.verdict.checks}
+        assert {"manipulation", "reconciliation", "identities", "connection-reuse"} <= set(grades)
+        for name in ("manipulation", "reconciliation", "identities", "connection-reuse", "tls-sessions"):
+            assert name not in grades or grades[name].grade == "VALID", (trial.trial, grades[name].sentence)
+        refusing = {check.check for check in trial.verdict.checks if check.grade == "REFUSED"}
+        assert refusing <= NOISE, (trial.trial, refusing)
+
+
+def test_https_with_new_connections_spends_time_on_it(run: RunDir, findings: Findings) -> None:
+    level = {case.case: case.levels["protocol"] for case in findings.cases}
+    for name in run.sealed_trials():
+        data = read_trial(run.trial(name))
+        probe = data.samples["group"] == data.group_index("probe")
+        answered = probe & (data.samples["error"] == 0)
+        appconnect = np.asarray(data.samples["appconnect_ns"])[answered]
+        assert len(appconnect) > 0, name
+        assert np.all(appconnect > 0) if level[data.case] == "https" else np.all(appconnect == 0), name
+
+
+def test_most_of_the_time_was_load(findings: Findings) -> None:
+    outside = 1 - findings.phases_s["load"] / findings.phases_s["total"]
+    assert outside <= 0.35
+
+
+def test_the_plan_says_how_long_it_takes(findings: Findings) -> None:
+    plan = api.plan("001-svload", api.Choices(profile="real"))
+    trials = plan["trials"] / findings.sealed_trials
+    assert plan["estimated_s"] == pytest.approx(findings.phases_s["total"] / trials, rel=0.25)
+
+
+def test_it_is_reported_anew(run: RunDir, findings: Findings) -> None:
+    from svload.report import write_all
+
+    files = write_all(run, findings)
+    page = files["report.html"].read_text(encoding="utf-8")
+    for case in findings.cases:
+        assert case.case in page
+    assert files["report.xlsx"].stat().st_size > 0

@@ -1,0 +1,90 @@
+"""A thin copy says the same of the kept window, is smaller, names no folder of its machine, and owns up to what it changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from svload import api
+from svload.model.columns import HISTOGRAM_METRICS
+from svload.store import open_pack, read_trial, verify_run
+from svload.store.thin import SERIES, coarsen
+from svload.testing import SyntheticRun, make_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    return make_run(tmp_path_factory.mktemp("thin") / "runs", replicates=4, cases=2)
+
+
+def test_the_findings_are_the_same_and_nothing_counts_as_damaged(run: SyntheticRun, tmp_path: Path) -> None:
+    whole = api.pack(str(run.path), tmp_path / "whole.zip")
+    thin = api.pack(str(run.path), tmp_path / "thin.zip", thin=True)
+    opened = open_pack(thin, tmp_path / "cache")
+    assert verify_run(opened) == []
+    assert thin.stat().st_size < whole.stat().st_size
+    said, meant = api.runs.analyse(opened), api.runs.analyse(run)
+    assert said.cases == meant.cases
+    assert said.claims == meant.claims
+    assert [trial.metrics for trial in said.trials] == [trial.metrics for trial in meant.trials]
+
+
+def test_damage_in_a_thin_copy_is_found(run: SyntheticRun, tmp_path: Path) -> None:
+    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    path = opened.trial("TC0.r1").table("histograms")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    (problem,) = verify_run(opened)
+    assert "histograms.parquet" in str(problem)
+
+
+def test_a_record_of_thinning_excuses_no_other_seal(run: SyntheticRun, tmp_path: Path) -> None:
+    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    record = json.loads(opened.thinned_path.read_text())
+    name = "trials/TC0.r1/histograms.parquet"
+    record["files"][name]["sealed"] = "0" * 64
+    opened.thinned_path.write_text(json.dumps(record))
+    (problem,) = verify_run(opened)
+    assert "histograms.parquet" in str(problem)
+
+
+def test_no_folder_of_the_machine_is_named(
+    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    copy = make_run(tmp_path / "runs", replicates=1, cases=1)
+    journal = copy.trial("TC0.r1").events
+    event = {
+        "kind": "notice",
+        "data": {"text": f"see {tmp_path}/state/labs/x"},
+        "wall": 0.0,
+        "monotonic_ns": 0,
+    }
+    journal.write_text((journal.read_text() if journal.exists() else "") + json.dumps(event) + "\n")
+    opened = open_pack(api.pack(str(copy.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    text = opened.trial("TC0.r1").events.read_text()
+    assert "see $SVLOAD_STATE/labs/x" in text
+    assert str(tmp_path) not in text
+
+
+def test_counts_stay_and_windows_do_not_mix(run: SyntheticRun) -> None:
+    whole = {name: np.asarray(cells) for name, cells in read_trial(run.trial("TC1.r1")).histograms.items()}
+    first, last = 40, 160
+    thin = coarsen(whole, (first, last))
+    for low, high in ((0, first), (first, last), (last, 1 << 30)):
+        for metric in range(len(HISTOGRAM_METRICS)):
+            assert _by_bucket(thin, metric, low, high) == _by_bucket(whole, metric, low, high)
+    inside = (thin["interval"] >= first) & (thin["interval"] < last)
+    over_time = thin["metric"] == HISTOGRAM_METRICS.index("response")
+    assert len(np.unique(thin["interval"][inside & over_time])) == SERIES
+    assert len(np.unique(thin["interval"][inside & (thin["metric"] == 2)])) == 1
+
+
+def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -> dict[int, int]:
+    rows = (table["metric"] == metric) & (table["interval"] >= low) & (table["interval"] < high)
+    counts = np.bincount(table["bucket"][rows].astype(np.int64), weights=table["count"][rows])
+    return {int(bucket): int(count) for bucket, count in enumerate(counts) if count}
