@@ -11,8 +11,9 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
-    from svload.analysis.estimate import estimate_run
+    from svload.analysis.estimate import estimate_run, measured, size_of_run
     from svload.analysis.judge import judge_run, judge_trial
+    from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
 
@@ -23,7 +24,11 @@ __all__ = [
     "headline",
     "judge_run",
     "judge_trial",
+    "measured",
+    "outside_load",
+    "phases_of",
     "plan_comparisons",
+    "size_of_run",
 ]
 
 ANALYSIS_VERSION = 1
@@ -33,8 +38,9 @@ __getattr__ = late(
     __name__,
     {
         "contrasts": ("plan_comparisons",),
-        "estimate": ("estimate_run",),
+        "estimate": ("estimate_run", "measured", "size_of_run"),
         "judge": ("judge_run", "judge_trial"),
+        "phases": ("outside_load", "phases_of"),
         "runs": ("compare_runs",),
         "sentences": ("headline",),
     },

@@ -99,12 +99,25 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
 
 
 def plan(study_path: str, choices: Choices) -> dict[str, Any]:
-    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing."""
-    from svload import analysis, study
+    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing.
+
+    What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
+    """
+    from svload import analysis, lab, study
+    from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
-    estimate = analysis.estimate_run(lock, case_configs(lock))
+    configs = case_configs(lock)
     batch = study.first_batch(lock)
+    restarts = sum(trial.restart for trial in batch.trials)
+    before = last_run(choices.out, lock.name, lock.profile)
+    estimate = analysis.estimate_run(
+        lock,
+        configs,
+        {name: lab.costs_of(config.services) for name, config in configs.items()},
+        restarts=restarts,
+        last=analysis.measured(read_events(before.events).events) if before else None,
+    )
     return {
         "study": lock.name,
         "question": lock.question,
@@ -115,19 +128,34 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         ],
         "trials": len(batch.trials),
         "order": [trial.trial for trial in batch.trials],
-        "restarts": sum(trial.restart for trial in batch.trials),
+        "restarts": restarts,
         "factors": [
             {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
             for factor in lock.factors
         ],
         "estimated_s": estimate.seconds,
+        "estimated_from": estimate.basis,
         "estimated_bytes": estimate.size_bytes,
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
-            for entry in analysis.plan_comparisons(lock)
+            for entry in analysis.plan_comparisons(lock, _last_findings(before) if lock.comparisons else None)
         ],
         "trusted_needed": study.needs_trust(lock),
     }
+
+
+def _last_findings(before: RunDir | None) -> Findings | None:
+    """What an earlier run found, if this svload's analysis found it: nothing is analysed anew for a plan."""
+    from svload import analysis
+    from svload.model.results import Findings
+
+    if before is None:
+        return None
+    try:
+        findings = Findings.read(before.findings_path)
+    except (SvloadError, OSError):
+        return None
+    return findings if findings.analysis_version == analysis.ANALYSIS_VERSION else None
 
 
 def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
@@ -196,20 +224,30 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
 
 def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
     from svload import analysis, run
+    from svload.store import Journal
 
     lock = found.lock()
-    need = analysis.estimate_run(lock, case_configs(lock)).size_bytes
+    configs = case_configs(lock)
     options = run.Options(
-        emit=emit, judge=judge_trial, wait_for_machine_s=choices.wait_s, need_bytes=round(need)
+        emit=emit,
+        judge=judge_trial,
+        wait_for_machine_s=choices.wait_s,
+        need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)
     findings: Findings | None = None
     files: dict[str, Path] = {}
     codes = [outcome.exit_code]
     if found.sealed_trials():
-        if choices.write_report:
-            findings, files = report(found, emit)
-        else:
-            findings = analyse(found)
+        with Journal(found.events) as journal:
+
+            def tell(event: Event) -> None:
+                journal.write(event)
+                emit(event)
+
+            if choices.write_report:
+                findings, files = report(found, tell)
+            else:
+                findings = analyse(found, tell)
         codes.append(verdict_exit(findings))
     return RunResult(found, outcome, findings, files, ExitCode.worst(codes))

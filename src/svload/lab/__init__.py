@@ -11,16 +11,18 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.lab.catalogue import all_kits, check_specs
+    from svload.lab.graph import costs_of
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
     from svload.lab.setup import check, install
 
-__all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "endpoints", "install"]
+__all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "costs_of", "endpoints", "install"]
 
 __getattr__ = late(
     __name__,
     {
         "catalogue": ("all_kits", "check_specs"),
+        "graph": ("costs_of",),
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),
         "setup": ("check", "install"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from svload.lab.catalogue import all_kits, nearest
+from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.study import ServiceSpec
 
@@ -69,3 +70,20 @@ def reached(changed: set[str], needs: Needs) -> set[str]:
     while more := {name for name, others in needs.items() if name not in found and found & set(others)}:
         found |= more
     return found
+
+
+def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
+    """Service → what it takes beside load. One that passes requests on answers no faster than what it needs.
+
+    A service whose kit or needs are unknown costs what any kit does: `lab.check_specs` tells such mistakes.
+    """
+    kits = all_kits()
+    known = {spec.name: kits[spec.kit] for spec in specs if spec.kit in kits}
+    needs = {spec.name: known[spec.name].needs(spec.options) for spec in specs if spec.name in known}
+    costs: dict[str, Costs] = {}
+    for wave in waves(needs):
+        for name in wave:
+            own = known[name].costs
+            rates = [own.answers_per_s, *(costs[other].answers_per_s for other in needs[name])]
+            costs[name] = own.model_copy(update={"answers_per_s": min(rates)})
+    return {spec.name: costs.get(spec.name, Costs()) for spec in specs}

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
 from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
@@ -46,12 +47,26 @@ def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
         _say(out, "? " + sentence.text, "yellow")
     if found.left_out:
         _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
+    if (outside := outside_load(findings.phases_s)) is not None:
+        _say(out, _outside_line(findings.phases_s, outside), "dim")
     for name, path in files.items():
         if name != "report.html":
             out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)
     _say(out, last, "bold")
     if "report.html" in files:
         out.print(Text(_short(files["report.html"])), soft_wrap=True)
+
+
+def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
+    """What was no load, and for what: the longest first."""
+    parts = sorted(
+        ((seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)), reverse=True
+    )
+    told = ", ".join(f"{name} {show_duration(seconds)}" for seconds, name in parts if seconds >= 0.1)
+    share = (
+        f"{show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} ({100 * outside.share:.0f} %)"
+    )
+    return f"Outside load: {share}" + (f": {told}." if told else ".")
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
@@ -83,7 +98,7 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         table.add_row(case["name"], *(case["levels"].get(factor, "") for factor in factors), note)
     out.print(table)
     out.print(
-        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, "
+        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])} ({planned['estimated_from']}), "
         f"about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
     for entry in planned["comparisons"]:

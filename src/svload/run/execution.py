@@ -97,12 +97,7 @@ def execute(run: RunDir, options: Options) -> Outcome:
             execution.error = error
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
-        emit(
-            Event(
-                "run-ended",
-                data | {"seconds": time.monotonic() - execution.begun, "load_s": execution.load_s},
-            )
-        )
+        emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun}))
         journal.sync()
         if outcome.complete:
             run.make_latest()
@@ -117,7 +112,6 @@ class _Execution:
     emit: Emit
     stop: threading.Event
     begun: float = field(default_factory=time.monotonic)
-    load_s: float = 0.0
     error: SvloadError | None = None
     last_failure: SvloadError | None = None
     failures: dict[str, int] = field(default_factory=dict)
@@ -289,12 +283,12 @@ class _Execution:
         else:
             self.in_a_row = 0
             self.previous_case = plan.case
-            self.load_s += trial.phases_s.get("load", 0.0)
+            load_s = (config.ramp_ns + self.lock.measure.duration_ns) / 1e9
             verdict = self.options.judge(self.run, plan.trial)
             self.unauthorised.update(verdict.pop("unauthorised", ()))
-            self._say(
-                "trial-sealed", trial=plan.trial, case=plan.case, seconds=time.monotonic() - begun, **verdict
-            )
+            seconds = time.monotonic() - begun
+            self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
+                      **verdict)  # fmt: skip
             if self.unauthorised:
                 self.stop.set()
 

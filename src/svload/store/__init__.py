@@ -11,7 +11,7 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.store.journal import Journal, Journalled, read_events
-    from svload.store.layout import RunDir, TrialDir, find_run, folder_name, unfinished_runs
+    from svload.store.layout import RunDir, TrialDir, find_run, folder_name, last_run, unfinished_runs
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
@@ -26,6 +26,7 @@ __all__ = [
     "TrialDir",
     "find_run",
     "folder_name",
+    "last_run",
     "merge_shares",
     "open_pack",
     "pack_run",
@@ -47,7 +48,7 @@ __getattr__ = late(
     __name__,
     {
         "journal": ("Journal", "Journalled", "read_events"),
-        "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "unfinished_runs"),
+        "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "last_run", "unfinished_runs"),
         "pack": ("open_pack", "pack_run"),
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
         "raw": ("read_tables", "write_tables"),

@@ -83,6 +83,7 @@ def plan(
     study: str = typer.Argument(help="The study's folder or file."),
     profile: str = PROFILE,
     seed: int = SEED,
+    out: Path = OUT,
     only: str = ONLY,
     replicates: int = REPLICATES,
     duration: str = DURATION,
@@ -93,7 +94,12 @@ def plan(
     from svload import api
 
     chosen = choices(
-        profile=profile, seed=seed, only=only, authorise=authorise, overrides=_overrides(replicates, duration)
+        profile=profile,
+        seed=seed,
+        out=out,
+        only=only,
+        authorise=authorise,
+        overrides=_overrides(replicates, duration),
     )
     planned = api.plan(study, chosen)
     if json:

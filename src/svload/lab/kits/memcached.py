@@ -12,6 +12,7 @@ from svload.lab import memcache
 from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, SizeBytes, option
 from svload.lab.server import Server
+from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
 
@@ -35,6 +36,7 @@ class Memcached(Server):
     name = "memcached"
     summary = "memcached, a cache in memory"
     Options = MemcachedOptions
+    costs = Costs(up_s=0.1)
     front = False
     options: MemcachedOptions
     _port: int
