@@ -13,7 +13,7 @@ from svload.model.events import Event
 
 if TYPE_CHECKING:
     from svload.model.results import Findings
-    from svload.model.study import Lock
+    from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
     from svload.store import RunDir
 
@@ -136,12 +136,30 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "estimated_s": estimate.seconds,
         "estimated_from": estimate.basis,
         "estimated_bytes": estimate.size_bytes,
+        "open_groups": _open_groups(configs),
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
             for entry in analysis.plan_comparisons(lock, _last_findings(before) if lock.comparisons else None)
         ],
         "trusted_needed": study.needs_trust(lock),
     }
+
+
+def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
+    """Of each open group: how many of its requests may be under way at once on this machine, why, and in which cases."""
+    from svload import host
+    from svload.drive.places import MOST, places_of
+
+    room = host.connection_room(MOST)
+    cases: dict[tuple[str, int, str], list[str]] = {}
+    for case, config in configs.items():
+        for group in config.groups:
+            if (places := places_of(group, room)) is not None:
+                cases.setdefault((group.name, *places), []).append(case)
+    return [
+        {"group": group, "max_vus": count, "because": because, "cases": names}
+        for (group, count, because), names in cases.items()
+    ]
 
 
 def _last_findings(before: RunDir | None) -> Findings | None:

@@ -7,7 +7,7 @@ from svload.host.cores import CoreSplit, split_cores
 from svload.host.folders import cache_dir, folder_bytes, labs_dir, state_dir
 from svload.host.leftovers import LabState, finish_leftovers, list_labs
 from svload.host.lock import machine_lock
-from svload.host.machine import describe_machine
+from svload.host.machine import connection_room, describe_machine
 
 __all__ = [
     "Agent",
@@ -16,6 +16,7 @@ __all__ = [
     "LabState",
     "cache_dir",
     "connect_agent",
+    "connection_room",
     "describe_machine",
     "finish_leftovers",
     "folder_bytes",

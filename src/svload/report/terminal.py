@@ -18,7 +18,7 @@ from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.live import GRADE_STYLE
-from svload.report.words import visible
+from svload.report.words import list_words, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -101,12 +101,21 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])} ({planned['estimated_from']}), "
         f"about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
+    for group in planned["open_groups"]:
+        _say(out, _places_line(group, planned["cases"]))
     for entry in planned["comparisons"]:
         out.print(
             Text("• " + str(entry["sentence"]), style="yellow" if entry["state"] == "undecidable" else "")
         )
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
+
+
+def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
+    """`shoppers: at most 15,000 requests under way at once (rate × timeout)`, and in which cases where others differ."""
+    everywhere = len(group["cases"]) == sum(case["excluded"] is None for case in cases)
+    where = "" if everywhere else f" in {list_words(group['cases'])}"
+    return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
 
 
 def show_why(result: TrialResult) -> None:

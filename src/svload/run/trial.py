@@ -18,7 +18,7 @@ from svload.lab import Lab
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
-from svload.model.plan import TrialPlan
+from svload.model.plan import Room, TrialPlan
 from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
@@ -48,6 +48,7 @@ class Bench:
     sampler: Sampler
     tables: Mapping[str, Path]
     permitted: Mapping[Target, Endpoint]
+    room: Room
     emit: Emit
     should_stop: Callable[[], bool]
 
@@ -103,7 +104,9 @@ class TrialRun:
 
     def _shares(self, config: CaseConfig, times: Timeline) -> list[Share]:
         known = self._endpoints()
-        return build_shares(config, self.plan.seed, times, known, allowed_blocks(known.values()))
+        return build_shares(
+            config, self.plan.seed, times, known, allowed_blocks(known.values()), self.bench.room
+        )
 
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)

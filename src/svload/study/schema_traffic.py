@@ -164,6 +164,7 @@ class GroupPart(Part):
 
 RAMP_UP = "until all are there; excluded from measurement"
 PACING = "a user's iterations begin at least so far apart"
+MAX_VUS = "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go (svload plan tells)"
 HOLD_FOR = "how long the last target is held after the stages"
 
 
@@ -254,7 +255,7 @@ class RampingVusGroup(InStages, Thinking):
 class Arriving(GroupPart):
     """What every open group has."""
 
-    max_vus: Count | None = Field(None, description="how many may be under way; left out: rate × timeout")
+    max_vus: Count | None = Field(None, description=MAX_VUS)
     arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = "constant"
     on_full: Annotated[Literal["wait", "drop"], OrReference()] = "wait"
 
