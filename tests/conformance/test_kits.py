@@ -111,10 +111,10 @@ def test_needs_are_read_from_raw_options(kit: type[Kit]) -> None:
 
 
 def test_unknown_options_are_refused(kit: type[Kit]) -> None:
-    _, problems = check_specs(
+    _, mistakes = check_specs(
         [ServiceSpec(name="it", kit=kit.name, options={**MINIMAL.get(kit.name, {}), "no_such_option": 1})]
     )
-    assert [problem.code for problem in problems] == ["study-unknown-key"]
+    assert [mistake.code for mistake in mistakes] == ["study-unknown-key"]
 
 
 def test_the_contracts_methods_are_there(kit: type[Kit]) -> None:

@@ -62,6 +62,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         trusted=choices.trusted or is_trusted(path),
         authorised=choices.authorised,
         kits={name: kit.Options for name, kit in lab.all_kits().items()},
+        check_lab=lab.find_mistakes,
     )
     if choices.trusted:
         trust(path)

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
     from svload.lab.graph import costs_of
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
-    from svload.lab.setup import check, install
+    from svload.lab.setup import check, find_mistakes, install
 
-__all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "costs_of", "endpoints", "install"]
+__all__ = [
+    "Lab",
+    "ObjectTable",
+    "all_kits",
+    "check",
+    "check_specs",
+    "costs_of",
+    "endpoints",
+    "find_mistakes",
+    "install",
+]
 
 __getattr__ = late(
     __name__,
@@ -25,6 +35,6 @@ __getattr__ = late(
         "graph": ("costs_of",),
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),
-        "setup": ("check", "install"),
+        "setup": ("check", "find_mistakes", "install"),
     },
 )
