@@ -17,11 +17,10 @@ from svload.lab import memcache
 from svload.lab.front import missing, program
 from svload.lab.installs import run_installer
 from svload.lab.kit import KitOptions, SizeBytes, option
-from svload.lab.kits import memcached
 from svload.lab.server import Server
 from svload.lab.tools import collector
 from svload.model.costs import Costs
-from svload.model.errors import Problem, fail
+from svload.model.errors import Problem
 from svload.model.facts import Counters, ServiceFacts, Setting
 
 REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
@@ -140,7 +139,7 @@ class Swift(Server):
         self.wait_for(lambda: bool(collector.ask(address, ports["statsd"])), 15.0)
         self.spawn(
             "memcached",
-            memcached.argv(
+            memcache.argv(
                 address,
                 ports["memcached"],
                 self.options.memcached_connections,
@@ -245,23 +244,11 @@ class Swift(Server):
     def hold(self, key: str) -> None:
         """Keep what is stored in the cache, under `key`; accounts that memcached remembers from before are forgotten."""
         self._point_at(self.context.cache / "data" / "swift" / key)
-        self._flush()
+        memcache.reset(self, self._ports["memcached"])
 
     def reset(self) -> dict[str, Any]:
         """Its memcached is flushed (which also ends every token); what it stores stays. Proof: a key set before is gone after."""
-        return dict(self._flush())
-
-    def _flush(self) -> dict[str, float]:
-        try:
-            return memcache.flush(self.context.address, self._ports["memcached"])
-        except OSError as why:
-            raise fail(
-                "reset-failed",
-                place=self.context.service,
-                service=self.context.service,
-                reason=str(why),
-                log=self.log_of("memcached"),
-            ) from why
+        return memcache.reset(self, self._ports["memcached"])
 
     def counters(self) -> Counters | None:
         """What the proxy counted: requests it answered, by status, and bytes of GET bodies. True once they settled."""
@@ -281,7 +268,7 @@ class Swift(Server):
                 asked=str(options.proxy_workers),
                 found=None if workers is None else str(workers),
             ),
-            *memcached.settings(
+            *memcache.settings(
                 address, self._ports["memcached"], options.memcached_connections, options.memcached_memory
             ),
         ]
