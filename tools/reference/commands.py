@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reference.markdown import page, table
+from reference.markdown import code, page, table
 
-TITLE = "Commands and exit codes"
+TITLE = "Commands, exit codes, environment"
 
 
 def make() -> str:
+    from svload.model.environment import VARIABLES
     from svload.model.errors import ExitCode
 
     texts = [
@@ -19,6 +20,8 @@ def make() -> str:
         table(("code", "name", "when"), [(str(int(one)), one.name, _EXITS[one.name]) for one in ExitCode]),
         "`--json`: stdout is the result, stderr the progress. Runs land in `./runs`, or under `--out DIR`; `latest` is the newest "
         "complete one.\n",
+        "## Environment\n",
+        table(("variable", "what it does"), [(code(name), text) for name, text in VARIABLES.items()]),
     ]
     for name, text in help_pages().items():
         texts.append(f"## {name}\n\n```text\n{text.strip()}\n```\n")

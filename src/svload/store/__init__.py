@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
-    from svload.store.seal import seal_trial, verify_run, verify_trial, write_artefact, write_text
+    from svload.store.seal import seal_trial, verify_trial, write_artefact, write_text
     from svload.store.sql import query
+    from svload.store.verify import verify_run
 
 __all__ = [
     "Journal",
@@ -52,7 +53,8 @@ __getattr__ = late(
         "pack": ("open_pack", "pack_run"),
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
         "raw": ("read_tables", "write_tables"),
-        "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
+        "seal": ("seal_trial", "verify_trial", "write_artefact", "write_text"),
         "sql": ("query",),
+        "verify": ("verify_run",),
     },
 )

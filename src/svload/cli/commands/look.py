@@ -122,16 +122,20 @@ def pack(
     run: str = RUN,
     target: Path = typer.Option(None, "--to", help="The pack's file; default beside the run."),
     out: Path = OUT,
+    json: bool = JSON,
 ) -> None:
     """Put a run into one file, without secrets."""
     from svload import api
 
     path = api.pack(run, target, _out(out))
+    if json:
+        print_json({"pack": str(path), "size_bytes": path.stat().st_size})
+        return
     typer.echo(f"{path} ({path.stat().st_size / 1024:.0f} KiB)")
 
 
-def schema() -> None:
-    """Print the study file's JSON Schema, for editors."""
+def schema(json: bool = JSON) -> None:
+    """Print the study file's JSON Schema, for editors; it is JSON with --json or without."""
     from svload import api
 
     print_json(api.schema())

@@ -71,11 +71,15 @@ def init(
     ),
     folder: Path = typer.Argument(Path(), help="Where study.yaml is written."),
     authorise: list[str] = AUTHORISE,
+    json: bool = JSON,
 ) -> None:
     """Write a ten-line study for your own server."""
     from svload import api
 
     path, said = api.init(target, folder, tuple(authorise or ()))
+    if json:
+        print_json({"study": str(path), "said": said})
+        return
     typer.echo(f"{said}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
 
 
