@@ -7,10 +7,25 @@ from typer.testing import CliRunner
 
 from svload.cli.main import app
 
-COMMANDS = (
-    "demo init plan run resume why report compare query verify pack load probe lab doctor schema".split()
-)
-OF_LABS = "install up status reset down".split()
+COMMANDS = [
+    "demo",
+    "init",
+    "plan",
+    "run",
+    "resume",
+    "why",
+    "report",
+    "compare",
+    "query",
+    "verify",
+    "pack",
+    "load",
+    "probe",
+    "lab",
+    "doctor",
+    "schema",
+]
+OF_LABS = ["install", "up", "status", "reset", "down"]
 
 
 def names(group: typer.Typer) -> dict[str, list[str]]:
