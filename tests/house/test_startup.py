@@ -44,7 +44,7 @@ def imported(folder: Path, *words: str) -> set[str]:
     "words",
     [
         ("--help",),
-        ("plan", STUDY, "--profile", "real", "--json"),
+        ("plan", STUDY, "--profile", "real"),
         ("lab", "status"),
         ("schema",),
         ("doctor", STUDY, "--profile", "demo"),
