@@ -78,8 +78,7 @@ class TrialRun:
         with Journal(self.folder.events) as journal:
             self._journal = journal
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
-            if died := self.bench.lab.alive():
-                raise SvloadError(*died)
+            self._all_alive()
             config = planted_config(self.config, self.fault, self.duration_ns)
             times = timeline(config, self.duration_ns)
             shares = self._shares(config, times)
@@ -97,10 +96,16 @@ class TrialRun:
                 after = self.bench.lab.counters()
             if load.stopped:
                 raise Stopped
+            self._all_alive()
             with self._phase("write"):
                 self._write(config, times, load, proof, before, after)
             self._say("trial-phase", name="seal")
         return self._seal(load)
+
+    def _all_alive(self) -> None:
+        """Raises SvloadError service-died: what was asked of a dead server is no measurement of it, and not of the next trial either."""
+        if died := self.bench.lab.alive():
+            raise SvloadError(*died)
 
     def _shares(self, config: CaseConfig, times: Timeline) -> list[Share]:
         known = self._endpoints()
