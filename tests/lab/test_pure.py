@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from svload.lab.authority import MARGIN, Authority
-from svload.lab.catalogue import check_specs
-from svload.lab.graph import check_needs, reached, waves
+from svload.lab.catalogue import all_kits, check_specs
+from svload.lab.graph import check_needs, costs_of, reached, waves
 from svload.lab.kits.truth import canonical, native_distribution
 from svload.lab.objects import (
     content,
@@ -23,6 +23,7 @@ from svload.lab.objects import (
     planned_containers,
     planned_objects,
 )
+from svload.model.costs import Costs
 from svload.model.study import ObjectSet, ServiceSpec
 from svload.study.mistakes import Mistake
 from svload.study.tree import Node
@@ -211,3 +212,25 @@ def test_the_truth_servers_counters_become_canonical() -> None:
         "status.200": 8,
     }
     assert "hits" not in canonical(raw, cache=False)
+
+
+def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
+    kits = all_kits()
+    specs = [
+        spec("front", "nginx", of="cache"),
+        spec("cache", "varnish", of="backend"),
+        spec("backend", "swift"),
+        spec("alone", "nginx"),
+        spec("odd", "no-such-kit"),
+        spec("lost", "varnish", of="nobody"),
+    ]
+    found = costs_of(specs)
+    assert list(found) == [one.name for one in specs]
+    slowest = kits["swift"].costs.answers_per_s
+    assert {name: found[name].answers_per_s for name in ("front", "cache", "backend")} == dict.fromkeys(
+        ("front", "cache", "backend"), slowest
+    )
+    assert found["alone"] == kits["nginx"].costs
+    assert found["cache"].up_s == kits["varnish"].costs.up_s
+    assert found["odd"] == Costs()
+    assert found["lost"] == kits["varnish"].costs
