@@ -45,5 +45,5 @@ def test_every_open_group_has_its_places_and_a_closed_one_none(printed: str) -> 
 
 def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
     (line,) = (line for line in printed.splitlines() if line.startswith("4 trials"))
-    assert "about 7.42 s" in line
+    assert "about 7.42 s, 46 % of it outside load" in line
     assert "(what its kits state; no earlier run is known)" in line

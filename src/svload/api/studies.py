@@ -135,6 +135,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
             for factor in lock.factors
         ],
         "estimated_s": estimate.seconds,
+        "estimated_load_s": estimate.load_s,
         "estimated_from": estimate.basis,
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),

@@ -97,9 +97,10 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         note = "yes" if case["excluded"] is None else Text(f"no: {case['excluded']}", style="dim")
         table.add_row(case["name"], *(case["levels"].get(factor, "") for factor in factors), note)
     out.print(table)
+    outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
     out.print(
-        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])} ({planned['estimated_from']}), "
-        f"about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
+        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of it outside load "
+        f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
     for group in planned["open_groups"]:
         _say(out, _places_line(group, planned["cases"]))
