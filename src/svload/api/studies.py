@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
-    from svload.model.results import Findings
+    from svload.model.results import Claim, Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
     from svload.store import RunDir
@@ -141,7 +142,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "open_groups": _open_groups(configs),
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
-            for entry in analysis.plan_comparisons(lock, _last_findings(before) if lock.comparisons else None)
+            for entry in analysis.plan_comparisons(lock, _claims_of(before) if lock.comparisons else ())
         ],
         "trusted_needed": study.needs_trust(lock),
     }
@@ -164,18 +165,19 @@ def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
     ]
 
 
-def _last_findings(before: RunDir | None) -> Findings | None:
-    """What an earlier run found, if this svload's analysis found it: nothing is analysed anew for a plan."""
+def _claims_of(before: RunDir | None) -> list[Claim]:
+    """What an earlier run claimed, if this svload's analysis did: nothing is analysed anew for a plan, nor read that it does not need."""
     from svload import analysis
-    from svload.model.results import Findings
+    from svload.model.results import Claim
 
-    if before is None:
-        return None
+    if before is None or not before.findings_path.is_file():
+        return []
     try:
-        findings = Findings.read(before.findings_path)
-    except (SvloadError, OSError):
-        return None
-    return findings if findings.analysis_version == analysis.ANALYSIS_VERSION else None
+        found = json.loads(before.findings_path.read_text(encoding="utf-8"))
+        known = found["analysis_version"] == analysis.ANALYSIS_VERSION
+        return [Claim.model_validate(claim) for claim in found["claims"]] if known else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
