@@ -13,7 +13,7 @@ from svload.analysis.compare import judge_claims
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
-from svload.model.results import CaseResult, Claim, Estimate, Findings, Grade, TrialResult, Verdict
+from svload.model.results import CaseResult, Claim, Estimate, Grade, TrialResult, Verdict
 from svload.model.study import Comparison, Lock, Measure
 from svload.testing import make_run
 
