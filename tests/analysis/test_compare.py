@@ -13,7 +13,7 @@ from svload.analysis.compare import judge_claims
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
-from svload.model.results import CaseResult, Claim, Estimate, Findings, Grade, TrialResult, Verdict
+from svload.model.results import CaseResult, Claim, Estimate, Grade, TrialResult, Verdict
 from svload.model.study import Comparison, Lock, Measure
 from svload.testing import make_run
 
@@ -268,20 +268,9 @@ def test_plan_takes_its_noise_from_the_last_run(closed: Bench) -> None:
     assert (before["state"], before["mde"]) == ("decidable", None)
     assert "no run" in before["mde_reason"]
     ratios = [1.2, 1.25, 1.19, 1.22, 1.3, 1.21]
-    last = Findings(
-        analysis_version=1,
-        study="s",
-        question="",
-        profile=None,
-        complete=True,
-        planned_trials=0,
-        sealed_trials=0,
-        cases=(),
-        trials=(),
-        claims=claims(closed, lock, blocks(ratios)),
-    )
-    (planned,) = plan_comparisons(lock, last)
-    assert planned["mde"] == pytest.approx(last.claims[0].mde)
+    earlier = claims(closed, lock, blocks(ratios))
+    (planned,) = plan_comparisons(lock, earlier)
+    assert planned["mde"] == pytest.approx(earlier[0].mde)
     assert 0.02 < planned["mde"] < 0.08
     assert "detects" in planned["sentence"]
 

@@ -225,7 +225,6 @@ def test_an_incomplete_run_says_so(closed: Bench) -> None:
         closed.configs,
         closed.trials()[:5],
         attempts=[{"attempt": "TC0.r1-1"}],
-        phases_s={"up": 1.0},
     )
     assert (found.complete, found.sealed_trials, found.planned_trials) == (False, 5, 12)
     assert found.attempts == ({"attempt": "TC0.r1-1"},)

@@ -104,6 +104,13 @@ def test_on_a_machine_without_anything_it_says_so_instead_of_failing(
         assert str(problem)
 
 
+def test_it_says_what_it_takes_beside_load(kit: type[Kit]) -> None:
+    costs = kit.costs
+    assert min(costs.up_s, costs.reset_s, costs.settle_s) >= 0
+    assert max(costs.up_s, costs.reset_s, costs.settle_s) < 60
+    assert min(costs.fill_per_s, costs.refill_per_s or 1, costs.answers_per_s) > 0
+
+
 def test_needs_are_read_from_raw_options(kit: type[Kit]) -> None:
     assert kit.needs({}) == ()
     if "of" in kit.Options.model_fields:
@@ -111,10 +118,10 @@ def test_needs_are_read_from_raw_options(kit: type[Kit]) -> None:
 
 
 def test_unknown_options_are_refused(kit: type[Kit]) -> None:
-    _, problems = check_specs(
+    _, mistakes = check_specs(
         [ServiceSpec(name="it", kit=kit.name, options={**MINIMAL.get(kit.name, {}), "no_such_option": 1})]
     )
-    assert [problem.code for problem in problems] == ["study-unknown-key"]
+    assert [mistake.code for mistake in mistakes] == ["study-unknown-key"]
 
 
 def test_the_contracts_methods_are_there(kit: type[Kit]) -> None:

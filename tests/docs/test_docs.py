@@ -97,7 +97,12 @@ def fault_of(block: Block) -> str | None:
     if unknown := set(tags) - KEYS:
         return f"unknown tag {', '.join(sorted(unknown))}"
     if block.language not in EXECUTED:
-        return None
+        runs = block.layer is not None
+        return (
+            f"nothing runs a {block.language} block: say run=none (its file is written all the same)"
+            if runs
+            else None
+        )
     if "run" not in tags and "file" not in tags:
         return "say which layer runs it: run=pure|plan|truth|truth_long|look|real, or run=none reason=…"
     if tags.get("run") == "none" and len(tags.get("reason", "")) < 10:
@@ -275,11 +280,19 @@ def test_blocks_are_found_with_their_tags() -> None:
         ("```bash run=someday", "no layer is called"),
         ("```yaml run=pure", "needs file="),
         ("```bash run=pure colour=red", "unknown tag"),
+        ("```text file=data.txt", "nothing runs a text block"),
+        ("```json run=pure", "nothing runs a json block"),
     ],
 )
 def test_a_bad_tag_is_a_fault(fence: str, fault: str) -> None:
     (block,) = blocks_of("a.md", f"{fence}\nx\n```\n")
     assert fault in (fault_of(block) or "")
+
+
+def test_a_file_that_nothing_runs_is_only_written() -> None:
+    (block,) = blocks_of("a.md", "```text file=data.txt run=none\nx\n```\n")
+    assert fault_of(block) is None
+    assert block.layer is None
 
 
 def test_an_open_block_is_a_fault() -> None:

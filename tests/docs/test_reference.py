@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ FOLDER = ROOT / "docs" / "reference"
 
 
 def tool() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
     spec = importlib.util.spec_from_file_location("make_reference", ROOT / "tools" / "make_reference.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +37,7 @@ def test_no_page_is_left_over() -> None:
 
 
 def test_every_command_has_its_help() -> None:
-    pages = MAKER.help_pages()
+    pages = MAKER.commands.help_pages()
     assert {"svload", "svload run", "svload plan", "svload lab up"} <= set(pages)
     assert all(text.startswith("Usage: ") for text in pages.values())
 

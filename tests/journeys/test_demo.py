@@ -169,6 +169,31 @@ def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
 
 
 @pytest.mark.truth
+def test_a_plan_expects_what_the_last_run_took(demo: Demo, tmp_path: Path) -> None:
+    last = (demo.world.runs / "latest").resolve()
+    found = findings(last)
+    cases = ",".join(case["case"] for case in found["cases"] if case["trials"])
+    asked = ("plan", "001-svload", "--profile", "demo", "--only", cases, "--replicates", "2", "--json")
+    planned = json.loads(demo.svload(*asked).stdout)
+    assert planned["estimated_from"] == "measured in the last run"
+    assert planned["estimated_s"] == pytest.approx(found["phases_s"]["total"], rel=0.25)
+    unknown = json.loads(demo.world.svload(*asked, "--out", str(tmp_path)).stdout)
+    assert "kits" in unknown["estimated_from"]
+    assert 0.5 < unknown["estimated_s"] / found["phases_s"]["total"] < 2, "a busy machine takes longer"
+
+
+@pytest.mark.truth
+def test_time_outside_load_is_told_with_its_share(demo: Demo) -> None:
+    phases = findings(demo.run)["phases_s"]
+    assert {"up", "fill", "reset", "load", "analyse", "report", "total"} <= set(phases)
+    share = 1 - phases["load"] / phases["total"]
+    (line,) = (line for line in demo.ended.stdout.splitlines() if line.startswith("Outside load: "))
+    assert f"({100 * share:.0f} %)" in line
+    page = (demo.run / "derived" / "report.html").read_text(encoding="utf-8")
+    assert "outside load" in page
+
+
+@pytest.mark.truth
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_refuses_exactly_its_trials(world: World, plant: str) -> None:
     cases = ("--only", "TC9,TC11", "--replicates", "2")

@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from svload.lab.authority import MARGIN, Authority
-from svload.lab.catalogue import check_specs
-from svload.lab.graph import check_needs, reached, waves
+from svload.lab.catalogue import all_kits, check_specs
+from svload.lab.graph import check_needs, costs_of, reached, waves
 from svload.lab.kits.truth import canonical, native_distribution
 from svload.lab.objects import (
     content,
@@ -23,7 +23,14 @@ from svload.lab.objects import (
     planned_containers,
     planned_objects,
 )
+from svload.model.costs import Costs
 from svload.model.study import ObjectSet, ServiceSpec
+from svload.study.mistakes import Mistake
+from svload.study.tree import Node
+
+
+def said(mistake: Mistake) -> str:
+    return str(mistake.problem(Node(None, "study.yaml:1")))
 
 
 def spec(name: str, kit: str, **options: object) -> ServiceSpec:
@@ -31,7 +38,7 @@ def spec(name: str, kit: str, **options: object) -> ServiceSpec:
 
 
 def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() -> None:
-    _, problems = check_specs(
+    _, mistakes = check_specs(
         [
             spec("a", "truht"),
             spec("b", "truth", role="store", wrokers=3),
@@ -42,7 +49,7 @@ def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() ->
             spec("g", "truth", role="store", memory="1 GB/s"),
         ]
     )
-    texts = [str(problem) for problem in problems]
+    texts = [said(mistake) for mistake in mistakes]
     assert len(texts) == 7
     assert "“truht”" in texts[0]
     assert "truth" in texts[0].split("mean")[1]
@@ -53,11 +60,11 @@ def test_every_mistake_in_the_options_is_said_at_once_with_the_nearest_word() ->
     assert "unit is missing" in texts[4]
     assert "no such TLS front" in texts[5]
     assert "does not fit" in texts[6]
-    assert all(problem.details["path"] for problem in problems)
+    assert [mistake.path[:2] for mistake in mistakes] == [("lab", name) for name in "abcdefg"]
 
 
 def test_an_option_without_effect_is_refused() -> None:
-    _, problems = check_specs(
+    _, mistakes = check_specs(
         [
             spec("a", "external", at="http://127.0.0.1:1", nofile=5),
             spec("b", "command", run="true", tuning={"x": 1}),
@@ -65,16 +72,16 @@ def test_an_option_without_effect_is_refused() -> None:
             spec("d", "truth", role="store", nofile=5, tuning={"log_limit": 5}, link=None),
         ]
     )
-    assert [problem.details["path"] for problem in problems] == [
-        ("a", "nofile"),
-        ("b", "tuning"),
-        ("c", "link"),
+    assert [mistake.path for mistake in mistakes] == [
+        ("lab", "a", "nofile"),
+        ("lab", "b", "tuning"),
+        ("lab", "c", "link"),
     ]
-    assert all("Leave it out" in str(problem) for problem in problems)
+    assert all("Leave it out" in said(mistake) for mistake in mistakes)
 
 
 def test_options_are_read_with_their_units() -> None:
-    options, problems = check_specs(
+    options, mistakes = check_specs(
         [
             spec(
                 "s",
@@ -87,7 +94,7 @@ def test_options_are_read_with_their_units() -> None:
             )
         ]
     )
-    assert problems == []
+    assert mistakes == []
     read = options["s"].model_dump()
     assert read["service_time"] == {"lognormal_ns": {"median": 2_000_000, "p99": 9_000_000}}
     assert read["memory"] == 1 << 30
@@ -111,10 +118,10 @@ def test_services_start_after_those_they_need() -> None:
 
 
 def test_unknown_needs_and_circles_are_mistakes_of_the_study() -> None:
-    assert [problem.code for problem in check_needs({"a": ("bee",), "bees": ()})] == ["study-unknown-name"]
-    assert "bees" in str(check_needs({"a": ("bee",), "bees": ()})[0])
+    assert [mistake.code for mistake in check_needs({"a": ("bee",), "bees": ()})] == ["study-unknown-name"]
+    assert "bees" in said(check_needs({"a": ("bee",), "bees": ()})[0])
     [circle] = check_needs({"a": ("b",), "b": ("a",), "c": ()})
-    assert "a, b" in str(circle)
+    assert "a, b" in said(circle)
     assert check_needs({"a": ("b",), "b": ()}) == []
 
 
@@ -205,3 +212,25 @@ def test_the_truth_servers_counters_become_canonical() -> None:
         "status.200": 8,
     }
     assert "hits" not in canonical(raw, cache=False)
+
+
+def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
+    kits = all_kits()
+    specs = [
+        spec("front", "nginx", of="cache"),
+        spec("cache", "varnish", of="backend"),
+        spec("backend", "swift"),
+        spec("alone", "nginx"),
+        spec("odd", "no-such-kit"),
+        spec("lost", "varnish", of="nobody"),
+    ]
+    found = costs_of(specs)
+    assert list(found) == [one.name for one in specs]
+    slowest = kits["swift"].costs.answers_per_s
+    assert {name: found[name].answers_per_s for name in ("front", "cache", "backend")} == dict.fromkeys(
+        ("front", "cache", "backend"), slowest
+    )
+    assert found["alone"] == kits["nginx"].costs
+    assert found["cache"].up_s == kits["varnish"].costs.up_s
+    assert found["odd"] == Costs()
+    assert found["lost"] == kits["varnish"].costs

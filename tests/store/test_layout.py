@@ -8,7 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from svload.model.errors import SvloadError
-from svload.store.layout import RunDir, find_run, folder_name
+from svload.model.plan import Batch, TrialPlan
+from svload.model.study import Case, Lock, Measure
+from svload.store import write_artefact
+from svload.store.layout import RunDir, find_run, folder_name, last_run
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -71,3 +74,41 @@ def test_attempts_are_numbered_and_keep_their_trial(tmp_path: Path) -> None:
     run.attempt("a/b.r11", 7).path.mkdir()
     assert run.next_attempt("a/b.r1") == 3
     assert [attempt.name for attempt in run.kept_attempts()] == ["a/b.r1", "a/b.r1", "a/b.r11"]
+
+
+def finished(parent: Path, study: str, profile: str | None, sealed: bool = True) -> RunDir:
+    run = RunDir.create(parent, study, profile)
+    lock = Lock(
+        name=study,
+        profile=profile,
+        seed=1,
+        svload_version="0",
+        study_sha256="",
+        study_dir=".",
+        factors=(),
+        cases=(Case(name="TC0", levels={}),),
+        measure=Measure(duration_ns=1, replicates=1),
+        source={},
+    )
+    write_artefact(run.lock_path, lock)
+    trial = TrialPlan(trial="TC0.r1", case="TC0", replicate=1, block=1, position=0, seed=1)
+    write_artefact(run.batch_path(0), Batch(number=0, because="a test", trials=(trial,)))
+    run.trial("TC0.r1").path.mkdir()
+    if sealed:
+        run.trial("TC0.r1").seal.write_text("{}")
+    return run
+
+
+def test_the_last_run_is_the_newest_finished_one_of_its_study_and_profile(tmp_path: Path) -> None:
+    assert last_run(tmp_path / "none", "s", "demo") is None
+    runs = [finished(tmp_path, "s", "demo") for _ in range(11)]
+    finished(tmp_path, "s", "demo", sealed=False)
+    finished(tmp_path, "s", "real")
+    (tmp_path / "s-demo-13").mkdir()
+    found = last_run(tmp_path, "s", "demo")
+    assert found is not None
+    assert found.path == runs[-1].path
+    assert last_run(tmp_path, "s", "paper") is None
+    other = finished(tmp_path, "s-demo", None)
+    assert other.name == "s-demo-14"
+    assert last_run(tmp_path, "s", "demo") == found, "the study named so is another one"

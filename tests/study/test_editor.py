@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
+from svload import api
 from svload.study import init_study, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +83,28 @@ def test_it_refuses(where: tuple[str, ...], value: Any) -> None:
     assert list(validator.iter_errors(study)) != []
 
 
+def unexplained(part: Any, path: tuple[str, ...] = ()) -> list[str]:
+    """Every key below `part` that has no line of its own."""
+    if isinstance(part, list):
+        return [found for child in part for found in unexplained(child, path)]
+    if not isinstance(part, dict):
+        return []
+    found = []
+    for key, child in part.items():
+        if key == "properties":
+            found += [".".join((*path, name)) for name, one in child.items() if not one.get("description")]
+            found += [one for name, inner in child.items() for one in unexplained(inner, (*path, name))]
+        else:
+            found += unexplained(child, (*path, key) if path[-1:] == ("$defs",) or key == "$defs" else path)
+    return found
+
+
 def test_every_key_of_it_is_explained() -> None:
     """An editor shows these lines on hover."""
-    properties = json_schema()["properties"]
-    assert [key for key, part in properties.items() if not part.get("description")] == []
+    assert unexplained(api.schema()) == []
+
+
+def test_a_key_without_a_line_would_be_seen() -> None:
+    schema = json_schema()
+    del schema["$defs"]["ClosedGroup"]["properties"]["start"]["description"]
+    assert unexplained(schema) == ["$defs.ClosedGroup.start"]

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.analysis import limits
-from svload.analysis.inference import (
-    blocks_needed,
-    holm,
-    least_detectable,
-    sd_of_interval,
-    smallest_sign_flip_p,
-)
-from svload.model.results import Findings
+from svload.analysis.families import blocks_needed, holm, smallest_sign_flip_p
+from svload.model.results import Claim
 from svload.model.study import Comparison, Lock
 
 NO_LAST_RUN = "no run or A/A of this lab is known yet, so its noise isn't either"
@@ -84,29 +78,29 @@ def smallest_adjusted(blocks: Sequence[int]) -> list[float]:
     return holm([smallest_sign_flip_p(count) for count in blocks])
 
 
-def plan_comparisons(lock: Lock, last: Findings | None = None) -> list[dict[str, Any]]:
+def plan_comparisons(lock: Lock, before: Sequence[Claim] = ()) -> list[dict[str, Any]]:
     """Per planned contrast, before the run: what its blocks can decide.
 
     Keys: name, comparison, factor, baseline, treatment, metric, pairs (count), blocks, claims, smallest_p (after Holm), mde (relative
-    effect; null with mde_reason), state ("decidable" | "undecidable"), needed_blocks, sentence. `last` is an earlier run's findings.
+    effect; null with mde_reason), state ("decidable" | "undecidable"), needed_blocks, sentence. `before`: an earlier run's claims.
     """
     contrasts = contrasts_of(lock)
     blocks = lock.measure.replicates
     smallest = smallest_adjusted([blocks if contrast.pairs else 0 for contrast in contrasts])
     return [
-        _plan(lock, contrast, p, len(contrasts), last)
+        _plan(lock, contrast, p, len(contrasts), before)
         for contrast, p in zip(contrasts, smallest, strict=True)
     ]
 
 
 def _plan(
-    lock: Lock, contrast: Contrast, smallest_p: float, claims: int, last: Findings | None
+    lock: Lock, contrast: Contrast, smallest_p: float, claims: int, before: Sequence[Claim]
 ) -> dict[str, Any]:
     blocks = lock.measure.replicates
     needed = max(blocks_needed(claims), contrast.least_blocks)
     decidable = bool(contrast.pairs) and smallest_p <= limits.ALPHA and blocks >= contrast.least_blocks
     mde, reason = (
-        _expected_mde(contrast, blocks, claims, last)
+        _expected_mde(contrast, blocks, claims, before)
         if decidable
         else (None, f"undecidable at {blocks} blocks")
     )
@@ -146,10 +140,12 @@ def _cases(count: int) -> str:
 
 
 def _expected_mde(
-    contrast: Contrast, blocks: int, claims: int, last: Findings | None
+    contrast: Contrast, blocks: int, claims: int, earlier: Sequence[Claim]
 ) -> tuple[float | None, str]:
-    before = next((claim for claim in last.claims if claim.name == contrast.name), None) if last else None
+    before = next((claim for claim in earlier if claim.name == contrast.name), None)
     if before is None or before.ratio.low is None or before.ratio.high is None:
         return None, NO_LAST_RUN
+    from svload.analysis.inference import least_detectable, sd_of_interval
+
     sd = sd_of_interval(before.ratio.low, before.ratio.high, before.blocks)
     return (least_detectable(sd, blocks, claims), "") if sd is not None else (None, NO_LAST_RUN)

@@ -1,35 +1,29 @@
 """What a run will take, before it is started: seconds of wall time and bytes on disk.
 
-Load time is known; what surrounds it is measured in the last run of the same study, or stated here as constants.
+Load time is known. What surrounds it is measured in the last run of the same study and profile, case by case; where there was none,
+it follows from what each kit states (model.costs) and a few constants of svload's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
+from statistics import fmean
 
-from svload.model.results import Findings
+from svload.analysis.phases import AFTER_TRIALS
+from svload.model.costs import Costs
+from svload.model.events import Event
 from svload.model.study import CaseConfig, Lock
-from svload.model.traffic import FixedWork, Group, OpenLoop
+from svload.model.traffic import ClosedLoop, FixedWork, Group, OpenLoop
 
 START_S = 0.5
 """The machine's agent, generators and monitors, once."""
-UP_S = 0.8
-"""Bringing one service up, once a bring-up."""
-FILL_OBJECTS_PER_S = 2_000.0
-"""Objects put into a store a second."""
-RESET_S = 0.01
-"""Resetting one service before a trial."""
-WARM_ROWS_PER_S = 5_000.0
-"""Rows warmed a second before a trial."""
-TRIAL_S = 0.28
-"""Everything else of a trial: shares, common start, counters, tables, seal, provisional verdict."""
-DRAIN_S = 0.03
-"""From the window's end until the last answer, of a server that keeps up."""
-REPORT_S = 4.0
+TRIAL_S = 0.2
+"""A trial's own: shares, common start, counters, tables, seal, provisional verdict."""
+REPORT_S = 2.0
 """Analysis and report of a run, and so much more a trial:"""
-REPORT_TRIAL_S = 0.06
+REPORT_TRIAL_S = 0.03
 
 ROW_BYTES = 55.0
 """A sample in Parquet."""
@@ -48,6 +42,15 @@ LEAST_CYCLE_S = 0.005
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What an earlier run of the same study and profile took beside load (s). `beside_s`: a trial of each case, on average."""
+
+    once_s: float
+    beside_s: Mapping[str, float]
+    report_trial_s: float
+
+
+@dataclass(frozen=True)
 class RunEstimate:
     """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis` says where the rest comes from."""
 
@@ -59,52 +62,99 @@ class RunEstimate:
 
 
 def estimate_run(
-    lock: Lock, configs: Mapping[str, CaseConfig], last: Findings | None = None, bring_ups: int = 1
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    costs: Mapping[str, Mapping[str, Costs]],
+    *,
+    restarts: int = 0,
+    last: Measured | None = None,
 ) -> RunEstimate:
-    """The estimate for all planned trials of `lock`. `last` is the findings of an earlier run of the same study and profile."""
+    """The estimate for all planned trials of `lock`. `costs`: case → service → what it takes; `restarts` of the whole lab."""
     replicates = lock.measure.replicates
     duration_s = lock.measure.duration_ns / 1e9
     trials = replicates * len(configs)
     load_s = replicates * sum(config.ramp_ns / 1e9 + duration_s for config in configs.values())
-    size = replicates * sum(_trial_bytes(config, duration_s) for config in configs.values())
-    outside_s, basis = _outside(lock, configs, last, bring_ups)
-    return RunEstimate(load_s + outside_s, size, load_s, trials, basis)
+    size = size_of_run(lock, configs)
+    if last is not None:
+        outside_s = last.once_s + replicates * _beside_s(configs, last) + trials * last.report_trial_s
+        return RunEstimate(load_s + outside_s, size, load_s, trials, "measured in the last run")
+    each_s = sum(_trial_s(config, costs[name]) for name, config in configs.items())
+    outside_s = _bring_ups_s(configs, costs, restarts) + replicates * each_s
+    outside_s += REPORT_S + REPORT_TRIAL_S * trials
+    return RunEstimate(
+        load_s + outside_s, size, load_s, trials, "what its kits state; no earlier run is known"
+    )
 
 
-def _outside(
-    lock: Lock, configs: Mapping[str, CaseConfig], last: Findings | None, bring_ups: int
-) -> tuple[float, str]:
-    replicates = lock.measure.replicates
-    if (
-        last is not None
-        and last.study == lock.name
-        and last.profile == lock.profile
-        and last.sealed_trials
-        and "total" in last.phases_s
-    ):
-        once = sum(last.phases_s.get(name, 0.0) for name in ("up", "install", "fill"))
-        each = (last.phases_s["total"] - last.phases_s.get("load", 0.0) - once) / last.sealed_trials
-        trials = replicates * len(configs)
-        report_s = REPORT_S + REPORT_TRIAL_S * trials
-        return once + max(each, 0.0) * trials + report_s, "measured in the last run"
-    services = {service.name for config in configs.values() for service in config.services}
-    objects = {objects.name: objects.count for config in configs.values() for objects in config.objects}
-    up_s = START_S + bring_ups * UP_S * len(services) + sum(objects.values()) / FILL_OBJECTS_PER_S
-    each_s = replicates * sum(_before_trial_s(config) + TRIAL_S + DRAIN_S for config in configs.values())
-    trials = replicates * len(configs)
-    return up_s + each_s + REPORT_S + REPORT_TRIAL_S * trials, "constants, no earlier run is known"
+def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:
+    """Bytes on disk of all planned trials of `lock`."""
+    duration_s = lock.measure.duration_ns / 1e9
+    return lock.measure.replicates * sum(_trial_bytes(config, duration_s) for config in configs.values())
 
 
-def _before_trial_s(config: CaseConfig) -> float:
+def measured(events: Sequence[Event]) -> Measured | None:
+    """What a run's journal says it took beside load, its restarts included; None if no trial of it was sealed."""
+    beside: dict[str, list[float]] = {}
+    once_s = report_s = 0.0
+    for event in events:
+        beside_s, seconds = event.number("beside_s"), event.number("seconds")
+        if event.kind == "trial-sealed" and beside_s is not None:
+            beside.setdefault(str(event.data["case"]), []).append(beside_s)
+        elif event.kind == "phase" and seconds is not None and event.data["name"] in AFTER_TRIALS:
+            report_s += seconds
+        elif event.kind == "phase" and seconds is not None:
+            once_s += seconds
+    if not beside:
+        return None
+    sealed = sum(map(len, beside.values()))
+    by_case = {case: fmean(times) for case, times in beside.items()}
+    return Measured(START_S + once_s, by_case, report_s / sealed)
+
+
+def _beside_s(configs: Mapping[str, CaseConfig], last: Measured) -> float:
+    """One trial of every case beside load; a case that the last run left out is taken for an average one."""
+    average = fmean(last.beside_s.values())
+    return sum(last.beside_s.get(case, average) for case in configs)
+
+
+def _bring_ups_s(
+    configs: Mapping[str, CaseConfig], costs: Mapping[str, Mapping[str, Costs]], restarts: int
+) -> float:
+    services = {name: cost for by_service in costs.values() for name, cost in by_service.items()}
+    stores = {one.name: one for config in configs.values() for one in config.objects}.values()
+    up_s = sum(cost.up_s for cost in services.values())
+    fill_s = sum(one.count / services[one.service].fill_per_s for one in stores)
+    refill_s = sum(
+        one.count / (services[one.service].refill_per_s or services[one.service].fill_per_s) for one in stores
+    )
+    return START_S + up_s + fill_s + restarts * (up_s + refill_s)
+
+
+def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
+    """A trial beside its load: reset, warming, two readings of settled counters, answers after the end."""
     rows = {objects.name: objects.count for objects in config.objects}
     feeders = {feeder.name: feeder for feeder in config.feeders}
-    seconds = 0.0
+    seconds = TRIAL_S + 2 * max((cost.settle_s for cost in costs.values()), default=0.0)
     for step in config.before_trial:
-        seconds += RESET_S * len(step.reset)
+        seconds += sum(costs[service].reset_s for service in step.reset)
         feeder = feeders.get(step.warm or "")
         if feeder is not None:
-            seconds += (1 if feeder.take == "first" else rows.get(feeder.table, 0)) / WARM_ROWS_PER_S
-    return seconds
+            asked = 1 if feeder.take == "first" else rows.get(feeder.table, 0)
+            seconds += asked / costs.get(step.through or "", Costs()).answers_per_s
+    return seconds + _drain_s(config, costs)
+
+
+def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
+    """Until the last answer after the load's end: a closed loop's response time is its users over what is answered, R = N/X."""
+    busy: dict[str, float] = {}
+    for group in config.groups:
+        if isinstance(group.executor, ClosedLoop):
+            host = group.request.host
+            busy[host] = busy.get(host, 0.0) + group.executor.most_vus
+    slowest_s = max(
+        (users / costs.get(host, Costs()).answers_per_s for host, users in busy.items()), default=0.0
+    )
+    return min(slowest_s, max((group.request.timeout_ns for group in config.groups), default=0) / 1e9)
 
 
 def requests_of(group: Group, seconds: float) -> float:

@@ -77,7 +77,6 @@ def judge_run(
     *,
     planned: int | None = None,
     attempts: Sequence[dict[str, Any]] = (),
-    phases_s: Mapping[str, float] | None = None,
 ) -> Findings:
     """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has.
 
@@ -120,7 +119,6 @@ def judge_run(
         claims=claims,
         thresholds=thresholds,
         findings=findings_of(lock, cases, results, claims, thresholds),
-        phases_s=dict(phases_s or {}),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -53,28 +55,41 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
     return run.planted_config(config, lock.plants.get(case.name), lock.measure.duration_ns)
 
 
-def analyse(found: RunDir) -> Findings:
+def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
     from svload import analysis
-    from svload.store import read_events, read_trial, write_artefact
+    from svload.store import read_events, read_trial
 
     lock = found.lock()
-    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-    attempts = [
-        _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
-    ]
-    phases = _phases(read_events(found.events).events)
-    findings = analysis.judge_run(
-        lock,
-        case_configs(lock),
-        trials,
-        planned=len(found.planned_trials()),
-        attempts=attempts,
-        phases_s=phases,
-    )
+    with _phase("analyse", emit):
+        trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+        attempts = [
+            _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
+        ]
+        findings = analysis.judge_run(
+            lock, case_configs(lock), trials, planned=len(found.planned_trials()), attempts=attempts
+        )
+    return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
+
+
+def _with_phases(found: RunDir, findings: Findings, trials: Iterable[Mapping[str, float]]) -> Findings:
+    """The findings with where the time went, as the run's journal has it by now; written."""
+    from svload import analysis
+    from svload.store import read_events, write_artefact
+
+    phases_s = analysis.phases_of(read_events(found.events).events, trials)
+    findings = findings.model_copy(update={"phases_s": phases_s})
     found.derived.mkdir(exist_ok=True)
     write_artefact(found.findings_path, findings)
     return findings
+
+
+@contextmanager
+def _phase(name: str, emit: Emit) -> Iterator[None]:
+    begun = time.monotonic()
+    emit(Event("phase", {"name": name, "state": "begin"}))
+    yield
+    emit(Event("phase", {"name": name, "state": "end", "seconds": time.monotonic() - begun}))
 
 
 def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
@@ -82,27 +97,19 @@ def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
     return {"attempt": name, "why": last.get("why", "interrupted"), "text": last.get("text", "")}
 
 
-def _phases(events: Sequence[Event]) -> dict[str, float]:
-    """Seconds of the run by phase, added over resumes: up, fill, load, and all of it."""
-    phases: dict[str, float] = {}
-    for event in events:
-        if event.kind == "phase" and event.data.get("state") == "end":
-            name = str(event.data["name"])
-            phases[name] = phases.get(name, 0.0) + float(event.data["seconds"])  # type: ignore[arg-type]
-        if event.kind == "run-ended":
-            for key, name in (("seconds", "total"), ("load_s", "load")):
-                phases[name] = phases.get(name, 0.0) + float(event.data.get(key, 0.0))  # type: ignore[arg-type]
-    return phases
-
-
 def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:
-    """Analyse a run and write all that people read: report.html, report.xlsx, junit.xml, findings.json (in derived/)."""
+    """Analyse a run and write all that people read: report.html, report.xlsx, junit.xml, findings.json (in derived/).
+
+    Its own time is known when it is written: findings.json has it, the page does not.
+    """
+    from svload.analysis.phases import OF_TRIALS
     from svload.report import write_all
 
-    emit(Event("phase", {"name": "analyse", "state": "begin"}))
-    findings = analyse(found)
-    emit(Event("phase", {"name": "report", "state": "begin"}))
-    files = write_all(found, findings)
+    findings = analyse(found, emit)
+    with _phase("report", emit):
+        files = write_all(found, findings)
+    of_trials = {name: seconds for name, seconds in findings.phases_s.items() if name in OF_TRIALS}
+    findings = _with_phases(found, findings, [of_trials])
     return findings, {"findings.json": found.findings_path, **files}
 
 

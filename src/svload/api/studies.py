@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +13,8 @@ from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
-    from svload.model.results import Findings
-    from svload.model.study import Lock
+    from svload.model.results import Claim, Findings
+    from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
     from svload.store import RunDir
 
@@ -62,6 +63,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         trusted=choices.trusted or is_trusted(path),
         authorised=choices.authorised,
         kits={name: kit.Options for name, kit in lab.all_kits().items()},
+        check_lab=lab.find_mistakes,
     )
     if choices.trusted:
         trust(path)
@@ -99,12 +101,25 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
 
 
 def plan(study_path: str, choices: Choices) -> dict[str, Any]:
-    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing."""
-    from svload import analysis, study
+    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing.
+
+    What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
+    """
+    from svload import analysis, lab, study
+    from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
-    estimate = analysis.estimate_run(lock, case_configs(lock))
+    configs = case_configs(lock)
     batch = study.first_batch(lock)
+    restarts = sum(trial.restart for trial in batch.trials)
+    before = last_run(choices.out, lock.name, lock.profile)
+    estimate = analysis.estimate_run(
+        lock,
+        configs,
+        {name: lab.costs_of(config.services) for name, config in configs.items()},
+        restarts=restarts,
+        last=analysis.measured(read_events(before.events).events) if before else None,
+    )
     return {
         "study": lock.name,
         "question": lock.question,
@@ -115,19 +130,54 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         ],
         "trials": len(batch.trials),
         "order": [trial.trial for trial in batch.trials],
-        "restarts": sum(trial.restart for trial in batch.trials),
+        "restarts": restarts,
         "factors": [
             {"name": factor.name, "change": factor.change, "levels": [level.name for level in factor.levels]}
             for factor in lock.factors
         ],
         "estimated_s": estimate.seconds,
+        "estimated_load_s": estimate.load_s,
+        "estimated_from": estimate.basis,
         "estimated_bytes": estimate.size_bytes,
+        "open_groups": _open_groups(configs),
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
-            for entry in analysis.plan_comparisons(lock)
+            for entry in analysis.plan_comparisons(lock, _claims_of(before) if lock.comparisons else ())
         ],
         "trusted_needed": study.needs_trust(lock),
     }
+
+
+def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
+    """Of each open group: how many of its requests may be under way at once on this machine, why, and in which cases."""
+    from svload import host
+    from svload.drive.places import MOST, places_of
+
+    room = host.connection_room(MOST)
+    cases: dict[tuple[str, int, str], list[str]] = {}
+    for case, config in configs.items():
+        for group in config.groups:
+            if (places := places_of(group, room)) is not None:
+                cases.setdefault((group.name, *places), []).append(case)
+    return [
+        {"group": group, "max_vus": count, "because": because, "cases": names}
+        for (group, count, because), names in cases.items()
+    ]
+
+
+def _claims_of(before: RunDir | None) -> list[Claim]:
+    """What an earlier run claimed, if this svload's analysis did: nothing is analysed anew for a plan, nor read that it does not need."""
+    from svload import analysis
+    from svload.model.results import Claim
+
+    if before is None or not before.findings_path.is_file():
+        return []
+    try:
+        found = json.loads(before.findings_path.read_text(encoding="utf-8"))
+        known = found["analysis_version"] == analysis.ANALYSIS_VERSION
+        return [Claim.model_validate(claim) for claim in found["claims"]] if known else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
@@ -196,20 +246,30 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
 
 def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
     from svload import analysis, run
+    from svload.store import Journal
 
     lock = found.lock()
-    need = analysis.estimate_run(lock, case_configs(lock)).size_bytes
+    configs = case_configs(lock)
     options = run.Options(
-        emit=emit, judge=judge_trial, wait_for_machine_s=choices.wait_s, need_bytes=round(need)
+        emit=emit,
+        judge=judge_trial,
+        wait_for_machine_s=choices.wait_s,
+        need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)
     findings: Findings | None = None
     files: dict[str, Path] = {}
     codes = [outcome.exit_code]
     if found.sealed_trials():
-        if choices.write_report:
-            findings, files = report(found, emit)
-        else:
-            findings = analyse(found)
+        with Journal(found.events) as journal:
+
+            def tell(event: Event) -> None:
+                journal.write(event)
+                emit(event)
+
+            if choices.write_report:
+                findings, files = report(found, tell)
+            else:
+                findings = analyse(found, tell)
         codes.append(verdict_exit(findings))
     return RunResult(found, outcome, findings, files, ExitCode.worst(codes))

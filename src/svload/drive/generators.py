@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from svload.drive.places import MOST
 from svload.drive.shares import Share
 from svload.model.errors import fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
@@ -82,7 +83,7 @@ class Generators:
                     role="generator",
                     argv=(sys.executable, "-m", "svload.drive.generator"),
                     log=str(self._folder / f"{child}.log"),
-                    limits=Limits(cores=self._cores, nofile=1_000_000),
+                    limits=Limits(cores=self._cores, nofile=MOST),
                 )
                 for child in new
             ]

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from svload.drive.places import ROOMY, Places, places_of
 from svload.model.facts import Endpoint
+from svload.model.plan import Room
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
@@ -86,6 +88,7 @@ def build_shares(
     times: Timeline,
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
+    room: Room = ROOMY,
 ) -> list[Share]:
     """The shares of one trial, group by group. `endpoints` is keyed `scheme://host`; `allowed` are CIDR blocks.
 
@@ -97,6 +100,7 @@ def build_shares(
     for index, group in enumerate(config.groups):
         start_ns = ramp_of.get(group.start_when or "", 0)
         used = _feeders_of(group.request)
+        places = places_of(group, room)
         for part in range(group.generators):
             spec = {
                 "format": 1,
@@ -114,7 +118,7 @@ def build_shares(
                 "groups": [
                     _common(group, start_ns, _stop_ns(group.executor, start_ns, times.end_ns))
                     | {
-                        "executor": _executor(group.executor, part, group.generators),
+                        "executor": _executor(group.executor, part, group.generators, places),
                         "feeders": {
                             name: {
                                 "table": feeders[name].table,
@@ -234,7 +238,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
     }
 
 
-def _executor(executor: Executor, part: int, parts: int) -> dict[str, Any]:
+def _executor(executor: Executor, part: int, parts: int, places: Places | None) -> dict[str, Any]:
     """The executor's options in a share: every `parts`-th user or arrival from number `part`."""
     own: dict[str, Any]
     match executor:
@@ -249,10 +253,10 @@ def _executor(executor: Executor, part: int, parts: int) -> dict[str, Any]:
             own = {"rate_rps": executor.rate_rps}
         case RampingArrivalRate():
             own = {"start_rate_rps": executor.start_rate_rps, "stages": _stages(executor.stages)}
-    common = (
-        _users(executor, part, parts) if isinstance(executor, ClosedLoop) else _places(executor, part, parts)
-    )
-    return {"kind": executor.kind, **common, **own}
+    if isinstance(executor, ClosedLoop):
+        return {"kind": executor.kind, **_users(executor, part, parts), **own}
+    assert places is not None
+    return {"kind": executor.kind, **_arrivals(executor, part, parts, places.count), **own}
 
 
 def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
@@ -265,11 +269,11 @@ def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
     } | ({"pacing_ns": executor.pacing_ns} if executor.pacing_ns else {})
 
 
-def _places(executor: OpenLoop, part: int, parts: int) -> dict[str, Any]:
+def _arrivals(executor: OpenLoop, part: int, parts: int, places: int) -> dict[str, Any]:
     return {
         "index_from": part,
         "index_step": parts,
-        "max_vus": max(1, len(range(part, executor.max_vus or 256, parts))),
+        "max_vus": max(1, len(range(part, places, parts))),
         "on_full": executor.on_full,
         "arrivals": executor.arrivals,
     }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from svload.host.client import Agent, Clock, connect_agent, start_agent
 from svload.host.cores import CoreSplit, split_cores
-from svload.host.folders import cache_dir, labs_dir, state_dir
+from svload.host.folders import folder_bytes, labs_dir
 from svload.host.leftovers import LabState, finish_leftovers, list_labs
 from svload.host.lock import machine_lock
-from svload.host.machine import describe_machine
+from svload.host.machine import connection_room, describe_machine
+from svload.model.environment import cache_dir, state_dir
 
 __all__ = [
     "Agent",
@@ -16,8 +17,10 @@ __all__ = [
     "LabState",
     "cache_dir",
     "connect_agent",
+    "connection_room",
     "describe_machine",
     "finish_leftovers",
+    "folder_bytes",
     "labs_dir",
     "list_labs",
     "machine_lock",

@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 
 from svload.host.cores import split_cores
+from svload.model.plan import Room
 
 
 def describe_machine() -> dict[str, str]:
@@ -15,7 +16,7 @@ def describe_machine() -> dict[str, str]:
     available = sorted(os.sched_getaffinity(0))
     cores = split_cores(available)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low, high = (int(part) for part in _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split())
+    low, high = _local_ports()
     return {
         "cores": f"{len(available)} ({_model()})",
         "load on cores": _list(cores.load),
@@ -31,6 +32,25 @@ def describe_machine() -> dict[str, str]:
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
+
+
+def connection_room(wanted: int) -> Room:
+    """How many connections generators can hold here, if each asks for `wanted` open files, as the agent sets them (host.spawn)."""
+    low, high = _local_ports()
+    return Room(descriptors=_descriptors(wanted), local_ports=high - low + 1)
+
+
+def _descriptors(wanted: int) -> int:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or wanted <= hard:
+        return wanted
+    most = int(_read("/proc/sys/fs/nr_open", str(hard)))
+    return wanted if os.geteuid() == 0 and wanted <= most else hard
+
+
+def _local_ports() -> tuple[int, int]:
+    low, high = _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split()
+    return int(low), int(high)
 
 
 def _read(path: str, otherwise: str) -> str:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
 
 from pydantic import ValidationError
 
 from svload.lab import kits as folder
 from svload.lab.kit import Kit, KitOptions
-from svload.model.errors import Problem
 from svload.model.study import ServiceSpec
+from svload.study.mistakes import (
+    BAD_VALUE,
+    Mistake,
+    bad_value,
+    in_our_words,
+    mistakes_of,
+    unknown_name,
+    where,
+)
+from svload.study.tree import Path
 
 ENTRY_POINTS = "svload.kits"
 NOT_YET = ("link", "disk_rate")
@@ -48,70 +56,46 @@ def _defined_in(module: ModuleType) -> Iterable[type[Kit]]:
             yield thing
 
 
-def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], list[Problem]]:
-    """Each service's options as its kit understands them, and all that is wrong with any of them, at once. Starts nothing.
-
-    A problem's details carry `path`, the keys below `lab` that lead to the value.
-    """
+def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], list[Mistake]]:
+    """Each service's options as its kit understands them, and all that is wrong with any of them, at once. Starts nothing."""
     options: dict[str, KitOptions] = {}
-    problems: list[Problem] = []
+    found: list[Mistake] = []
     for spec in specs:
         kind = all_kits().get(spec.kit)
         if kind is None:
-            hint = nearest(spec.kit, all_kits())
-            details: dict[str, object] = {
-                "where": f"lab.{spec.name}",
-                "name": spec.kit,
-                "kind": "kit",
-                "hint": hint,
-                "path": (spec.name, "kit"),
-            }
-            problems.append(Problem("study-unknown-name", details))
+            found.append(unknown_name(("lab", spec.name, "kit"), spec.kit, "kit", all_kits()))
             continue
         try:
             options[spec.name] = parsed = kind.Options.model_validate(spec.options)
         except ValidationError as why:
-            problems += [_explained(spec, kind, error) for error in why.errors()]
+            found += _option_mistakes(spec, kind, why)
             continue
-        problems += _check_tls(spec, kind, parsed) + _check_ignored(spec, kind)
-    return options, problems
+        found += _tls_mistakes(spec, kind, parsed) + _without_effect(spec, kind)
+    return options, found
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """“Did you mean …?”, or the list of what is known."""
-    words = sorted(known)
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f"Did you mean “{near[0]}”?" if near else f"Known: {', '.join(words)}."
+def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -> Iterable[Mistake]:
+    """What the kit's options do not accept, each option's first fault; a bad value is told with what the option is."""
+    fields = kind.Options.model_fields
+    known = {field.alias or name: field.description or "" for name, field in fields.items()}
+    told: set[Path] = set()
+    for mistake in mistakes_of(in_our_words(spec.kit, known, why), ("lab", spec.name)):
+        if mistake.code == BAD_VALUE:
+            mistake = _of_the_option(mistake, known)
+        if mistake.path not in told:
+            told.add(mistake.path)
+            yield mistake
 
 
-def _explained(spec: ServiceSpec, kind: type[Kit], error: Any) -> Problem:
-    path = (spec.name, *(str(part) for part in error["loc"]))
-    where = "lab." + ".".join(path)
-    key = str(error["loc"][-1]) if error["loc"] else ""
-    parent = "lab." + ".".join(path[:-1])
-    if error["type"] == "extra_forbidden":
-        hint = nearest(key, kind.Options.model_fields) if len(path) == 2 else ""
-        return Problem(
-            "study-unknown-key",
-            {"key": key, "where": f"{parent} (kit {kind.name})", "hint": hint, "path": path},
-        )
-    if error["type"] == "missing":
-        field = kind.Options.model_fields.get(key)
-        hint = f"{key}: {field.description}." if field and field.description else ""
-        return Problem(
-            "study-missing-key",
-            {"key": key, "where": f"{parent} (kit {kind.name})", "hint": hint, "path": path},
-        )
-    field = kind.Options.model_fields.get(str(error["loc"][0])) if error["loc"] else None
-    reason = str(error["msg"]).removeprefix("Value error, ")
-    hint = f"It is: {field.description}." if field and field.description else ""
-    return Problem(
-        "study-bad-value",
-        {"where": where, "reason": reason, "found": f"“{error['input']}”", "hint": hint, "path": path},
-    )
+def _of_the_option(mistake: Mistake, known: Mapping[str, str]) -> Mistake:
+    """A bad value at its option: the members of a union, which pydantic adds to the path, are written nowhere."""
+    path, hint = mistake.path[:3], mistake.details.get("hint")
+    meaning = known.get(str(path[-1]), "") if len(path) == 3 else ""
+    details = {"where": where(path), "hint": hint or (f"It is: {meaning}." if meaning else "")}
+    return replace(mistake, path=path, details=mistake.details | details)
 
 
-def _check_ignored(spec: ServiceSpec, kind: type[Kit]) -> list[Problem]:
+def _without_effect(spec: ServiceSpec, kind: type[Kit]) -> list[Mistake]:
     """A study that sets what would have no effect is refused."""
     found = []
     for key in (*kind.ignores, *NOT_YET):
@@ -120,37 +104,14 @@ def _check_ignored(spec: ServiceSpec, kind: type[Kit]) -> list[Problem]:
             reason = (
                 "this svload cannot limit it yet" if key in NOT_YET else f"the kit {kind.name} cannot set it"
             )
-            details: dict[str, object] = {
-                "where": f"lab.{spec.name}.{key}",
-                "reason": reason,
-                "found": f"“{spec.options[key]}”",
-                "hint": "Leave it out.",
-                "path": (spec.name, key),
-            }
-            found.append(Problem("study-bad-value", details))
+            found.append(bad_value(("lab", spec.name, key), reason, spec.options[key], "Leave it out."))
     return found
 
 
-def _check_tls(spec: ServiceSpec, kind: type[Kit], options: KitOptions) -> list[Problem]:
+def _tls_mistakes(spec: ServiceSpec, kind: type[Kit], options: KitOptions) -> list[Mistake]:
     allowed = (["true"] if kind.own_tls else []) + (["hitch"] if kind.front else [])
-    written = (
-        {True: "true", False: None, None: None}.get(options.tls, options.tls)
-        if not isinstance(options.tls, str)
-        else options.tls
-    )
+    written = {True: "true", False: None}.get(options.tls) if isinstance(options.tls, bool) else options.tls
     if written is None or written in allowed:
         return []
     hint = f"Write tls: {' or tls: '.join(allowed)}." if allowed else "Leave it out."
-    reason = f"the kit {kind.name} has no such TLS front"
-    return [
-        Problem(
-            "study-bad-value",
-            {
-                "where": f"lab.{spec.name}.tls",
-                "reason": reason,
-                "found": f"“{written}”",
-                "hint": hint,
-                "path": (spec.name, "tls"),
-            },
-        )
-    ]
+    return [bad_value(("lab", spec.name, "tls"), f"the kit {kind.name} has no such TLS front", written, hint)]

@@ -4,49 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from svload.lab.catalogue import all_kits, nearest
-from svload.model.errors import Problem
+from svload.lab.catalogue import all_kits
+from svload.model.costs import Costs
 from svload.model.study import ServiceSpec
+from svload.study.mistakes import Mistake, bad_value, unknown_name
 
 Needs = Mapping[str, tuple[str, ...]]
 
 
 def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
-    """Service → the services it needs, by its kit."""
-    return {spec.name: all_kits()[spec.kit].needs(spec.options) for spec in specs}
+    """Service → the services it needs, by its kit; none where the kit is unknown."""
+    kits = all_kits()
+    return {spec.name: kits[spec.kit].needs(spec.options) if spec.kit in kits else () for spec in specs}
 
 
-def check_needs(needs: Needs) -> list[Problem]:
-    """A problem for each name that is no service, and for a circle."""
-    problems = [
-        Problem(
-            "study-unknown-name",
-            {
-                "where": f"lab.{name}",
-                "name": other,
-                "kind": "service",
-                "hint": nearest(other, needs),
-                "path": (name, "of"),
-            },
-        )
+def check_needs(needs: Needs) -> list[Mistake]:
+    """A mistake for each name that is no service, and for a circle."""
+    found = [
+        unknown_name(("lab", name, "of"), other, "service", needs)
         for name, others in needs.items()
         for other in others
         if other not in needs
     ]
-    if not problems and (circle := _left_over(needs)):
+    if not found and (circle := _left_over(needs)):
         reason = f"the services {', '.join(sorted(circle))} need each other in a circle"
-        problems.append(
-            Problem(
-                "study-bad-value",
-                {
-                    "where": "lab",
-                    "reason": reason,
-                    "found": "no order to start them in",
-                    "hint": "Break the circle.",
-                },
-            )
-        )
-    return problems
+        found.append(bad_value(("lab",), reason, "no order to start them in", "Break the circle."))
+    return found
 
 
 def waves(needs: Needs) -> list[list[str]]:
@@ -69,3 +52,19 @@ def reached(changed: set[str], needs: Needs) -> set[str]:
     while more := {name for name, others in needs.items() if name not in found and found & set(others)}:
         found |= more
     return found
+
+
+def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
+    """Service → what it takes beside load. One that passes requests on answers no faster than what it needs.
+
+    A service whose kit or needs are unknown costs what any kit does: `find_mistakes` tells such things.
+    """
+    kits = all_kits()
+    own = {spec.name: kits[spec.kit].costs if spec.kit in kits else Costs() for spec in specs}
+    needs = needs_of(specs)
+    costs: dict[str, Costs] = {}
+    for wave in waves(needs):
+        for name in wave:
+            rates = [own[name].answers_per_s, *(costs[other].answers_per_s for other in needs[name])]
+            costs[name] = own[name].model_copy(update={"answers_per_s": min(rates)})
+    return own | costs

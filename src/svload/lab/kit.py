@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
@@ -113,12 +114,13 @@ class Kit(ABC):
     """One kind of server. `Options` is its schema; `needs` names the services that must be ready first.
 
     `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that none is without
-    effect. `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+    effect. `costs` say what it takes beside load, for plans. `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type[KitOptions]] = KitOptions
+    costs: ClassVar[Costs] = Costs()
     own_tls: ClassVar[bool] = False
     ignores: ClassVar[tuple[str, ...]] = ()
     front: ClassVar[bool] = True

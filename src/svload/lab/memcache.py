@@ -1,10 +1,51 @@
-"""The few words of memcached's text protocol that a lab needs."""
+"""memcached, for every kit that has one: its command line, its limits as it reports them, and the few words it is asked."""
 
 from __future__ import annotations
 
+import os
 import socket
+from typing import TYPE_CHECKING, Any
+
+from svload.lab.front import program
+from svload.model.errors import fail
+from svload.model.facts import Setting
+
+if TYPE_CHECKING:
+    from svload.lab.server import Server
 
 TIMEOUT_S = 5.0
+
+
+def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
+    """The command line, TCP only; as root it drops to nobody, for it reads no files."""
+    user = ["-u", "nobody"] if os.geteuid() == 0 else []
+    limits = {"-c": connections, "-m": _megabytes(item_memory_bytes), "-t": threads}
+    words = [str(word) for pair in limits.items() for word in pair]
+    return [program("memcached") or "memcached", *user, "-l", address, "-p", str(port), "-U", "0", *words]
+
+
+def settings(address: str, port: int, connections: int, item_memory_bytes: int) -> list[Setting]:
+    """`-c` and `-m` as the running memcached reports them."""
+    found = stats(address, port, "settings")
+    memory = str(_megabytes(item_memory_bytes) << 20)
+    return [
+        Setting(name="memcached.connections", asked=str(connections), found=found.get("maxconns")),
+        Setting(name="memcached.item_memory_bytes", asked=memory, found=found.get("maxbytes")),
+    ]
+
+
+def reset(server: Server, port: int) -> dict[str, Any]:
+    """`flush` as a service's reset. Raises SvloadError reset-failed."""
+    service = server.context.service
+    try:
+        return dict(flush(server.context.address, port))
+    except OSError as why:
+        log = server.log_of("memcached")
+        raise fail("reset-failed", place=service, service=service, reason=str(why), log=log) from why
+
+
+def _megabytes(size_bytes: int) -> int:
+    return max(1, size_bytes >> 20)
 
 
 def stats(address: str, port: int, what: str = "") -> dict[str, str]:

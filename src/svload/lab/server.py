@@ -46,7 +46,7 @@ class Server(Kit):
 
     @abstractmethod
     def describe(self) -> ServiceFacts:
-        """Facts without processes and settings, which are added."""
+        """Facts without processes, settings and the settling time, which are added."""
 
     # what the lab calls
 
@@ -64,7 +64,11 @@ class Server(Kit):
     def facts(self) -> ServiceFacts:
         """What it offers; settings are read back once."""
         return self.describe().model_copy(
-            update={"processes": tuple(self._own()), "settings": self.read_back()}
+            update={
+                "processes": tuple(self._own()),
+                "settings": self.read_back(),
+                "settle_s": self.costs.settle_s,
+            }
         )
 
     def read_back(self) -> tuple[Setting, ...]:

@@ -13,26 +13,35 @@ from svload.lab.installs import apt_install
 from svload.lab.kit import KitOptions
 from svload.model.errors import Problem, SvloadError
 from svload.model.study import ServiceSpec
+from svload.study.mistakes import Mistake
+from svload.study.tree import Node
+
+
+def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
+    """All that is wrong with a lab as it is written: kits, options, TLS fronts, what would have no effect, who needs whom."""
+    return check_specs(specs)[1] + check_needs(needs_of(specs))
 
 
 def validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
     """Each service's options as its kit reads them. Raises SvloadError with every mistake at once."""
-    options, problems = check_specs(specs)
-    if not problems:
-        problems = check_needs(needs_of(specs))
-    if problems:
-        raise SvloadError(*problems)
-    return options
+    if found := find_mistakes(specs):
+        raise _wrong(found)
+    return check_specs(specs)[0]
+
+
+def _wrong(found: Sequence[Mistake]) -> SvloadError:
+    nowhere = Node(None, "")
+    return SvloadError(*(mistake.problem(nowhere) for mistake in found))
 
 
 def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
     """What this machine lacks for these services, each once; empty if they can come up. Starts nothing, takes well under a second.
 
-    Raises SvloadError where the options themselves are wrong.
+    They may be a part of a lab, whose others are up. Raises SvloadError where the options themselves are wrong.
     """
-    options, mistakes = check_specs(specs)
-    if mistakes:
-        raise SvloadError(*mistakes)
+    options, found = check_specs(specs)
+    if found:
+        raise _wrong(found)
     problems: list[Problem] = []
     for spec in specs:
         problems += all_kits()[spec.kit].check(options[spec.name], cache)

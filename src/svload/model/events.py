@@ -14,13 +14,13 @@ EventKind = Literal[
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
     "progress",  # trial, offset_s, groups (engine progress merged over shares)
-    "trial-sealed",  # trial, instrument, server, reasons, seconds, headline
+    "trial-sealed",  # trial, case, instrument, server, reasons, seconds, beside_s (of them, beside ramps and window), headline
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user
     "service",  # service, state (up | ready | down | died), pid
     "setting",  # what, asked, found
     "notice",  # text: one plain sentence for the reader
-    "run-ended",  # exit_code, sealed, refused, seconds, outside_load_s
+    "run-ended",  # exit_code, sealed, complete, seconds
 ]
 
 
@@ -32,6 +32,11 @@ class Event:
     data: dict[str, object] = field(default_factory=dict)
     wall: float = field(default_factory=time.time)
     monotonic_ns: int = field(default_factory=time.monotonic_ns)
+
+    def number(self, key: str) -> float | None:
+        """A number of `data`; None where there is none."""
+        value = self.data.get(key)
+        return float(value) if isinstance(value, (int, float)) else None
 
     def to_json(self) -> str:
         """One line without its newline."""

@@ -30,14 +30,25 @@ class Batch(Artefact):
     decided_from: dict[str, str] = {}
 
 
+class Room(Frozen):
+    """How many connections a machine can hold: open files of each generator, and local ports towards one address.
+
+    The defaults are Linux's own for root.
+    """
+
+    descriptors: int = 1_000_000
+    local_ports: int = 28_232
+
+
 class Placement(Artefact):
-    """placement.json: machine → shares, and which cores each side has."""
+    """placement.json: machine → shares, which cores each side has, and how many connections there is room for."""
 
     FORMAT: ClassVar[int] = 1
     machines: dict[str, tuple[str, ...]]
     load_cores: tuple[int, ...]
     server_cores: tuple[int, ...]
     pinned: bool
+    room: Room = Room()
 
 
 def trial_name(case: str, replicate: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.report.live import live_view
@@ -32,13 +33,11 @@ __all__ = [
     "write_all",
 ]
 
-_HOME = {name: "terminal" for name in __all__ if name.startswith("show_")} | {
-    "live_view": "live",
-    "write_all": "write",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"svload.report has no {name!r}")
-    return getattr(import_module(f"svload.report.{_HOME[name]}"), name)
+__getattr__ = late(
+    __name__,
+    {
+        "live": ("live_view",),
+        "terminal": tuple(name for name in __all__ if name.startswith("show_")),
+        "write": ("write_all",),
+    },
+)

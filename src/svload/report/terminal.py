@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
 from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.live import GRADE_STYLE
-from svload.report.words import visible
+from svload.report.words import list_words, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -46,12 +47,26 @@ def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
         _say(out, "? " + sentence.text, "yellow")
     if found.left_out:
         _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
+    if (outside := outside_load(findings.phases_s)) is not None:
+        _say(out, _outside_line(findings.phases_s, outside), "dim")
     for name, path in files.items():
         if name != "report.html":
             out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)
     _say(out, last, "bold")
     if "report.html" in files:
         out.print(Text(_short(files["report.html"])), soft_wrap=True)
+
+
+def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
+    """What was no load, and for what: the longest first."""
+    parts = sorted(
+        ((seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)), reverse=True
+    )
+    told = ", ".join(f"{name} {show_duration(seconds)}" for seconds, name in parts if seconds >= 0.1)
+    share = (
+        f"{show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} ({100 * outside.share:.0f} %)"
+    )
+    return f"Outside load: {share}" + (f": {told}." if told else ".")
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
@@ -82,16 +97,26 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         note = "yes" if case["excluded"] is None else Text(f"no: {case['excluded']}", style="dim")
         table.add_row(case["name"], *(case["levels"].get(factor, "") for factor in factors), note)
     out.print(table)
+    outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
     out.print(
-        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, "
-        f"about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
+        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of it outside load "
+        f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
+    for group in planned["open_groups"]:
+        _say(out, _places_line(group, planned["cases"]))
     for entry in planned["comparisons"]:
         out.print(
             Text("• " + str(entry["sentence"]), style="yellow" if entry["state"] == "undecidable" else "")
         )
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
+
+
+def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
+    """`shoppers: at most 15,000 requests under way at once (rate × timeout)`, and in which cases where others differ."""
+    everywhere = len(group["cases"]) == sum(case["excluded"] is None for case in cases)
+    where = "" if everywhere else f" in {list_words(group['cases'])}"
+    return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
 
 
 def show_why(result: TrialResult) -> None:

@@ -18,7 +18,7 @@ from svload.lab import Lab
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
-from svload.model.plan import TrialPlan
+from svload.model.plan import Room, TrialPlan
 from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
@@ -48,6 +48,7 @@ class Bench:
     sampler: Sampler
     tables: Mapping[str, Path]
     permitted: Mapping[Target, Endpoint]
+    room: Room
     emit: Emit
     should_stop: Callable[[], bool]
 
@@ -77,8 +78,7 @@ class TrialRun:
         with Journal(self.folder.events) as journal:
             self._journal = journal
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
-            if died := self.bench.lab.alive():
-                raise SvloadError(*died)
+            self._all_alive()
             config = planted_config(self.config, self.fault, self.duration_ns)
             times = timeline(config, self.duration_ns)
             shares = self._shares(config, times)
@@ -96,14 +96,22 @@ class TrialRun:
                 after = self.bench.lab.counters()
             if load.stopped:
                 raise Stopped
+            self._all_alive()
             with self._phase("write"):
                 self._write(config, times, load, proof, before, after)
             self._say("trial-phase", name="seal")
         return self._seal(load)
 
+    def _all_alive(self) -> None:
+        """Raises SvloadError service-died: what was asked of a dead server is no measurement of it, and not of the next trial either."""
+        if died := self.bench.lab.alive():
+            raise SvloadError(*died)
+
     def _shares(self, config: CaseConfig, times: Timeline) -> list[Share]:
         known = self._endpoints()
-        return build_shares(config, self.plan.seed, times, known, allowed_blocks(known.values()))
+        return build_shares(
+            config, self.plan.seed, times, known, allowed_blocks(known.values()), self.bench.room
+        )
 
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)

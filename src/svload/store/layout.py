@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import Thinned
 from svload.model.study import Lock
@@ -201,7 +201,7 @@ class RunDir:
     @staticmethod
     def create(parent: Path, study: str, profile: str | None = None) -> RunDir:
         """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe against others doing the same."""
-        stem = "-".join(folder_name(part) for part in (study, profile) if part)
+        stem = _stem(study, profile)
         parent.mkdir(parents=True, exist_ok=True)
         number = 1 + max(_numbers(parent, stem), default=0)
         while True:
@@ -245,6 +245,25 @@ def unfinished_runs(out_dir: Path) -> list[RunDir]:
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
     return [run for run in runs if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())]
+
+
+def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
+    """The newest run of this study and profile under `out_dir` all of whose planned trials are sealed; None if there is none."""
+    stem = _stem(study, profile)
+    numbers = sorted(_numbers(out_dir, stem), reverse=True) if out_dir.is_dir() else []
+    for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):
+        try:
+            lock = run.lock()
+            complete = {trial.trial for trial in run.planned_trials()} <= set(run.sealed_trials())
+        except SvloadError:
+            continue
+        if complete and (lock.name, lock.profile) == (study, profile):
+            return run
+    return None
+
+
+def _stem(study: str, profile: str | None) -> str:
+    return "-".join(folder_name(part) for part in (study, profile) if part)
 
 
 def _numbers(parent: Path, stem: str) -> list[int]:

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from svload.model.environment import cache_dir
 from svload.model.errors import fail
 from svload.store.layout import PACK_SUFFIX, RunDir
 from svload.store.seal import sha256_file
@@ -74,7 +75,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would unpack to more than
     16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged.
     """
-    home = (into or _cache() / "packs") / sha256_file(path)[:32]
+    home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
     run = RunDir(home / name)
     if run.lock_path.is_file():
@@ -95,14 +96,6 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return run
-
-
-def _cache() -> Path:
-    """As `svload.host.cache_dir` has it, which a room above this one keeps: $SVLOAD_CACHE, $XDG_CACHE_HOME/svload, ~/.cache/svload."""
-    if os.environ.get("SVLOAD_CACHE"):
-        return Path(os.environ["SVLOAD_CACHE"]).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "svload"
 
 
 def packed_files(run: RunDir) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import time
@@ -57,7 +56,7 @@ def seal_trial(
 ) -> Seal:
     """Seal a trial: hash every file, have all on disk, then write seal.json last.
 
-    `facts` are plain JSON and no verdict; the digests of the run's lock and plan are added, which ties the trial to its run.
+    `facts` are plain JSON and no verdict; the digests of the run's lock, plan and inputs are added, which ties the trial to its run.
     Raises OSError; FileExistsError if it is sealed.
     """
     directory = trial.path
@@ -89,9 +88,11 @@ def _run_facts(run: RunDir) -> dict[str, Any]:
     if not run.lock_path.is_file():
         return {}
     plans = sorted(run.plan.glob("[0-9]*.json"))
+    tables = sorted(run.inputs.glob("*.csv"))
     return {
         "lock_sha256": sha256_file(run.lock_path),
         "plan_sha256": {path.name: sha256_file(path) for path in plans},
+        "inputs_sha256": {path.name: sha256_file(path) for path in tables},
     }
 
 
@@ -105,21 +106,21 @@ def verify_trial(directory: Path, thinned: Thinned | None = None) -> list[Proble
     except SvloadError as why:
         return list(why.problems)
     except FileNotFoundError:
-        return [_damage(directory, "it has no seal")]
+        return [damage(directory, "it has no seal")]
     found = {path.relative_to(directory).as_posix(): path for path in _files(directory)}
     problems = [
-        _damage(directory / name, "it was sealed and is missing")
+        damage(directory / name, "it was sealed and is missing")
         for name in sorted(seal.files.keys() - found.keys())
     ]
     problems += [
-        _damage(directory / name, "it was added after the trial was sealed")
+        damage(directory / name, "it was added after the trial was sealed")
         for name in sorted(found.keys() - seal.files.keys())
     ]
     for name in sorted(found.keys() & seal.files.keys()):
         if found[name].is_symlink():
-            problems.append(_damage(directory / name, "it is a link instead of the sealed file"))
+            problems.append(damage(directory / name, "it is a link instead of the sealed file"))
         elif not _is_as_sealed(found[name], seal.files[name], thinned):
-            problems.append(_damage(directory / name, "it changed after the trial was sealed"))
+            problems.append(damage(directory / name, "it changed after the trial was sealed"))
     return problems
 
 
@@ -130,59 +131,8 @@ def _is_as_sealed(path: Path, sealed: str, thinned: Thinned | None) -> bool:
     return sha256_file(path) == sealed
 
 
-def verify_run(run: RunDir) -> list[Problem]:
-    """All that is damaged in a run: its lock and plan against the seals, each seal, trials that no batch planned."""
-    try:
-        run.lock()
-        planned = {trial.trial: trial for trial in run.planned_trials()}
-        run.placement()
-        thinned = run.thinned()
-    except SvloadError as why:
-        return list(why.problems)
-    problems: list[Problem] = []
-    for name in run.sealed_trials():
-        trial = run.trial(name)
-        problems += verify_trial(trial.path, thinned)
-        if name not in planned:
-            problems.append(_damage(trial.path, "no batch of the plan has this trial"))
-        with contextlib.suppress(SvloadError):
-            seal = Seal.read(trial.seal)
-            if name in planned and (seal.trial, seal.case, seal.block) != (
-                name,
-                planned[name].case,
-                planned[name].block,
-            ):
-                problems.append(_damage(trial.seal, f"it is the seal of {seal.trial}"))
-            problems += _against_run(run, seal)
-    return problems + _decided_from(run)
-
-
-def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
-    problems = []
-    wanted = {"study.lock.json": seal.facts.get("lock_sha256")}
-    wanted |= {f"plan/{name}": digest for name, digest in dict(seal.facts.get("plan_sha256") or {}).items()}
-    for name, digest in wanted.items():
-        path = run.path / name
-        if digest and not path.is_file():
-            problems.append(_damage(path, f"{seal.trial} was sealed under it and it is missing"))
-        elif digest and sha256_file(path) != digest:
-            problems.append(_damage(path, f"it changed after {seal.trial} was sealed"))
-    return problems
-
-
-def _decided_from(run: RunDir) -> list[Problem]:
-    problems = []
-    for batch in run.batches():
-        for name, digest in batch.decided_from.items():
-            seal = run.trial(name).seal
-            if not seal.is_file() or sha256_file(seal) != digest:
-                problems.append(
-                    _damage(run.batch_path(batch.number), f"it was decided from another seal of {name}")
-                )
-    return problems
-
-
-def _damage(path: Path, reason: str) -> Problem:
+def damage(path: Path, reason: str) -> Problem:
+    """run-damaged, for a file or folder of a run."""
     return Problem("run-damaged", {"path": path, "reason": reason})
 
 

@@ -26,13 +26,13 @@ class Lognormal(Part):
 class LognormalSize(Part):
     """`{lognormal: {median, p99}}`."""
 
-    lognormal: Lognormal
+    lognormal: Lognormal = Field(description="{median: 40 KiB, p99: 400 KiB}")
 
 
 class UniformSize(Part):
     """`{uniform: [low, high]}`."""
 
-    uniform: tuple[SizeBytes, SizeBytes]
+    uniform: tuple[SizeBytes, SizeBytes] = Field(description="[least, most]")
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformSize:
@@ -44,7 +44,7 @@ class UniformSize(Part):
 class ConstantSize(Part):
     """A size written alone."""
 
-    constant: SizeBytes
+    constant: SizeBytes = Field(description="each of this size")
 
 
 def _size_kind(value: Any) -> type[BaseModel]:
@@ -82,8 +82,8 @@ class LognormalTime(Part):
 class ThinkTimePart(Part):
     """A pause between a VU's requests."""
 
-    constant: TimeNs | None = None
-    uniform: tuple[TimeNs, TimeNs] | None = None
+    constant: TimeNs | None = Field(default=None, description="always this long")
+    uniform: tuple[TimeNs, TimeNs] | None = Field(default=None, description="[shortest, longest]")
     exponential: SpanNs | None = Field(default=None, description="its mean")
     lognormal: LognormalTime | None = Field(default=None, description="{median: 1s, p99: 10s}")
 

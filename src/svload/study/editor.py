@@ -43,12 +43,15 @@ def _service(kit: str, options: Json, definitions: Json) -> Json:
     for name, part in options.pop("$defs", {}).items():
         definitions[f"{kit}.{name}"] = _renamed(part, f"{kit}.")
     own = _renamed(options, f"{kit}.")
-    properties = {name: {"anyOf": [part, _REFERENCE]} for name, part in own.get("properties", {}).items()}
+    properties = {
+        name: {"description": part.pop("description", ""), "anyOf": [part, _REFERENCE]}
+        for name, part in own.get("properties", {}).items()
+    }
     short = _SHORT_FORMS.get(kit)
     definitions[f"service.{kit}"] = {
         "type": "object",
         "title": f"{kit} service",
-        "properties": {"kit": {"const": kit}, **properties},
+        "properties": {"kit": {"const": kit, "description": "which kind of server"}, **properties},
         "required": [*own.get("required", []), *([] if short else ["kit"])],
         "additionalProperties": False,
     }

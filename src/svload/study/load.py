@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
-
-from pydantic import ValidationError
 
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
@@ -25,13 +23,15 @@ from svload.study.factors import (
     read_case_names,
     read_factor,
 )
-from svload.study.mistakes import Mistake, bad_value, in_our_words, mistakes_of, nearest, unknown_key
-from svload.study.references import Vocabulary
+from svload.study.mistakes import Mistake, bad_value, nearest, unknown_key
+from svload.study.references import Vocabulary, references_in, strings_in
 from svload.study.repair import repaired
 from svload.study.resolve import resolve_case
-from svload.study.tree import Node, Path, merge, override, plain, read_tree
+from svload.study.tree import Node, Path, kit_of, merge, override, plain, read_tree
 
 STUDY_FILE = "study.yaml"
+CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
+"""Services → what is wrong with them, at paths that begin with `lab`."""
 
 
 def find_study(name_or_path: str | FilePath) -> FilePath:
@@ -59,11 +59,13 @@ def load_study(
     trusted: bool = False,
     authorised: Sequence[str] = (),
     kits: Kits | None = None,
+    check_lab: CheckLab | None = None,
 ) -> Lock:
     """The lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
 
     `overrides` maps dotted keys (`measure.duration`) to values, texts being read as YAML. `kits` maps kit names to their
-    options models: with it, kits and options are checked, and what a change costs follows the option's `change`.
+    options models: with it kits are checked, and what a change costs follows the option's `change`. `check_lab` finds what is wrong
+    with a lab's services (svload.lab.find_mistakes): this room knows no kit.
     Raises SvloadError with every mistake of the study and all its profiles at once, each with `file:line`.
     """
     file = find_study(path)
@@ -80,7 +82,7 @@ def load_study(
     wanted = merge(base, profiles[profile]) if profile else base
     for key, value in (overrides or {}).items():
         wanted = override(wanted, key, value)
-    checks = _Checks(file.parent, kits)
+    checks = _Checks(file.parent, kits, check_lab)
     draft = checks.run(wanted, whole=profile is None and not overrides, chosen=True)
     problems += draft.problems
     for name in (None, *profiles):
@@ -89,14 +91,18 @@ def load_study(
             problems += checks.run(other, whole=name is None, chosen=False).problems
     if problems:
         raise SvloadError(*_in_order(problems))
-    return _lock(draft, file, profile, seed, trusted, tuple(authorised))
+    digest = _digest(file, plain(base).get("case_names"))
+    return _lock(draft, file, digest, profile, seed, trusted, tuple(authorised))
 
 
 def study_digest(path: str | FilePath) -> str:
     """SHA-256 of the study's file and of its table of case names: a lock holds it, so that a later edit is noticed."""
     file = find_study(path)
+    return _digest(file, plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]).get("case_names"))
+
+
+def _digest(file: FilePath, named: Any) -> str:
     digest = hashlib.sha256(file.read_bytes())
-    named = plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]).get("case_names")
     if isinstance(named, str) and (file.parent / named).is_file():
         digest.update((file.parent / named).read_bytes())
     return digest.hexdigest()
@@ -170,6 +176,7 @@ class _Checks:
 
     folder: FilePath
     kits: Kits | None
+    check_lab: CheckLab | None
 
     def run(self, tree: Node, whole: bool, chosen: bool) -> _Draft:
         """The draft of a study; `whole`: neither profile nor override has taken anything out of it.
@@ -196,6 +203,7 @@ class _Checks:
             frozenset(name for name, _, mistakes in read if mistakes),
         )
         found.add(check_names(data, vocabulary, self.kits if chosen else None))
+        found.add(self._lab_as_written(plain(found.tree), chosen))
         data = plain(found.tree)
         cases: tuple[Case, ...] = ()
         if all(factor for _, factor, _ in read):
@@ -205,12 +213,17 @@ class _Checks:
                 if (factor := read_factor(name, raw)[0])
             ]
             cases, mistakes = _cases(data, factors, self.folder, whole)
-            self._each_case(data, factors, cases, found)
+            self._each_case(data, factors, cases, found, chosen)
             found.add(mistakes)
         return _Draft(data, changes(data, factors, self.kits), cases, found.problems)
 
     def _each_case(
-        self, data: dict[str, Any], factors: Sequence[Factor], cases: Sequence[Case], found: _Found
+        self,
+        data: dict[str, Any],
+        factors: Sequence[Factor],
+        cases: Sequence[Case],
+        found: _Found,
+        chosen: bool,
     ) -> None:
         """What shows only when a case's levels are put in."""
         labs: set[str] = set()
@@ -226,7 +239,38 @@ class _Checks:
             found.add(check_criteria(config.expects, data, ("factors",)))
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
-                found.add(_option_mistakes(config.services, self.kits or {}))
+                found.add(self._lab_mistakes(config.services, chosen))
+
+    def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
+        """What is wrong with the services whatever their `${…}` will stand for: told beside all else, not only once cases resolve."""
+        specs = [_as_written(name, service) for name, service in _mapping(data, "lab").items()]
+        for mistake in self._lab_mistakes(specs, chosen):
+            if not any(references_in(text) for _, text in strings_in(_value_at(data, mistake.path), ())):
+                yield mistake
+
+    def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
+        """What the lab's own check finds; the kits of a profile that is not run may be another machine's."""
+        if self.check_lab is None:
+            return
+        for mistake in self.check_lab(specs):
+            if chosen or mistake.details.get("kind") != "kit":
+                yield mistake
+
+
+def _as_written(name: str, service: Any) -> ServiceSpec:
+    """A service before its references are put in; one that names no kit is told elsewhere, and still others may need it."""
+    said = service if isinstance(service, dict) else {}
+    options = {key: value for key, value in said.items() if key != "kit"}
+    return ServiceSpec(name=name, kit=kit_of(said) or "", options=options)
+
+
+def _value_at(data: Any, path: Path) -> Any:
+    """What is written at `path`; None where nothing is."""
+    for step in path:
+        if not (isinstance(data, dict) and step in data):
+            return None
+        data = data[step]
+    return data
 
 
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
@@ -243,21 +287,6 @@ def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistak
                 else ("traffic", group.name)
             )
             yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
-
-
-def _option_mistakes(services: Sequence[ServiceSpec], kits: Kits) -> Iterable[Mistake]:
-    """Options that a service's kit does not accept, where the kit is known."""
-    for service in services:
-        model = kits.get(service.kit)
-        if model is None:
-            continue
-        try:
-            model.model_validate(service.options)
-        except ValidationError as why:
-            known = {
-                field.alias or name: field.description or "" for name, field in model.model_fields.items()
-            }
-            yield from mistakes_of(in_our_words(service.kit, known, why), ("lab", service.name))
 
 
 def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -319,7 +348,7 @@ def _in_order(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(once.values(), key=line)
 
 
-def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
+def _lock(draft: _Draft, file: FilePath, digest: str, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
     study = schema.StudyFile.model_validate(draft.data, context=values.AS_WRITTEN)
     return Lock(
         name=study.name,
@@ -327,7 +356,7 @@ def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, 
         profile=profile,
         seed=study.seed if seed is None else seed,
         svload_version=__version__,
-        study_sha256=study_digest(file),
+        study_sha256=digest,
         study_dir=str(file.parent),
         trusted=trusted,
         authorised=authorised,

@@ -151,12 +151,17 @@ class MeasurePart(Part):
 class ComparisonPart(Part):
     """A planned contrast: every other level of the factor against the baseline."""
 
-    name: str | None = None
+    name: str | None = Field(None, description="what reports call it; left out: treatment against baseline")
     factor: str = Field(description="the factor whose levels are compared")
     baseline: ScalarText = Field(description="the level that the others are compared with")
     metric: str = Field(description="[group.]metric[.stat], such as response.p95")
-    per: Literal["contrast", "case"] = "contrast"
-    when: dict[str, ScalarText] = {}
+    per: Literal["contrast", "case"] = Field(
+        "contrast",
+        description="contrast: matched cases pooled into one claim; case: a claim for each of them",
+    )
+    when: dict[str, ScalarText] = Field(
+        {}, description="factor: level; only cases of that level are compared"
+    )
     fail_if: (
         Annotated[str, StringConstraints(pattern=r"^(worse|better|different) by more than \d+(\.\d+)? ?%$")]
         | None

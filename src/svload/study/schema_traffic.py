@@ -157,39 +157,54 @@ class GroupPart(Part):
     graceful_stop: TimeNs | None = Field(
         None, description="how long what is due by the end is still followed; left out: to its time-out"
     )
-    record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = "auto"
-    tls_resumption: Flag = True
+    record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = Field("auto", description="rows: each request; auto: rows up to 1,000/s")  # fmt: skip
+    tls_resumption: Flag = Field(
+        True, description="whether a new connection may resume an earlier TLS session"
+    )
     spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
 
 
+VUS = "how many virtual users"
+START_VUS = "users at the begin"
+ITERATIONS = "how many requests: of all users together, or of each"
+RATE = "arrivals: 500/s"
+START_RATE = "arrivals at the begin: 50/s"
+EXECUTOR = "constant-vus, constant-arrival-rate …"
+THINK_TIME = "pause between a user's requests: 0.1s, {uniform: [1s, 3s]}, {exponential: 2s} or {lognormal: {median: 1s, p99: 10s}}"
+START = "spread: users without a ramp begin over their first cycle; together: all at once"
+ARRIVALS = "constant: evenly apart; poisson: at random, as independent users arrive"
+ON_FULL = "what an arrival does when max_vus are under way: wait for a place, which counts as response, or be dropped, which is counted"
 RAMP_UP = "until all are there; excluded from measurement"
 PACING = "a user's iterations begin at least so far apart"
+MAX_VUS = "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go (svload plan tells)"
 HOLD_FOR = "how long the last target is held after the stages"
 
 
 class Thinking(GroupPart):
     """What every closed group has."""
 
-    think_time: ThinkTime = ThinkTimePart(constant=0)
+    think_time: ThinkTime = Field(ThinkTimePart(constant=0), description=THINK_TIME)
     pacing: TimeNs = Field(0, description=PACING)
 
 
 class ClosedGroup(Thinking):
     """Closed loop: each VU waits for its answer, then thinks."""
 
-    executor: Annotated[Literal["constant-vus"], OrReference()]
-    vus: Count = Field(description="how many virtual users")
+    executor: Annotated[Literal["constant-vus"], OrReference()] = Field(description=EXECUTOR)
+    vus: Count = Field(description=VUS)
     ramp_up: TimeNs = Field(0, description=RAMP_UP)
-    start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
+    start: Annotated[Literal["spread", "together"], OrReference()] = Field("spread", description=START)
 
 
 class IterationsGroup(Thinking):
     """Closed loop of a fixed amount of work: of all VUs together (shared-iterations), or of each (per-vu-iterations)."""
 
-    executor: Annotated[Literal["shared-iterations", "per-vu-iterations"], OrReference()]
-    vus: Count = Field(1, description="how many virtual users")
-    iterations: Count = Field(description="how many requests: of all users together, or of each")
-    start: Annotated[Literal["spread", "together"], OrReference()] = "spread"
+    executor: Annotated[Literal["shared-iterations", "per-vu-iterations"], OrReference()] = Field(
+        description=EXECUTOR
+    )
+    vus: Count = Field(1, description=VUS)
+    iterations: Count = Field(description=ITERATIONS)
+    start: Annotated[Literal["spread", "together"], OrReference()] = Field("spread", description=START)
 
     @model_validator(mode="after")
     def _enough(self) -> IterationsGroup:
@@ -239,11 +254,11 @@ class InStages(Part):
 class RampingVusGroup(InStages, Thinking):
     """Closed loop whose number of VUs follows stages; shown over time only."""
 
-    executor: Annotated[Literal["ramping-vus"], OrReference()]
+    executor: Annotated[Literal["ramping-vus"], OrReference()] = Field(description=EXECUTOR)
     stages: list[VusStage] = Field(
         min_length=1, description="{duration: 30s, target: 100}, one after another"
     )
-    start_vus: WholeNumber = Field(0, description="users at the begin")
+    start_vus: WholeNumber = Field(0, description=START_VUS)
 
     @property
     def start_level(self) -> Any:
@@ -254,27 +269,27 @@ class RampingVusGroup(InStages, Thinking):
 class Arriving(GroupPart):
     """What every open group has."""
 
-    max_vus: Count | None = Field(None, description="how many may be under way; left out: rate × timeout")
-    arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = "constant"
-    on_full: Annotated[Literal["wait", "drop"], OrReference()] = "wait"
+    max_vus: Count | None = Field(None, description=MAX_VUS)
+    arrivals: Annotated[Literal["constant", "poisson"], OrReference()] = Field("constant", description=ARRIVALS)  # fmt: skip
+    on_full: Annotated[Literal["wait", "drop"], OrReference()] = Field("wait", description=ON_FULL)
 
 
 class OpenGroup(Arriving):
     """Open loop: arrivals at a rate, whatever the server does."""
 
-    executor: Annotated[Literal["constant-arrival-rate"], OrReference()]
-    rate: RateRps = Field(description="arrivals: 500/s")
+    executor: Annotated[Literal["constant-arrival-rate"], OrReference()] = Field(description=EXECUTOR)
+    rate: RateRps = Field(description=RATE)
     ramp_up: TimeNs = Field(0, description=RAMP_UP)
 
 
 class RampingRateGroup(InStages, Arriving):
     """Open loop whose rate follows stages; shown over time only."""
 
-    executor: Annotated[Literal["ramping-arrival-rate"], OrReference()]
+    executor: Annotated[Literal["ramping-arrival-rate"], OrReference()] = Field(description=EXECUTOR)
     stages: list[RateStage] = Field(
         min_length=1, description="{duration: 30s, target: 500/s}, one after another"
     )
-    start_rate: RateOrZeroRps = Field(0.0, description="arrivals at the begin: 50/s")
+    start_rate: RateOrZeroRps = Field(0.0, description=START_RATE)
 
     @property
     def start_level(self) -> Any:
@@ -285,21 +300,21 @@ class RampingRateGroup(InStages, Arriving):
 class AnyGroup(GroupPart):
     """A group whose executor is itself a `${…}`: checked again in each case."""
 
-    executor: Annotated[Executor, OrReference()] = Field(description="constant-vus, constant-arrival-rate …")
-    vus: Count | None = None
-    iterations: Count | None = None
-    stages: list[Any] | None = None
-    start_vus: WholeNumber | None = None
-    start_rate: RateOrZeroRps | None = None
-    hold_for: TimeNs | None = None
-    ramp_up: TimeNs | None = None
-    think_time: ThinkTime | None = None
-    pacing: TimeNs | None = None
-    start: str | None = None
-    rate: RateRps | None = None
-    max_vus: Count | None = None
-    arrivals: str | None = None
-    on_full: str | None = None
+    executor: Annotated[Executor, OrReference()] = Field(description=EXECUTOR)
+    vus: Count | None = Field(None, description=VUS)
+    iterations: Count | None = Field(None, description=ITERATIONS)
+    stages: list[Any] | None = Field(None, description="{duration: 30s, target: …}, one after another")
+    start_vus: WholeNumber | None = Field(None, description=START_VUS)
+    start_rate: RateOrZeroRps | None = Field(None, description=START_RATE)
+    hold_for: TimeNs | None = Field(None, description=HOLD_FOR)
+    ramp_up: TimeNs | None = Field(None, description=RAMP_UP)
+    think_time: ThinkTime | None = Field(None, description=THINK_TIME)
+    pacing: TimeNs | None = Field(None, description=PACING)
+    start: str | None = Field(None, description=START)
+    rate: RateRps | None = Field(None, description=RATE)
+    max_vus: Count | None = Field(None, description=MAX_VUS)
+    arrivals: str | None = Field(None, description=ARRIVALS)
+    on_full: str | None = Field(None, description=ON_FULL)
 
 
 _GROUPS: Mapping[str, type[GroupPart]] = {
@@ -313,7 +328,7 @@ _GROUPS: Mapping[str, type[GroupPart]] = {
 
 
 class _WrongExecutor(AnyGroup):
-    executor: Executor = Field(description="constant-vus, constant-arrival-rate …")
+    executor: Executor = Field(description=EXECUTOR)
 
 
 def _group_kind(value: Any) -> type[BaseModel]:

@@ -16,12 +16,15 @@ STUDY = typer.Argument(help="The study's folder or file.")
 
 
 @app.command()
-def install(study: str = STUDY, profile: str = PROFILE) -> None:
+def install(study: str = STUDY, profile: str = PROFILE, json: bool = JSON) -> None:
     """Install what the study's kits need (apt where root allows, the rest into svload's cache)."""
     from svload import api
 
     with live() as emit:
         done = api.lab_install(study, profile, emit)
+    if json:
+        print_json({"done": done})
+        return
     for line in done or ["nothing was missing"]:
         typer.echo(line)
 
@@ -60,20 +63,30 @@ def status(json: bool = JSON) -> None:
 
 
 @app.command()
-def reset(lab: str = typer.Argument(None, help="Which lab; default the only one.")) -> None:
+def reset(
+    lab: str = typer.Argument(None, help="Which lab; default the only one."), json: bool = JSON
+) -> None:
     """Bring a kept lab's servers to their state before any trial."""
     from svload import api
 
-    for service, proof in api.lab_reset(lab).items():
+    proofs = api.lab_reset(lab)
+    if json:
+        print_json(proofs)
+        return
+    for service, proof in proofs.items():
         typer.echo(f"{service}: {proof}")
 
 
 @app.command()
-def down(lab: str = typer.Argument(None, help="Which lab; default all.")) -> None:
+def down(lab: str = typer.Argument(None, help="Which lab; default all."), json: bool = JSON) -> None:
     """End labs and put everything back."""
     from svload import api
 
-    for line in api.lab_down(lab):
+    ended = api.lab_down(lab)
+    if json:
+        print_json({"done": ended})
+        return
+    for line in ended:
         typer.echo(line)
 
 

@@ -131,16 +131,20 @@ def pack(
         False, "--thin", help="Small, to be committed: merged histograms, no names of this machine's folders."
     ),
     out: Path = OUT,
+    json: bool = JSON,
 ) -> None:
     """Put a run into one file, without secrets."""
     from svload import api
 
     path = api.pack(run, target, _out(out), thin)
+    if json:
+        print_json({"pack": str(path), "size_bytes": path.stat().st_size})
+        return
     typer.echo(f"{path} ({path.stat().st_size / 1024:.0f} KiB)")
 
 
-def schema() -> None:
-    """Print the study file's JSON Schema, for editors."""
+def schema(json: bool = JSON) -> None:
+    """Print the study file's JSON Schema, for editors; it is JSON with --json or without."""
     from svload import api
 
     print_json(api.schema())

@@ -71,11 +71,15 @@ def init(
     ),
     folder: Path = typer.Argument(Path(), help="Where study.yaml is written."),
     authorise: list[str] = AUTHORISE,
+    json: bool = JSON,
 ) -> None:
     """Write a ten-line study for your own server."""
     from svload import api
 
     path, said = api.init(target, folder, tuple(authorise or ()))
+    if json:
+        print_json({"study": str(path), "said": said})
+        return
     typer.echo(f"{said}\nwrote {path}\nnext: svload plan {path.parent} && svload run {path.parent}")
 
 
@@ -83,6 +87,7 @@ def plan(
     study: str = typer.Argument(help="The study's folder or file."),
     profile: str = PROFILE,
     seed: int = SEED,
+    out: Path = OUT,
     only: str = ONLY,
     replicates: int = REPLICATES,
     duration: str = DURATION,
@@ -93,7 +98,12 @@ def plan(
     from svload import api
 
     chosen = choices(
-        profile=profile, seed=seed, only=only, authorise=authorise, overrides=_overrides(replicates, duration)
+        profile=profile,
+        seed=seed,
+        out=out,
+        only=only,
+        authorise=authorise,
+        overrides=_overrides(replicates, duration),
     )
     planned = api.plan(study, chosen)
     if json:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from svload.lab.kit import Kit, KitOptions, option
+from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
 
@@ -45,6 +46,7 @@ class External(Kit):
     name = "external"
     summary = "a server that runs already (at: URL)"
     Options = ExternalOptions
+    costs = Costs(up_s=0.0)
     front = False
     ignores = ("port", "cpus", "memory", "nofile", "tuning")
     options: ExternalOptions

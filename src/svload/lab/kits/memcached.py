@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ from svload.lab import memcache
 from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, SizeBytes, option
 from svload.lab.server import Server
-from svload.model.errors import Problem, fail
+from svload.model.costs import Costs
+from svload.model.errors import Problem
 from svload.model.facts import Counters, ServiceFacts, Setting
 
 
@@ -35,6 +35,7 @@ class Memcached(Server):
     name = "memcached"
     summary = "memcached, a cache in memory"
     Options = MemcachedOptions
+    costs = Costs(up_s=0.1)
     front = False
     options: MemcachedOptions
     _port: int
@@ -56,7 +57,7 @@ class Memcached(Server):
         self.spawn(
             "memcached",
             [
-                *argv(
+                *memcache.argv(
                     self.context.address,
                     self._port,
                     options.connections,
@@ -85,16 +86,7 @@ class Memcached(Server):
 
     def reset(self) -> dict[str, Any]:
         """Everything invalidated."""
-        try:
-            return dict(memcache.flush(self.context.address, self._port))
-        except OSError as why:
-            raise fail(
-                "reset-failed",
-                place=self.context.service,
-                service=self.context.service,
-                reason=str(why),
-                log=self.log_of("memcached"),
-            ) from why
+        return memcache.reset(self, self._port)
 
     def counters(self) -> Counters:
         """Exact."""
@@ -103,42 +95,8 @@ class Memcached(Server):
 
     def effective(self) -> list[Setting]:
         """What it was told, as it reports it."""
-        return settings(self.context.address, self._port, self.options.connections, self.options.item_memory)
-
-
-def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
-    """memcached's command line; as root it drops to nobody, for it reads no files."""
-    user = ["-u", "nobody"] if os.geteuid() == 0 else []
-    megabytes = max(1, item_memory_bytes >> 20)
-    return [
-        program("memcached") or "memcached",
-        *user,
-        "-l",
-        address,
-        "-p",
-        str(port),
-        "-U",
-        "0",
-        "-c",
-        str(connections),
-        "-m",
-        str(megabytes),
-        "-t",
-        str(threads),
-    ]
-
-
-def settings(address: str, port: int, connections: int, item_memory_bytes: int) -> list[Setting]:
-    """`-c` and `-m` as the running memcached reports them."""
-    found = memcache.stats(address, port, "settings")
-    return [
-        Setting(name="memcached.connections", asked=str(connections), found=found.get("maxconns")),
-        Setting(
-            name="memcached.item_memory_bytes",
-            asked=str(max(1, item_memory_bytes >> 20) << 20),
-            found=found.get("maxbytes"),
-        ),
-    ]
+        options = self.options
+        return memcache.settings(self.context.address, self._port, options.connections, options.item_memory)
 
 
 def canonical(found: Mapping[str, str], at_ns: int) -> Counters:

@@ -18,6 +18,7 @@ from svload.lab import web
 from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, option
 from svload.lab.server import Server, upstream_of
+from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
@@ -59,6 +60,7 @@ class Nginx(Server):
     name = "nginx"
     summary = "nginx: static files, or a proxy before another service"
     Options = NginxOptions
+    costs = Costs(up_s=0.2, answers_per_s=20_000)
     own_tls = True
     options: NginxOptions
     _http: int

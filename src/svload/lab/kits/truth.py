@@ -16,6 +16,7 @@ from svload import __version__
 from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.server import Server, upstream_of
+from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import duration_ns, size_bytes
@@ -163,6 +164,7 @@ class Truth(Server):
     name = "truth"
     summary = "the embedded known-truth server: store, cache or TLS front"
     Options = TruthOptions
+    costs = Costs(up_s=0.15, reset_s=0.003, fill_per_s=6_000, answers_per_s=4_000)
     own_tls = True
     options: TruthOptions
     _http: int

@@ -11,11 +11,10 @@ from typing import Any
 from svload.lab.front import missing, program
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.server import Server, upstream_of
+from svload.model.costs import Costs
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 
-SETTLE_S = 1.0
-"""Worker threads fold their statistics into the shared ones only when they go idle."""
 CANONICAL = {
     "requests": ("client_req",),
     "hits": ("cache_hit",),
@@ -47,6 +46,8 @@ class Varnish(Server):
     name = "varnish"
     summary = "Varnish Cache before another service"
     Options = VarnishOptions
+    # Worker threads fold their statistics into the shared ones only when they go idle.
+    costs = Costs(up_s=0.7, reset_s=0.2, settle_s=1.0, answers_per_s=10_000)
     options: VarnishOptions
     _http: int
     _proxy: int | None
@@ -120,7 +121,6 @@ class Varnish(Server):
             endpoints=(self.http_endpoint(self._http),),
             admin=admin,
             offers=("varnish", "counters"),
-            settle_s=SETTLE_S,
         )
 
     def _version(self) -> str:
@@ -163,7 +163,7 @@ class Varnish(Server):
         )
 
     def counters(self) -> Counters:
-        """True once its threads are idle, SETTLE_S after the load."""
+        """True once its threads are idle."""
         at_ns = time.monotonic_ns()
         return canonical(self._main(), at_ns)
 

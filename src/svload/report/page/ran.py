@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from svload.analysis.phases import outside_load
 from svload.model.units import show_duration, show_size
 from svload.report.gather import Gathered, seal_hashes
 from svload.report.load import describe_load
@@ -185,9 +186,8 @@ def _phases(phases_s: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     for name, seconds in phases_s.items():
         share = f"{100 * seconds / total:.0f} %" if total > 0 else ""
         yield name, show_duration(seconds), share
-    if total > 0 and "load" in phases_s:
-        outside = total - phases_s["load"]
-        yield "outside load", show_duration(outside), f"{100 * outside / total:.0f} %"
+    if (outside := outside_load(phases_s)) is not None:
+        yield "outside load", show_duration(outside.seconds), f"{100 * outside.share:.0f} %"
 
 
 def _seals(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str, str]]:

@@ -16,10 +16,12 @@ from typing import Any
 
 from svload import study
 from svload.drive.generators import Generators
+from svload.drive.places import MOST
 from svload.host import (
     Agent,
     CoreSplit,
     cache_dir,
+    connection_room,
     describe_machine,
     finish_leftovers,
     labs_dir,
@@ -31,7 +33,7 @@ from svload.lab import Lab
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.messages import Lease
-from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.run.inputs import tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
@@ -97,12 +99,7 @@ def execute(run: RunDir, options: Options) -> Outcome:
             execution.error = error
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
-        emit(
-            Event(
-                "run-ended",
-                data | {"seconds": time.monotonic() - execution.begun, "load_s": execution.load_s},
-            )
-        )
+        emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun}))
         journal.sync()
         if outcome.complete:
             run.make_latest()
@@ -117,7 +114,6 @@ class _Execution:
     emit: Emit
     stop: threading.Event
     begun: float = field(default_factory=time.monotonic)
-    load_s: float = 0.0
     error: SvloadError | None = None
     last_failure: SvloadError | None = None
     failures: dict[str, int] = field(default_factory=dict)
@@ -195,7 +191,8 @@ class _Execution:
         folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
         agent = stack.enter_context(start_agent(folder, Lease(), f"run {self.run.name}"))
         cores = split_cores(agent.cores)
-        self._place(agent, cores)
+        room = connection_room(MOST)
+        self._place(agent, cores, room)
         lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
                   study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set)  # fmt: skip
         stack.callback(lab.down)
@@ -208,9 +205,9 @@ class _Execution:
         generators.ensure(
             max(sum(group.generators for group in config.groups) for config in self.configs.values())
         )
-        return Bench(agent, lab, generators, sampler, tables, permitted, self.emit, self.stop.is_set)
+        return Bench(agent, lab, generators, sampler, tables, permitted, room, self.emit, self.stop.is_set)
 
-    def _place(self, agent: Agent, cores: CoreSplit) -> None:
+    def _place(self, agent: Agent, cores: CoreSplit, room: Room) -> None:
         groups = {group for case in self.configs.values() for group in case.groups}
         shares = sorted({f"{group.name}.{part}" for group in groups for part in range(group.generators)})
         placement = Placement(
@@ -218,6 +215,7 @@ class _Execution:
             load_cores=cores.load,
             server_cores=cores.servers,
             pinned=cores.pinned,
+            room=room,
         )
         write_artefact(self.run.placement_path, placement)
 
@@ -289,12 +287,12 @@ class _Execution:
         else:
             self.in_a_row = 0
             self.previous_case = plan.case
-            self.load_s += trial.phases_s.get("load", 0.0)
+            load_s = (config.ramp_ns + self.lock.measure.duration_ns) / 1e9
             verdict = self.options.judge(self.run, plan.trial)
             self.unauthorised.update(verdict.pop("unauthorised", ()))
-            self._say(
-                "trial-sealed", trial=plan.trial, case=plan.case, seconds=time.monotonic() - begun, **verdict
-            )
+            seconds = time.monotonic() - begun
+            self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
+                      **verdict)  # fmt: skip
             if self.unauthorised:
                 self.stop.set()
 

@@ -1,0 +1,55 @@
+"""Where a run's wall time went: bring-up, filling, resets, warming, load, analysis; and how much of it was no load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from svload.model.events import Event
+
+BEFORE_TRIALS = ("install", "up", "fill")
+OF_TRIALS = ("reset", "warm", "count", "load", "settle", "write")
+AFTER_TRIALS = ("analyse", "report")
+LOAD, OTHER, TOTAL = "load", "other", "total"
+
+
+class Outside(NamedTuple):
+    """Wall time beside load: seconds, and their share of the whole run."""
+
+    seconds: float
+    share: float
+
+
+def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Seconds by phase in the order they come, then `other` and `total`, added over resumes. `trials`: phases of each sealed trial.
+
+    The total is the span of each execution's events, so that one that was killed counts too, to its last event. Load is that of
+    sealed trials, ramps and the wait for last answers included: what did not count is time lost, under `other`.
+    """
+    spent = dict.fromkeys((*BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
+    for event in events:
+        name, seconds = str(event.data.get("name", "")), event.number("seconds")
+        if event.kind == "phase" and seconds is not None:
+            spent[name] = spent.get(name, 0.0) + seconds
+    for phases in trials:
+        for name, seconds in phases.items():
+            spent[name] = spent.get(name, 0.0) + seconds
+    total_s = _span_s(events)
+    known = {name: seconds for name, seconds in spent.items() if seconds > 0}
+    return known | {OTHER: max(total_s - sum(known.values()), 0.0), TOTAL: total_s}
+
+
+def _span_s(events: Sequence[Event]) -> float:
+    """All executions, each from its first event to its last."""
+    starts = [place for place, event in enumerate(events) if event.kind == "run-started"]
+    spans = zip(starts, [*starts[1:], len(events)], strict=True)
+    return sum((events[end - 1].monotonic_ns - events[start].monotonic_ns) / 1e9 for start, end in spans)
+
+
+def outside_load(phases_s: Mapping[str, float]) -> Outside | None:
+    """All but load; None where the phases are not known."""
+    total_s = phases_s.get(TOTAL, 0.0)
+    if total_s <= 0 or LOAD not in phases_s:
+        return None
+    seconds = max(total_s - phases_s[LOAD], 0.0)
+    return Outside(seconds, seconds / total_s)

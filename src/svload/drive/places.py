@@ -1,0 +1,46 @@
+"""How many requests of an open loop may be under way at once (`max_vus`): as the study says, else by DESIGN's rule (the engine)."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+from svload.model.plan import Room
+from svload.model.traffic import Group, OpenLoop
+
+RESERVE = 64
+"""Descriptors of a generator, and local ports of the machine, that are left to everything else."""
+MOST = 1_000_000
+"""What the engine takes, and the descriptors that a generator asks for."""
+
+
+ROOMY = Room()
+"""Linux's own limits for root, where nothing is known of the machine."""
+
+
+class Places(NamedTuple):
+    """How many places an open group has over all its generators, and what decided it, in words."""
+
+    count: int
+    because: str
+
+
+def places_of(group: Group, room: Room) -> Places | None:
+    """min(rate × timeout, descriptors − reserve) where the study says nothing; None for a closed loop, whose users are its places.
+
+    More than rate × timeout can never be under way. Beyond DESIGN's rule the local ports bound it too: a connection to one address
+    takes one of each, and a request that finds none would fail by the generator's doing instead of waiting for the server's.
+    """
+    executor = group.executor
+    if not isinstance(executor, OpenLoop):
+        return None
+    if executor.max_vus is not None:
+        return Places(executor.max_vus, "as the study says")
+    bounds = {
+        "rate × timeout": ceil(executor.peak_rps * group.request.timeout_ns / 1e9),
+        "the generators' descriptors": group.generators * (room.descriptors - RESERVE),
+        "this machine's local ports": room.local_ports - RESERVE,
+        "what the engine takes": MOST,
+    }
+    because = min(bounds, key=lambda bound: bounds[bound])
+    return Places(max(bounds[because], group.generators), because)

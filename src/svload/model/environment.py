@@ -1,0 +1,37 @@
+"""The environment variables that svload reads, and the folders they name. The reference lists them; a test holds that there are no others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+VARIABLES: Mapping[str, str] = {
+    "SVLOAD_STATE": "folder of labs that are up, their undo journals and the studies you trust; default `$XDG_STATE_HOME/svload`, else "
+    "`~/.local/state/svload`",
+    "SVLOAD_CACHE": "folder of installed kits, filled data and unpacked packs; default `$XDG_CACHE_HOME/svload`, else `~/.cache/svload`",
+    "SVLOAD_LOCK": "file of the machine-wide lock; another one lets two loads run at once, which spoils both measurements",
+    "SVLOAD_DEBUG": "if set, a defect of svload prints its traceback, beside the file that always has it",
+    "NO_COLOR": "if set, no colour",
+    "COLUMNS": "width of tables where stdout is no terminal; default 100",
+}
+"""Name → what it does."""
+OWN = ("SVLOAD_LAB",)
+"""Set by svload itself in every process that it starts, to find them again."""
+
+
+def state_dir() -> Path:
+    """Where labs and trusted studies are kept ($SVLOAD_STATE). Not created."""
+    return _folder("SVLOAD_STATE", "XDG_STATE_HOME", ".local/state")
+
+
+def cache_dir() -> Path:
+    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created."""
+    return _folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def _folder(own: str, shared: str, default: str) -> Path:
+    if os.environ.get(own):
+        return Path(os.environ[own]).absolute()
+    base = os.environ.get(shared)
+    return (Path(base) if base and os.path.isabs(base) else Path.home() / default) / "svload"

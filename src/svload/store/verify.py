@@ -1,0 +1,86 @@
+"""Whether a run is as it was sealed: every seal, and what the seals were made under. Detects damage, not forgery."""
+
+from __future__ import annotations
+
+import contextlib
+
+from svload.model.errors import Problem, SvloadError
+from svload.model.results import Seal
+from svload.store.journal import read_events
+from svload.store.layout import RunDir
+from svload.store.seal import damage, sha256_file, verify_trial
+
+
+def verify_run(run: RunDir) -> list[Problem]:
+    """All that is damaged: lock, plan and inputs against the seals, each seal, trials that no batch planned or that are gone."""
+    try:
+        run.lock()
+        planned = {trial.trial: trial for trial in run.planned_trials()}
+        run.placement()
+        thinned = run.thinned()
+    except SvloadError as why:
+        return list(why.problems)
+    problems: list[Problem] = []
+    under: dict[object, Problem] = {}
+    for name in run.sealed_trials():
+        trial = run.trial(name)
+        problems += verify_trial(trial.path, thinned)
+        if name not in planned:
+            problems.append(damage(trial.path, "no batch of the plan has this trial"))
+        with contextlib.suppress(SvloadError):
+            seal = Seal.read(trial.seal)
+            if name in planned and (seal.trial, seal.case, seal.block) != (
+                name,
+                planned[name].case,
+                planned[name].block,
+            ):
+                problems.append(damage(trial.seal, f"it is the seal of {seal.trial}"))
+            for problem in _against_run(run, seal):
+                under.setdefault(
+                    problem.details["path"], problem
+                )  # one edit is told once, not by every trial
+    return [*under.values(), *problems, *_against_journal(run), *_decided_from(run)]
+
+
+def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
+    problems = []
+    wanted = {"study.lock.json": seal.facts.get("lock_sha256")}
+    for folder in ("plan", "inputs"):
+        digests = dict(seal.facts.get(f"{folder}_sha256") or {})
+        wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
+    for name, digest in wanted.items():
+        path = run.path / name
+        if digest and not path.is_file():
+            problems.append(damage(path, f"{seal.trial} was sealed under it and it is missing"))
+        elif digest and sha256_file(path) != digest:
+            problems.append(damage(path, f"it changed after {seal.trial} was sealed"))
+    return problems
+
+
+def _against_journal(run: RunDir) -> list[Problem]:
+    """Trials that the run's journal saw sealed, and that have no seal now or another one."""
+    told = {
+        str(event.data["trial"]): str(event.data.get("seal_sha256", ""))
+        for event in read_events(run.events).events
+        if event.kind == "trial-sealed"
+    }
+    problems = []
+    for name, digest in told.items():
+        seal = run.trial(name).seal
+        if not seal.is_file():
+            problems.append(damage(seal, "the run's journal saw it sealed and it is missing"))
+        elif digest and sha256_file(seal) != digest:
+            problems.append(damage(seal, "it is not the seal that the run's journal saw"))
+    return problems
+
+
+def _decided_from(run: RunDir) -> list[Problem]:
+    problems = []
+    for batch in run.batches():
+        for name, digest in batch.decided_from.items():
+            seal = run.trial(name).seal
+            if not seal.is_file() or sha256_file(seal) != digest:
+                problems.append(
+                    damage(run.batch_path(batch.number), f"it was decided from another seal of {name}")
+                )
+    return problems

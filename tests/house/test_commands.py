@@ -1,0 +1,54 @@
+"""The commands that DESIGN names are all there; each says what it does, and each takes --json."""
+
+from __future__ import annotations
+
+import typer
+from typer.testing import CliRunner
+
+from svload.cli.main import app
+
+COMMANDS = [
+    "demo",
+    "init",
+    "plan",
+    "run",
+    "resume",
+    "why",
+    "report",
+    "compare",
+    "query",
+    "verify",
+    "pack",
+    "load",
+    "probe",
+    "lab",
+    "doctor",
+    "schema",
+]
+OF_LABS = ["install", "up", "status", "reset", "down"]
+
+
+def names(group: typer.Typer) -> dict[str, list[str]]:
+    """Each command with the options it takes."""
+    found = typer.main.get_command(group)
+    return {
+        name: [option for parameter in command.params for option in parameter.opts]
+        for name, command in found.commands.items()  # type: ignore[attr-defined]
+    }
+
+
+def test_they_are_those_of_the_design() -> None:
+    from svload.cli.commands import lab
+
+    assert sorted(names(app)) == sorted(COMMANDS)
+    assert sorted(names(lab.app)) == sorted(OF_LABS)
+    takers = {name for name, options in (names(app) | names(lab.app)).items() if "--json" in options}
+    assert takers == {*COMMANDS, *OF_LABS} - {"lab"}
+
+
+def test_each_answers_help() -> None:
+    runner = CliRunner()
+    for words in [[name] for name in COMMANDS] + [["lab", name] for name in OF_LABS]:
+        done = runner.invoke(app, [*words, "--help"], prog_name="svload")
+        assert done.exit_code == 0, words
+        assert done.output.startswith(f"Usage: svload {' '.join(words)}"), words

@@ -1,0 +1,95 @@
+"""A server that dies under load: one new attempt at the end of the block, all kept; three failures in a row stop the run, resumable."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from .world import World, findings, only_run, sealed
+
+pytestmark = pytest.mark.truth
+SERVER = """\
+import os, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+port, fate = int(sys.argv[1]), Path(sys.argv[2])  # it dies as long as the file `fate` says how often
+
+
+class Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        left = int(fate.read_text())
+        if self.path != "/health" and left:
+            fate.write_text(str(left - 1))
+            os._exit(7)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *args):
+        pass
+
+
+ThreadingHTTPServer(("127.0.0.1", port), Answer).serve_forever()
+"""
+STUDY = {
+    "name": "mortal",
+    "lab": {"api": {"run": f"{sys.executable} server.py ${{port}} fate", "ready": "GET /health"}},
+    "factors": {"users": [1, 2]},
+    "traffic": {"crowd": {"executor": "constant-vus", "vus": "${users}", "think_time": "10ms", "request": "GET http://api/"}},
+    "measure": {"duration": "0.5s", "replicates": 2},
+}  # fmt: skip
+
+
+def mortal(world: World, deaths: int) -> Path:
+    """The study of a server that dies so often."""
+    folder = world.root / "mortal"
+    folder.mkdir()
+    (folder / "server.py").write_text(SERVER)
+    (folder / "fate").write_text(str(deaths))
+    (folder / "study.yaml").write_text(json.dumps(STUDY))
+    return folder
+
+
+def order(run: Path) -> list[tuple[str, str]]:
+    """(kind, trial) of what the run's journal says of trials."""
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    return [(one["kind"], one["data"]["trial"]) for one in events if one["kind"] in ("trial-sealed", "trial-failed")]  # fmt: skip
+
+
+def test_a_trial_whose_server_died_is_tried_once_more_at_the_end_of_its_block(world: World) -> None:
+    study = mortal(world, deaths=1)
+    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs), "--json")
+    assert ended.returncode == 0, ended.stderr[-1500:]
+    told = order(only_run(world))
+    (_, failed), (_, next_one), (_, again) = told[:3]
+    assert [kind for kind, _ in told] == ["trial-failed", *["trial-sealed"] * 4]
+    assert failed == again != next_one, "the block's other trial comes first"
+    (attempt,) = findings(only_run(world))["attempts"]
+    assert attempt["attempt"] == f"{failed}.a1"
+    assert "(exit 7)" in attempt["text"]
+    assert world.silent() == []
+
+
+def test_three_failures_in_a_row_stop_the_run_and_resume_goes_on_with_its_own_lock(world: World) -> None:
+    study = mortal(world, deaths=4)
+    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
+    assert ended.returncode == 3
+    assert "Traceback" not in ended.stderr
+    assert [kind for kind, _ in order(only_run(world))] == ["trial-failed"] * 3
+    assert f"svload resume {only_run(world)}" in ended.stderr
+    assert world.silent() == []
+    assert world.labs() == []
+    (study / "study.yaml").write_text(json.dumps(STUDY | {"question": "edited since?"}))
+    (study / "fate").write_text("0")
+    resumed = world.svload("resume", str(only_run(world)), "--out", str(world.runs))
+    assert resumed.returncode == 0, resumed.stderr[-1500:]
+    assert "has changed since this run began; the run goes on with its own lock" in resumed.stderr
+    assert len({name.split("/")[1] for name in sealed(only_run(world))}) == 4
+    assert findings(only_run(world))["question"] == ""

@@ -1,0 +1,95 @@
+"""What is wrong with a study's servers is told together with all else, whatever else is wrong, and by file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from svload.lab import all_kits, find_mistakes
+from svload.model.errors import Problem, SvloadError
+from svload.model.study import ServiceSpec
+from svload.study import load_study
+
+STUDY = """\
+name: servers
+lab:
+  backend: {kit: truth, role: store, workers: 4}
+  cache: {kit: truth, role: cache, of: backend, workers: "${workers}"}
+  mine: {run: "./server --port ${port}", ready: GET /health}
+factors:
+  workers: [2, 4]
+requests:
+  fetch: {get: http://cache/x, timeout: 5s}
+traffic:
+  crowd: {executor: constant-vus, vus: 4, request: fetch}
+measure: {duration: 2s, replicates: 3}
+profiles:
+  elsewhere:
+    lab: {backend: {kit: of-another-machine, speed: 9}}
+"""
+
+
+def told(folder: Path, text: str, profile: str | None = None) -> list[tuple[int, Problem]]:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    kits = {name: kit.Options for name, kit in all_kits().items()}
+    try:
+        load_study(folder, profile=profile, kits=kits, check_lab=find_mistakes)
+    except SvloadError as error:
+        return [(int(problem.place.rpartition(":")[2]), problem) for problem in error.problems]
+    return []
+
+
+def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(tmp_path: Path) -> None:
+    assert told(tmp_path, STUDY) == []
+    ((line, problem),) = told(tmp_path, STUDY, "elsewhere")
+    assert (line, problem.code) == (15, "study-unknown-name")
+    assert "of-another-machine" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("workers: 4}", "wrokers: 4}", 3, "“workers”"),
+        ("workers: 4}", "workers: many}", 3, "lab.backend.workers"),
+        ("role: store, ", "", 3, "role"),
+        ("role: store", "role: stor", 3, "“store”"),
+        ("of: backend", "of: backnd", 4, "“backend”"),
+        ("role: cache, of: backend", "role: cache", 4, "`of`"),
+        ("workers: 4}", "workers: 4, tls: stunnel}", 3, "no such TLS front"),
+        ("workers: 4}", "workers: 4, tls: 5}", 3, "terminate TLS"),
+        ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "Leave it out"),
+        ("[2, 4]", "[2, -4]", 4, "-4"),
+        ("GET /health", "POST /health", 5, "GET and a path"),
+    ],
+)
+def test_one_slip_among_the_servers(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
+    assert STUDY.count(old) == 1
+    ((found, problem),) = told(tmp_path, STUDY.replace(old, new))
+    assert found == line
+    assert says in str(problem)
+
+
+def test_they_are_told_beside_mistakes_that_keep_cases_from_being_made(tmp_path: Path) -> None:
+    """Each of the others alone stops the resolution of every case, behind which options used to be looked at."""
+    text = STUDY
+    for old, new in (
+        ("workers: 4}", "wrokers: 4}"),
+        ("of: backend", "of: backnd"),
+        ("timeout: 5s", "timeout: 5"),
+        ("vus: 4", 'vus: "${worker}"'),
+        ("duration: 2s", "duration: soon"),
+        ("[2, 4]", "[]"),
+    ):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    assert [line for line, _ in told(tmp_path, text)] == [3, 4, 7, 9, 11, 12]
+
+
+def test_a_circle_is_no_order_to_start_in() -> None:
+    specs = [
+        ServiceSpec(name=name, kit="varnish", options={"of": other}) for name, other in ("ab", "bc", "ca")
+    ]
+    (mistake,) = find_mistakes(specs)
+    assert "a, b, c need each other" in str(mistake.details["reason"])
+    assert find_mistakes([*specs[:2], ServiceSpec(name="c", kit="truth", options={"role": "store"})]) == []

@@ -1,0 +1,49 @@
+"""What `svload plan` prints: how long and by what it is known, and how many requests of an open loop may be under way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from svload import api
+from svload.report import show_plan
+
+STUDY = {
+    "name": "open",
+    "lab": {"web": {"at": "http://127.0.0.1:9"}},
+    "factors": {"rate": [10, 20]},
+    "requests": {"page": {"get": "http://web/", "timeout": "5s"}},
+    "traffic": {
+        "steady": {"executor": "constant-arrival-rate", "rate": "100/s", "request": "page"},
+        "varied": {"executor": "constant-arrival-rate", "rate": "${rate}/s", "request": "page"},
+        "said": {"executor": "constant-arrival-rate", "rate": "5/s", "max_vus": 7, "request": "page"},
+        "closed": {"executor": "constant-vus", "vus": 3, "request": "page"},
+    },
+    "measure": {"duration": "1s", "replicates": 2},
+}
+
+
+@pytest.fixture
+def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "study.yaml").write_text(json.dumps(STUDY))
+    show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
+    return capsys.readouterr().out
+
+
+def test_every_open_group_has_its_places_and_a_closed_one_none(printed: str) -> None:
+    lines = [line for line in printed.splitlines() if "under way" in line]
+    assert lines == [
+        "steady: at most 500 requests under way at once (rate × timeout)",
+        "varied: at most 50 requests under way at once in case-0 (rate × timeout)",
+        "said: at most 7 requests under way at once (as the study says)",
+        "varied: at most 100 requests under way at once in case-1 (rate × timeout)",
+    ]
+
+
+def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
+    (line,) = (line for line in printed.splitlines() if line.startswith("4 trials"))
+    assert "about 7.42 s, 46 % of it outside load" in line
+    assert "(what its kits state; no earlier run is known)" in line

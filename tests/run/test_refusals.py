@@ -1,0 +1,59 @@
+"""What is refused before anything is started: a disk that is too small, cases that there are not."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+from tests.run.test_gates import write_study
+
+from svload import api
+from svload.model.errors import ExitCode, SvloadError
+from svload.run import execution
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(("free", "refused"), [(1_000, True), (10**12, False)])
+def test_a_run_that_the_disk_cannot_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, refused: bool
+) -> None:
+    monkeypatch.setattr(execution.shutil, "disk_usage", lambda path: Usage(2 * free, free, free))
+    monkeypatch.setattr(execution, "machine_lock", stop_here)
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    events: list[str] = []
+    study = write_study(tmp_path, None, 4)
+    choices = api.Choices(out=tmp_path / "runs")
+    if not refused:
+        with pytest.raises(EnoughDisk):
+            api.run_study(study, choices, lambda event: events.append(event.kind))
+        return
+    result = api.run_study(study, choices, lambda event: events.append(event.kind))
+    assert result.exit_code == ExitCode.LAB_FAILED
+    assert result.outcome.error is not None
+    (problem,) = result.outcome.error.problems
+    assert problem.code == "disk-full"
+    assert "MiB" in str(problem)
+    assert "run-started" not in events
+    assert not (tmp_path / "state").exists(), "no lab was begun"
+
+
+class EnoughDisk(Exception):
+    """The machine's lock would be taken next."""
+
+
+def stop_here(*args: object, **options: object) -> None:
+    raise EnoughDisk
+
+
+def test_a_case_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
+    study = write_study(tmp_path, None, 4)
+    with pytest.raises(SvloadError) as caught:
+        api.load_lock(study, api.Choices(only=("case-0", "case-9")))
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert "no case case-9" in str(caught.value)
+    assert "case-0, case-1, case-2" in str(caught.value)
+    kept = api.load_lock(study, api.Choices(only=("case-1",)))
+    assert [case.name for case in kept.valid_cases] == ["case-1"]
+    assert {case.excluded for case in kept.cases if case.name != "case-1"} == {"left out by --only"}

@@ -1,0 +1,90 @@
+"""`svload verify`: whatever is taken from a run, put into it or changed in it is named, once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from svload.model.events import Event
+from svload.store import Journal, RunDir, verify_run
+from svload.store.seal import sha256_file
+from svload.testing import make_run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A synthetic run whose journal has seen its seals, as that of a real one has."""
+    run = make_run(tmp_path_factory.mktemp("made"), cases=2, replicates=2)
+    with Journal(run.events) as journal:
+        for name in run.sealed_trials():
+            digest = sha256_file(run.trial(name).seal)
+            journal.write(Event("trial-sealed", {"trial": name, "seal_sha256": digest}))
+    return run
+
+
+@pytest.fixture
+def run(made: RunDir, tmp_path: Path) -> RunDir:
+    return RunDir(Path(shutil.copytree(made.path, tmp_path / made.name)))
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def reseal(run: RunDir) -> None:
+    """A file of a trial changed, and its digest in the seal with it."""
+    trial = run.trial("TC0.r1")
+    rewrite(trial.lab, '"services"', ' "services"')
+    seal = json.loads(trial.seal.read_text())
+    seal["files"]["lab.json"] = sha256_file(trial.lab)
+    trial.seal.write_text(json.dumps(seal))
+
+
+TAMPERED: dict[str, tuple[Callable[[RunDir], object], list[str]]] = {
+    "the lock": (lambda run: rewrite(run.lock_path, '"seed"', ' "seed"'), ["study.lock.json"]),
+    "the plan": (lambda run: rewrite(run.batch_path(0), '"because"', ' "because"'), ["plan/000.json"]),
+    "no plan": (lambda run: run.batch_path(0).unlink(), ["plan/000.json"]),
+    "a table": (
+        lambda run: rewrite(run.trial("TC1.r2").summary, "TC1.r2", "TC1.r3"),
+        ["trials/TC1.r2/summary.json"],
+    ),
+    "a file more": (lambda run: (run.trial("TC1.r2").path / "x").touch(), ["trials/TC1.r2/x"]),
+    "no seal": (lambda run: run.trial("TC0.r2").seal.unlink(), ["trials/TC0.r2/seal.json"]),
+    "no trial": (lambda run: shutil.rmtree(run.trial("TC0.r2").path), ["trials/TC0.r2/seal.json"]),
+    "another seal": (reseal, ["trials/TC0.r1/seal.json"]),
+    "a trial of another name": (
+        lambda run: shutil.copytree(run.trial("TC0.r1").path, run.trial("TC0.r9").path),
+        ["trials/TC0.r9"],
+    ),
+}
+
+
+def test_an_untouched_run_is_whole(run: RunDir) -> None:
+    assert verify_run(run) == []
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_what_was_tampered_with_is_named(run: RunDir, what: str) -> None:
+    tamper, paths = TAMPERED[what]
+    tamper(run)
+    named = {str(Path(str(problem.details["path"])).relative_to(run.path)) for problem in verify_run(run)}
+    assert set(paths) <= named
+    others = {path for path in named - set(paths) if not any(path.startswith(known) for known in paths)}
+    assert others == set() or what == "no plan", "trials that no batch planned"
+
+
+def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
+    """A table changed, with its digest beside it or without: the seals were made under the other one."""
+    (table,) = run.inputs.glob("*.csv")
+    table.write_bytes(table.read_bytes() + b"\n")
+    (problem,) = verify_run(run)
+    assert problem.details["path"] == table
+    table.unlink()
+    (problem,) = verify_run(run)
+    assert "missing" in str(problem)

@@ -1,0 +1,112 @@
+"""The files of a run, field by field."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from reference.markdown import code, page, sentence, table
+
+TITLE = "What a run leaves: files and formats"
+
+
+def make() -> str:
+    from svload.model import facts, plan, results, study
+    from svload.store.parquet import TABLES
+
+    files: list[tuple[str, type[Any]]] = [
+        ("study.lock.json", study.Lock),
+        ("plan/NNN.json", plan.Batch),
+        ("placement.json", plan.Placement),
+        ("trials/TRIAL/summary.json", results.TrialSummary),
+        ("trials/TRIAL/lab.json", facts.TrialLab),
+        ("trials/TRIAL/seal.json", results.Seal),
+        ("derived/findings.json", results.Findings),
+    ]
+    texts = [
+        "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads all older ones. Tables are "
+        "Parquet (zstd), little endian; offsets are ns from the load's start.\n",
+        table(
+            ("file", "format", "what it holds"),
+            [(code(name), str(model.FORMAT), _without_name(model)) for name, model in files],
+        ),
+        table(
+            ("file", "what it holds"),
+            [
+                ("`inputs/`", "what set-up made: tables of objects with their digests"),
+                (
+                    "`events.jsonl`, `trials/TRIAL/events.jsonl`",
+                    "what happened, an event a line: kind, data, wall, monotonic_ns",
+                ),
+                ("`attempts/TRIAL.aN/`", "an attempt that was stopped or failed: shown, never counted"),
+                (
+                    "`derived/report.html`, `report.xlsx`, `junit.xml`",
+                    "made from the rest by `svload report`; may be deleted",
+                ),
+                (
+                    "`RUN.svload.zip`",
+                    "a pack: all of it but reports and logs, in one file that every command reads",
+                ),
+            ],
+        ),
+    ]
+    parts: dict[str, type[Any]] = {}
+    for name, model in files:
+        texts += [f"## {name}\n", _fields(model)]
+        _gather_parts(model, parts)
+    texts.append("## Parts of these\n")
+    for name, model in sorted(parts.items()):
+        texts.append(f"**{name}.** {sentence(model.__doc__)}\n\n{_fields(model)}")
+    for name, columns in TABLES.items():
+        texts += [
+            f"## trials/TRIAL/{name}.parquet\n",
+            table(("column", "type"), [(code(column), kind) for column, kind in columns.items()]),
+        ]
+    return page("What a run leaves", *texts)
+
+
+def _without_name(model: type[Any]) -> str:
+    """What a file's model says of itself, without the file's name before the colon."""
+    head, colon, rest = sentence(model.__doc__).partition(": ")
+    return rest if colon and ".json" in head else sentence(model.__doc__)
+
+
+def _fields(model: type[Any]) -> str:
+    """A model's fields; a column of meanings only where it has any."""
+    rows = [
+        (code(field.alias or key), _annotation(field.annotation), field.description or "")
+        for key, field in model.model_fields.items()
+    ]
+    if any(meaning for _, _, meaning in rows):
+        return table(("field", "type", "meaning"), rows)
+    return table(("field", "type"), [row[:2] for row in rows])
+
+
+def _gather_parts(annotation: Any, found: dict[str, type[Any]]) -> None:
+    """The models inside a type, by name."""
+    for inner in typing.get_args(annotation):
+        _gather_parts(inner, found)
+    for field in getattr(annotation, "model_fields", {}).values():
+        for inner in (field.annotation, *typing.get_args(field.annotation)):
+            if hasattr(inner, "model_fields") and inner.__name__ not in found:
+                found[inner.__name__] = inner
+            if inner is not annotation:
+                _gather_parts(inner, found)
+
+
+def _annotation(annotation: Any) -> str:
+    """A field's type, without module names."""
+    text = (
+        annotation.__name__
+        if isinstance(annotation, type) and not typing.get_args(annotation)
+        else str(annotation)
+    )
+    for prefix in (
+        "typing.",
+        "svload.model.results.",
+        "svload.model.study.",
+        "svload.model.facts.",
+        "svload.model.plan.",
+    ):
+        text = text.replace(prefix, "")
+    return code(text.replace("NoneType", "null").replace("None", "null"))

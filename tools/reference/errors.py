@@ -1,0 +1,25 @@
+"""Every failure that a user can meet."""
+
+from __future__ import annotations
+
+from reference.markdown import code, page, table
+
+TITLE = "Errors, and what to do"
+
+
+def make() -> str:
+    from svload.model.columns import ERRORS
+    from svload.model.errors import CATALOGUE
+
+    rows = [
+        (code(kind.code), str(int(kind.exit_code)), kind.sentence, kind.remedy) for kind in CATALOGUE.values()
+    ]
+    return page(
+        "Errors",
+        "Every failure you can meet: what happened, and what to do. A message ends with its code in brackets.\n",
+        table(("code", "exit", "what happened", "what to do"), rows),
+        "## Errors of a request\n",
+        "A failed request has one of these (`error_name` in SQL, `errors` in the summary). `status` and `check` are complete answers "
+        "that were not what was expected.\n",
+        ", ".join(code(name) for name in ERRORS if name) + "\n",
+    )

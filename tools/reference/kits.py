@@ -1,0 +1,79 @@
+"""Every kit with its options."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from reference.markdown import code, default, page, sentence, table
+
+TITLE = "Kits and their options"
+
+
+def make() -> str:
+    from svload import lab
+    from svload.lab.catalogue import NOT_YET
+    from svload.lab.kit import KitOptions
+
+    common = KitOptions.model_fields
+    texts = [
+        "A service is `{kit: NAME, …}`. *Change* says what another value of the option costs, and so what a factor over it costs: "
+        "`live` and `reload` leave the server running, `restart` brings it up anew, `rebuild` fills it anew too.\n",
+        "## Options of every service\n",
+        _options({name: field for name, field in common.items() if name not in NOT_YET}),
+        f"{' and '.join(code(name) for name in NOT_YET)} are kept for later and refused now.\n",
+    ]
+    for name, kit in lab.all_kits().items():
+        if not kit.__module__.startswith("svload."):
+            continue
+        texts.append(f"## {name}\n\n{kit.summary}. {sentence(kit.__doc__)}\n")
+        tls = [form for form, has in (("`true`", kit.own_tls), ("`hitch`", kit.front)) if has]
+        texts.append(f"`tls:` {' or '.join(tls) if tls else 'none'}.{_ignored(kit.ignores)}\n")
+        own = {key: field for key, field in kit.Options.model_fields.items() if key not in common}
+        if own:
+            texts.append(_options(own))
+        note = sentence(kit.Options.__doc__).partition(";")[2].strip()
+        if note:
+            texts.append(note[0].upper() + note[1:] + "\n" if note[0] != "`" else note + "\n")
+    return page("Kits", *texts)
+
+
+def _ignored(names: Sequence[str]) -> str:
+    return (
+        f" Refused, because they would have no effect: {', '.join(code(name) for name in names)}."
+        if names
+        else ""
+    )
+
+
+def _options(fields: Mapping[str, Any]) -> str:
+    rows = []
+    for name, field in fields.items():
+        extra = field.json_schema_extra or {}
+        rows.append(
+            (
+                code(name),
+                extra.get("unit") or _kind(field.annotation),
+                "required" if field.is_required() else default(field.default),
+                extra.get("change", ""),
+                field.description or "",
+            )
+        )
+    return table(("option", "value", "default", "change", "meaning"), rows)
+
+
+def _kind(annotation: Any) -> str:
+    """A type in the reader's words."""
+    if typing.get_origin(annotation) is Literal:
+        return " or ".join(code(str(value)) for value in typing.get_args(annotation))
+    inner = [one for one in typing.get_args(annotation) if one is not type(None)]
+    if typing.get_origin(annotation) is dict:
+        return "mapping"
+    if inner:
+        return " or ".join(
+            dict.fromkeys(_kind(one) for one in inner if isinstance(one, type) or typing.get_origin(one))
+        )
+    return {int: "whole number", float: "number", str: "text", bool: "true or false", dict: "mapping"}.get(
+        annotation, "value"
+    )
