@@ -9,19 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from svload.analysis.inference import (
+from svload.analysis.families import (
     benjamini_hochberg,
     blocks_needed,
+    holm,
+    smallest_permutation_p,
+    smallest_sign_flip_p,
+)
+from svload.analysis.inference import (
     bootstrap_interval,
     hodges_lehmann,
-    holm,
     least_detectable,
     mean_interval,
     permutation_p,
     sd_of_interval,
     sign_flip_p,
-    smallest_permutation_p,
-    smallest_sign_flip_p,
     t_interval,
     welch_interval,
 )

@@ -5,8 +5,9 @@ Names are loaded when first used: numpy and scipy cost a tenth of a second that 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
@@ -28,17 +29,13 @@ __all__ = [
 ANALYSIS_VERSION = 1
 """Stamped on derived/; findings of another version are made anew."""
 
-_HOME = {
-    "compare_runs": "runs",
-    "estimate_run": "estimate",
-    "headline": "sentences",
-    "judge_run": "judge",
-    "judge_trial": "judge",
-    "plan_comparisons": "contrasts",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"svload.analysis has no {name!r}")
-    return getattr(import_module(f"svload.analysis.{_HOME[name]}"), name)
+__getattr__ = late(
+    __name__,
+    {
+        "contrasts": ("plan_comparisons",),
+        "estimate": ("estimate_run",),
+        "judge": ("judge_run", "judge_trial"),
+        "runs": ("compare_runs",),
+        "sentences": ("headline",),
+    },
+)

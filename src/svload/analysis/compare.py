@@ -17,10 +17,9 @@ from svload.analysis import limits
 from svload.analysis.cases import least_blocks
 from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
 from svload.analysis.criteria import metric_of
+from svload.analysis.families import blocks_needed, holm
 from svload.analysis.inference import (
-    blocks_needed,
     hodges_lehmann,
-    holm,
     least_detectable,
     mean_interval,
     sign_flip_p,

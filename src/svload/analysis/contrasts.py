@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.analysis import limits
-from svload.analysis.inference import (
-    blocks_needed,
-    holm,
-    least_detectable,
-    sd_of_interval,
-    smallest_sign_flip_p,
-)
+from svload.analysis.families import blocks_needed, holm, smallest_sign_flip_p
 from svload.model.results import Findings
 from svload.model.study import Comparison, Lock
 
@@ -151,5 +145,7 @@ def _expected_mde(
     before = next((claim for claim in last.claims if claim.name == contrast.name), None) if last else None
     if before is None or before.ratio.low is None or before.ratio.high is None:
         return None, NO_LAST_RUN
+    from svload.analysis.inference import least_detectable, sd_of_interval
+
     sd = sd_of_interval(before.ratio.low, before.ratio.high, before.blocks)
     return (least_detectable(sd, blocks, claims), "") if sd is not None else (None, NO_LAST_RUN)

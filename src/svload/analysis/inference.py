@@ -1,11 +1,10 @@
-"""Tests and intervals between runs (METHOD §2): sign flips, permutations, Holm, t and bootstrap on logs, least detectable effects.
+"""Tests and intervals between runs (METHOD §2): sign flips, permutations, t and bootstrap on logs, least detectable effects.
 
 All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from math import comb, exp, log, sqrt
 
@@ -14,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from svload.analysis import limits
+from svload.analysis.families import DRAWS
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
-DRAWS = 20_000
 _TIE = 1e-9
 
 
@@ -99,40 +98,6 @@ def permutation_p(treatment: ArrayLike, baseline: ArrayLike) -> float:
     return (1 + hits) / (1 + DRAWS)
 
 
-def smallest_sign_flip_p(blocks: int) -> float:
-    """The least p that sign flips over so many blocks can give."""
-    if blocks < 1:
-        return 1.0
-    return max(2.0 / 2.0**blocks, 1 / (1 + DRAWS)) if blocks > limits.ENUMERATE_UP_TO else 2.0 / 2.0**blocks
-
-
-def smallest_permutation_p(treatment: int, baseline: int) -> float:
-    """The least two-sided p of relabelling so many runs a side."""
-    return min(1.0, (2.0 if treatment == baseline else 1.0) / comb(treatment + baseline, treatment))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given (Holm 1979): step-down, monotone, at most 1."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted = [0.0] * len(p_values)
-    reached = 0.0
-    for rank, index in enumerate(order):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = reached
-    return adjusted
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values for a matrix that is explored, in the order given (Benjamini & Hochberg 1995)."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index], reverse=True)
-    adjusted = [0.0] * len(p_values)
-    reached = 1.0
-    for above, index in enumerate(order):
-        reached = min(reached, p_values[index] * len(p_values) / (len(p_values) - above))
-        adjusted[index] = reached
-    return adjusted
-
-
 def hodges_lehmann(values: ArrayLike) -> float:
     """Median of all pairwise (Walsh) averages: the robust centre of the blocks' differences. Above 400 values, of a seeded 400."""
     x = np.asarray(values, dtype=float)
@@ -140,14 +105,6 @@ def hodges_lehmann(values: ArrayLike) -> float:
         x = np.random.default_rng(len(x)).choice(x, 400, replace=False)
     upper = np.triu_indices(len(x))
     return float(np.median((x[upper[0]] + x[upper[1]]) / 2))
-
-
-def blocks_needed(claims: int, alpha: float = limits.ALPHA) -> int:
-    """Blocks with which the best outcome of `claims` tests passes Holm: the least n with claims · 2/2ⁿ ≤ alpha."""
-    blocks = 1
-    while max(claims, 1) * smallest_sign_flip_p(blocks) > alpha and blocks < 64:
-        blocks += 1
-    return blocks
 
 
 def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | None:

@@ -25,7 +25,7 @@ def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
 def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: Emit) -> dict[str, Any]:
     """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints."""
     from svload import host, study
-    from svload.run.keeper import keep
+    from svload.run.kept import keep
 
     lease_s = seconds(lease, "--for")
     lock = load_lock(study_path, Choices(profile=profile, trusted=trust))
@@ -43,15 +43,12 @@ def lab_status() -> dict[str, Any]:
     """Kept labs, agents, and the sizes of svload's caches on this machine."""
     from svload import host
     from svload.model.units import show_size
-    from svload.run.keeper import agents, kept_labs
+    from svload.run.kept import agents, kept_labs
 
     host.finish_leftovers()
     cache = host.cache_dir()
     sizes = {
-        str(path.relative_to(cache)): show_size(
-            sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        )
-        for path in sorted(cache.glob("*/*"))
+        str(path.relative_to(cache)): show_size(host.folder_bytes(path)) for path in sorted(cache.glob("*/*"))
     }
     labs = [
         {
@@ -67,7 +64,7 @@ def lab_status() -> dict[str, Any]:
 
 def lab_reset(lab_id: str | None) -> dict[str, Any]:
     """Reset a kept lab's servers; each one's proof."""
-    from svload.run.keeper import ask
+    from svload.run.kept import ask
 
     return dict(ask(lab_id or _only_lab(), "reset").get("proof", {}))
 
@@ -75,7 +72,7 @@ def lab_reset(lab_id: str | None) -> dict[str, Any]:
 def lab_down(lab_id: str | None) -> list[str]:
     """End one kept lab, or all; a line each."""
     from svload import host
-    from svload.run.keeper import ask, kept_labs
+    from svload.run.kept import ask, kept_labs
 
     lines = []
     for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
@@ -86,7 +83,7 @@ def lab_down(lab_id: str | None) -> list[str]:
 
 
 def _only_lab() -> str:
-    from svload.run.keeper import kept_labs
+    from svload.run.kept import kept_labs
 
     labs = kept_labs()
     if len(labs) != 1:

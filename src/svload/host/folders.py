@@ -32,3 +32,20 @@ def _folder(own: str, shared: str, default: str) -> Path:
         return Path(os.environ[own]).absolute()
     base = os.environ.get(shared)
     return (Path(base) if base and os.path.isabs(base) else Path.home() / default) / "svload"
+
+
+def folder_bytes(folder: Path) -> int:
+    """The sizes of all files below `folder`, links not followed; what vanishes meanwhile counts nothing."""
+    total = 0
+    open_folders = [str(folder)]
+    while open_folders:
+        try:
+            with os.scandir(open_folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        open_folders.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:
+            continue
+    return total

@@ -1,10 +1,28 @@
-"""Servers: kits, up, reset, read back, down."""
+"""Servers: kits, up, reset, read back, down.
+
+Names are loaded when first used: a lab's certificates cost a tenth of a second that only bringing one up pays.
+"""
 
 from __future__ import annotations
 
-from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.lab import Lab, endpoints
-from svload.lab.objects import ObjectTable
-from svload.lab.setup import check, install
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
+
+if TYPE_CHECKING:
+    from svload.lab.catalogue import all_kits, check_specs
+    from svload.lab.lab import Lab, endpoints
+    from svload.lab.objects import ObjectTable
+    from svload.lab.setup import check, install
 
 __all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "endpoints", "install"]
+
+__getattr__ = late(
+    __name__,
+    {
+        "catalogue": ("all_kits", "check_specs"),
+        "lab": ("Lab", "endpoints"),
+        "objects": ("ObjectTable",),
+        "setup": ("check", "install"),
+    },
+)

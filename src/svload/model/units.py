@@ -86,15 +86,20 @@ def show_duration(seconds: float) -> str:
         return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
     if seconds >= 100:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
+    for unit, factor in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
+        if round(seconds / factor) < 1000:
+            return f"{_three_figures(seconds / factor)} {unit}"
+    return f"{_three_figures(seconds)} s"
 
 
 def show_size(size: float) -> str:
     """`512 B`, `40 KiB`, `1.2 GiB`."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        if size >= _UNITS[unit][1]:
-            return f"{size / _UNITS[unit][1]:.3g} {unit}"
-    return f"{size:.0f} B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if round(size / _UNITS[unit][1]) < 1024:
+            return f"{_three_figures(size / _UNITS[unit][1]) if unit != 'B' else round(size)} {unit}"
+    return f"{_three_figures(size / _UNITS['TiB'][1])} TiB"
+
+
+def _three_figures(number: float) -> str:
+    """`0.123`, `12.3`, `1234`: never with an exponent, which nobody reads beside a unit."""
+    return f"{number:.0f}" if number >= 99.95 else f"{number:.3g}"

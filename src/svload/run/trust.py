@@ -22,8 +22,9 @@ def trust(path: Path) -> None:
 
 def is_trusted(path: Path) -> bool:
     """Whether the study at `path` is known and unchanged since."""
+    known = _known().get(str(path.resolve()))
     try:
-        return _known().get(str(path.resolve())) == study_digest(path)
+        return known is not None and known == study_digest(path)
     except (SvloadError, OSError):
         return False
 

@@ -5,8 +5,9 @@ Names are loaded when first used, so that the process that makes load and `svloa
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.store.journal import Journal, Journalled, read_events
@@ -42,19 +43,15 @@ __all__ = [
     "write_trial_tables",
 ]
 
-_HOMES = {
-    "journal": ("Journal", "Journalled", "read_events"),
-    "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "unfinished_runs"),
-    "pack": ("open_pack", "pack_run"),
-    "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
-    "raw": ("read_tables", "write_tables"),
-    "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
-    "sql": ("query",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"svload.store has no {name!r}")
-    return getattr(import_module(f"svload.store.{_HOME[name]}"), name)
+__getattr__ = late(
+    __name__,
+    {
+        "journal": ("Journal", "Journalled", "read_events"),
+        "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "unfinished_runs"),
+        "pack": ("open_pack", "pack_run"),
+        "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
+        "raw": ("read_tables", "write_tables"),
+        "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
+        "sql": ("query",),
+    },
+)

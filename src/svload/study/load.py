@@ -89,14 +89,18 @@ def load_study(
             problems += checks.run(other, whole=name is None, chosen=False).problems
     if problems:
         raise SvloadError(*_in_order(problems))
-    return _lock(draft, file, profile, seed, trusted, tuple(authorised))
+    digest = _digest(file, plain(base).get("case_names"))
+    return _lock(draft, file, digest, profile, seed, trusted, tuple(authorised))
 
 
 def study_digest(path: str | FilePath) -> str:
     """SHA-256 of the study's file and of its table of case names: a lock holds it, so that a later edit is noticed."""
     file = find_study(path)
+    return _digest(file, plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]).get("case_names"))
+
+
+def _digest(file: FilePath, named: Any) -> str:
     digest = hashlib.sha256(file.read_bytes())
-    named = plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]).get("case_names")
     if isinstance(named, str) and (file.parent / named).is_file():
         digest.update((file.parent / named).read_bytes())
     return digest.hexdigest()
@@ -319,7 +323,7 @@ def _in_order(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(once.values(), key=line)
 
 
-def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
+def _lock(draft: _Draft, file: FilePath, digest: str, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
     study = schema.StudyFile.model_validate(draft.data, context=values.AS_WRITTEN)
     return Lock(
         name=study.name,
@@ -327,7 +331,7 @@ def _lock(draft: _Draft, file: FilePath, profile: str | None, seed: int | None, 
         profile=profile,
         seed=study.seed if seed is None else seed,
         svload_version=__version__,
-        study_sha256=study_digest(file),
+        study_sha256=digest,
         study_dir=str(file.parent),
         trusted=trusted,
         authorised=authorised,

@@ -1,0 +1,120 @@
+"""Labs that are kept on purpose (`svload lab up --for 2h`): starting a keeper, finding it again, asking it.
+
+A keeper (svload.run.keeper) answers one JSON line with another on a Unix socket: {"do": "reset" | "down"}.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from svload.host import list_labs, state_dir
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.study import Lock
+
+UP_TIMEOUT_S = 300.0
+ASK_TIMEOUT_S = 60.0
+SOCKET, FACTS, LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", "alive"
+
+
+def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
+    """Start a keeper for the lab of `lock`'s first case; returns when it is up, with id, until and endpoints. Raises SvloadError."""
+    folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
+    folder.mkdir(parents=True)
+    (folder / LOCK).write_text(lock.to_json())
+    log = folder / "keeper.log"
+    argv = [sys.executable, "-m", "svload.run.keeper", str(folder), str(time.time() + lease_s)]
+    with log.open("wb") as out, (folder / _ALIVE).open("wb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            pass_fds=[alive.fileno()],
+        )
+    until = time.monotonic() + UP_TIMEOUT_S
+    while time.monotonic() < until:
+        if (folder / FACTS).exists():
+            return dict(json.loads((folder / FACTS).read_text()))
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    error = _failure(folder, log)
+    _remove_dead(folder)
+    raise error
+
+
+def _failure(folder: Path, log: Path) -> SvloadError:
+    told = folder / "failure.json"
+    if told.exists():
+        problems = json.loads(told.read_text())
+        return SvloadError(
+            *(Problem(problem["code"], problem["details"], problem["place"]) for problem in problems)
+        )
+    tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
+    return fail("lab-failed", reason=f"its keeper ended: {tail.strip() or 'no word'}", hint=f"See {log}.")
+
+
+def kept_labs() -> list[dict[str, Any]]:
+    """Facts of every kept lab whose keeper answers; the remains of dead ones are removed."""
+    labs = []
+    for folder in sorted(_folder("").glob("*")):
+        if (folder / FACTS).exists() and _answers(folder):
+            labs.append(dict(json.loads((folder / FACTS).read_text())))
+        else:
+            _remove_dead(folder)
+    return labs
+
+
+def _remove_dead(folder: Path) -> None:
+    """Remove a keeper's folder if nobody holds its lock, which the kernel drops with the keeper's life."""
+    with suppress(OSError), (folder / _ALIVE).open("rb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ask(lab_id: str, what: str) -> dict[str, Any]:
+    """Ask a keeper to `reset` or go `down`; its answer. Raises SvloadError usage if there is none."""
+    folder = _folder(lab_id)
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(ASK_TIMEOUT_S)
+            line.connect(str(folder / SOCKET))
+            line.sendall(json.dumps({"do": what}).encode() + b"\n")
+            answer = line.makefile().readline()
+        return dict(json.loads(answer))
+    except (OSError, ValueError) as why:
+        known = ", ".join(lab["id"] for lab in kept_labs()) or "none"
+        raise fail(
+            "usage", reason=f"No lab {lab_id} answers ({why})", hint=f"Labs that are up: {known}."
+        ) from why
+
+
+def _answers(folder: Path) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(2)
+            line.connect(str(folder / SOCKET))
+        return True
+    except OSError:
+        return False
+
+
+def _folder(lab_id: str) -> Path:
+    return state_dir() / "kept" / lab_id
+
+
+def agents() -> list[str]:
+    """Owners of all agents on this machine, kept or running."""
+    return [lab.owner for lab in list_labs() if lab.alive]

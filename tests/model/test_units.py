@@ -1,0 +1,57 @@
+"""Quantities are shown as people read them: three figures or whole, the unit that keeps the number below the next one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svload.model.units import duration_ns, show_duration, show_size, size_bytes
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 B"),
+        (1000, "1000 B"),
+        (1023.6, "1 KiB"),
+        (40 * 1024, "40 KiB"),
+        (1000 * 1024, "1000 KiB"),
+        (1023.7 * 1024, "1 MiB"),
+        (1.25 * 2**30, "1.25 GiB"),
+        (8192 * 2**40, "8192 TiB"),
+    ],
+)
+def test_a_size(size: float, shown: str) -> None:
+    assert show_size(size) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 ns"),
+        (999.6e-9, "1 µs"),
+        (0.0009996, "1 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (1.234, "1.23 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_a_duration(seconds: float, shown: str) -> None:
+    assert show_duration(seconds) == shown
+
+
+@given(st.floats(min_value=0, max_value=2**60))
+def test_no_size_is_shown_with_an_exponent_or_far_off(size: float) -> None:
+    shown = show_size(size)
+    assert "e" not in shown
+    assert abs(size_bytes(shown) - size) <= 0.005 * size + 0.5
+
+
+@given(st.floats(min_value=1e-6, max_value=99))
+def test_no_duration_is_shown_with_an_exponent_or_far_off(seconds: float) -> None:
+    shown = show_duration(seconds)
+    assert "e" not in shown.replace("µs", "")
+    assert abs(duration_ns(shown) / 1e9 - seconds) <= 0.006 * seconds
