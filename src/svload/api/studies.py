@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from svload.model.results import Findings
     from svload.model.study import Lock
     from svload.run import Outcome
+    from svload.run.hands import EarlyHands
     from svload.store import RunDir
 
 Emit = Callable[[Event], None]
+AbortIf = Callable[[Event], SvloadError | None]
 DEMO_STUDY = "001-svload"
+
+
+def _never(event: Event) -> None:
+    return None
 
 
 @dataclass
@@ -61,7 +67,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         seed=choices.seed,
         trusted=choices.trusted or is_trusted(path),
         authorised=choices.authorised,
-        kits={name: kit.Options for name, kit in lab.all_kits().items()},
+        kits=lab.kit_options(),
     )
     if choices.trusted:
         trust(path)
@@ -130,17 +136,30 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     }
 
 
-def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
-    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result."""
-    from svload import analysis, run, study
+def run_study(
+    study_path: str,
+    choices: Choices,
+    emit: Emit,
+    abort_if: AbortIf = _never,
+    early: EarlyHands | None = None,
+) -> RunResult:
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result.
+
+    An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's. `early` are the agent and
+    its generators, if they are being started already.
+    """
+    from svload import run, study
 
     lock = load_lock(study_path, choices)
     untrusted = [] if lock.trusted else study.needs_trust(lock)
     if untrusted:
         raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
-    _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    if _gated(lock):
+        from svload import analysis
+
+        _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    return _execute(run.begin(lock, choices.out), emit, choices)
+    return _execute(run.begin(lock, choices.out), emit, choices, abort_if, early)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
@@ -194,13 +213,24 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
         )
 
 
-def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
+def _execute(
+    found: RunDir,
+    emit: Emit,
+    choices: Choices,
+    abort_if: AbortIf = _never,
+    early: EarlyHands | None = None,
+) -> RunResult:
     from svload import analysis, run
 
     lock = found.lock()
     need = analysis.estimate_run(lock, case_configs(lock)).size_bytes
     options = run.Options(
-        emit=emit, judge=judge_trial, wait_for_machine_s=choices.wait_s, need_bytes=round(need)
+        emit=emit,
+        judge=judge_trial,
+        abort_if=abort_if,
+        early=early,
+        wait_for_machine_s=choices.wait_s,
+        need_bytes=round(need),
     )
     outcome = run.execute(found, options)
     findings: Findings | None = None

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.lab.catalogue import all_kits, check_specs
+    from svload.lab.catalogue import all_kits, check_specs, kit_options
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
     from svload.lab.setup import check, install
 
-__all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "endpoints", "install"]
+__all__ = ["Lab", "ObjectTable", "all_kits", "check", "check_specs", "endpoints", "install", "kit_options"]
 
 __getattr__ = late(
     __name__,
     {
-        "catalogue": ("all_kits", "check_specs"),
+        "catalogue": ("all_kits", "check_specs", "kit_options"),
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),
         "setup": ("check", "install"),
