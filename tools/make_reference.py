@@ -413,7 +413,7 @@ def monitors_page() -> str:
 
 
 def artefacts_page() -> str:
-    from svload.model import facts, plan, results, study
+    from svload.model import facts, load, plan, results, study
     from svload.store.parquet import TABLES
 
     files: list[tuple[str, type[Any]]] = [
@@ -424,13 +424,17 @@ def artefacts_page() -> str:
         ("trials/TRIAL/lab.json", facts.TrialLab),
         ("trials/TRIAL/seal.json", results.Seal),
         ("derived/findings.json", results.Findings),
+        ("what `svload load --json` prints", load.LoadSummary),
     ]
     texts = [
         "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads all older ones. Tables are "
         "Parquet (zstd), little endian; offsets are ns from the load's start.\n",
         table(
             ("file", "format", "what it holds"),
-            [(code(name), str(model.FORMAT), _without_name(model)) for name, model in files],
+            [
+                (name if "`" in name else code(name), str(model.FORMAT), _without_name(model))
+                for name, model in files
+            ],
         ),
         table(
             ("file", "what it holds"),
@@ -454,7 +458,7 @@ def artefacts_page() -> str:
     ]
     parts: dict[str, type[Any]] = {}
     for name, model in files:
-        texts += [f"## {name}\n", _fields(model)]
+        texts += [f"## {name[0].upper() + name[1:] if '`' in name else name}\n", _fields(model)]
         _gather_parts(model, parts)
     texts.append("## Parts of these\n")
     for name, model in sorted(parts.items()):

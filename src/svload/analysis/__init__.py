@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run
     from svload.analysis.judge import judge_run, judge_trial
+    from svload.analysis.load import summarise_load
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
 
@@ -24,6 +25,7 @@ __all__ = [
     "judge_run",
     "judge_trial",
     "plan_comparisons",
+    "summarise_load",
 ]
 
 ANALYSIS_VERSION = 1
@@ -35,6 +37,7 @@ __getattr__ = late(
         "contrasts": ("plan_comparisons",),
         "estimate": ("estimate_run",),
         "judge": ("judge_run", "judge_trial"),
+        "load": ("summarise_load",),
         "runs": ("compare_runs",),
         "sentences": ("headline",),
     },

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from svload.report.live import live_view
+    from svload.report.load import describe_load
+    from svload.report.quick import show_load
+    from svload.report.quick_live import load_view
     from svload.report.terminal import (
         show_comparison,
         show_doctor,
         show_findings,
-        show_load,
         show_plan,
         show_probe,
         show_rows,
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from svload.report.write import write_all
 
 __all__ = [
+    "describe_load",
     "live_view",
+    "load_view",
     "show_comparison",
     "show_doctor",
     "show_findings",
@@ -33,7 +37,10 @@ __all__ = [
 ]
 
 _HOME = {name: "terminal" for name in __all__ if name.startswith("show_")} | {
+    "describe_load": "load",
     "live_view": "live",
+    "load_view": "quick_live",
+    "show_load": "quick",
     "write_all": "write",
 }
 
