@@ -187,6 +187,42 @@ def test_harm_of_a_histogram_group_counts_the_read_lag_in_its_mean(closed: Bench
     assert "the mean background.response" in found.sentence
 
 
+def test_one_late_read_among_few_harms_no_percentile(closed: Bench) -> None:
+    """Of requests kept as rows: the percentiles of the sampled ones bear it, and a mean of so few is not judged."""
+
+    def one_late(table: dict[str, Any]) -> Any:
+        lags = np.full_like(table["read_lag_ns"], -1)
+        mine = np.flatnonzero((table["group"] == 1) & (table["error"] == 0))
+        lags[mine[:: len(mine) // 31]] = 1_000
+        lags[mine[len(mine) // 2]] = (table["done_ns"] - table["due_ns"])[mine[len(mine) // 2]] * 100
+        return lags
+
+    planted = with_table(closed.trial("TC4.r1"), "samples", read_lag_ns=one_late)
+    assert check(planted, closed.config(planted), "generator-harm").grade == "VALID"
+
+
+def test_one_late_read_among_few_is_no_mean_of_a_histogram_group(closed: Bench) -> None:
+    """31 sampled reads, one of them 100 times the mean response late: not known well enough to refuse."""
+
+    def thirty_one(table: dict[str, Any]) -> Any:
+        counts = table["count"].copy()
+        mine = np.flatnonzero((table["metric"] == 6) & (table["group"] == 0))
+        counts[mine] = 0
+        counts[mine[0]], counts[mine[1]] = 30, 1
+        return counts
+
+    def one_late(table: dict[str, Any]) -> Any:
+        buckets = table["bucket"].copy()
+        mine = np.flatnonzero((table["metric"] == 6) & (table["group"] == 0))
+        buckets[mine] = 900
+        buckets[mine[1]] = 3000
+        return buckets
+
+    clean = closed.trial("TC4.r1")
+    planted = with_table(clean, "histograms", count=thirty_one, bucket=one_late)
+    assert check(planted, closed.config(planted), "generator-harm").grade == "VALID"
+
+
 def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     cut = CaseCut(100_000_000, "REFUSED", "Too short: told.")

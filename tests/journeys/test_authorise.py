@@ -126,6 +126,29 @@ def test_an_outside_target_on_the_command_line_is_refused_before_any_packet(
 
 
 @pytest.mark.truth
+@pytest.mark.timeout(120)
+def test_no_route_to_an_authorised_host_is_one_line_at_once(world: World, island: Island):
+    begun = time.monotonic()
+    ended = island.run(world, "load", "http://10.99.9.9/", "--authorise", "10.99.9.9", "-d", "60s", "--quiet")
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "connect_unreachable" in ended.stderr
+    assert "There is no route" in ended.stderr
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.truth
+@pytest.mark.timeout(120)
+def test_nobody_at_an_authorised_host_is_one_line_at_once(world: World, island: Island):
+    ended = island.run(
+        world, "load", f"http://{OUTSIDE}:8099/", "--authorise", OUTSIDE, "-d", "60s", "--quiet"
+    )
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "answered no request: connect_refused" in ended.stderr
+
+
+@pytest.mark.truth
 def test_an_unknown_name_is_not_looked_up(world: World):
     ended = world.svload("load", "http://shop.example.test/")
     assert ended.returncode == 2

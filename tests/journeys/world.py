@@ -22,15 +22,20 @@ BOUND_S = 240.0
 
 @dataclass
 class Command:
-    """A running svload: its process and the lines it has written to stderr so far."""
+    """A running svload: its process, the lines it has written to stderr so far, and those to stdout."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
     def follow(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line.rstrip("\n"))
+
+    def keep(self) -> None:
+        assert self.process.stdout is not None
+        self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
     def wait_for(self, wanted: Callable[[list[str]], bool], bound_s: float = BOUND_S) -> bool:
         """True once `wanted(lines)` holds; False if the command ended before. Fails at the bound."""
@@ -98,10 +103,8 @@ class World:
         command = Command(process)
         follower = threading.Thread(target=command.follow, daemon=True)
         follower.start()
-        drain = threading.Thread(
-            target=lambda: process.stdout.read() if process.stdout else None, daemon=True
-        )
-        drain.start()
+        keeper = threading.Thread(target=command.keep, daemon=True)
+        keeper.start()
         try:
             yield command
         finally:
@@ -113,6 +116,7 @@ class World:
                     process.kill()
                     process.wait(20)
             follower.join(5)
+            keeper.join(5)
 
     def processes(self, containing: str = "") -> list[int]:
         """Machine pids of this world's processes whose command line contains the text."""
@@ -153,7 +157,11 @@ def sealed(run: Path) -> dict[str, str]:
 
 def only_run(world: World) -> Path:
     """The one run of a world."""
-    runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    runs = [
+        path
+        for path in world.runs.iterdir()
+        if path.is_dir() and not path.is_symlink() and path.name[0] != "."
+    ]
     assert len(runs) == 1, runs
     return runs[0]
 

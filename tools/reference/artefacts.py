@@ -11,7 +11,7 @@ TITLE = "What a run leaves: files and formats"
 
 
 def make() -> str:
-    from svload.model import facts, plan, results, study
+    from svload.model import facts, load, plan, results, study
     from svload.store.parquet import TABLES
 
     files: list[tuple[str, type[Any]]] = [
@@ -21,14 +21,19 @@ def make() -> str:
         ("trials/TRIAL/summary.json", results.TrialSummary),
         ("trials/TRIAL/lab.json", facts.TrialLab),
         ("trials/TRIAL/seal.json", results.Seal),
+        ("thinned.json", results.Thinned),
         ("derived/findings.json", results.Findings),
+        ("what `svload load --json` prints", load.LoadSummary),
     ]
     texts = [
         "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads all older ones. Tables are "
         "Parquet (zstd), little endian; offsets are ns from the load's start.\n",
         table(
             ("file", "format", "what it holds"),
-            [(code(name), str(model.FORMAT), _without_name(model)) for name, model in files],
+            [
+                (name if "`" in name else code(name), str(model.FORMAT), _without_name(model))
+                for name, model in files
+            ],
         ),
         table(
             ("file", "what it holds"),
@@ -52,7 +57,7 @@ def make() -> str:
     ]
     parts: dict[str, type[Any]] = {}
     for name, model in files:
-        texts += [f"## {name}\n", _fields(model)]
+        texts += [f"## {name[0].upper() + name[1:] if '`' in name else name}\n", _fields(model)]
         _gather_parts(model, parts)
     texts.append("## Parts of these\n")
     for name, model in sorted(parts.items()):

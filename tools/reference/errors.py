@@ -10,6 +10,7 @@ TITLE = "Errors, and what to do"
 def make() -> str:
     from svload.model.columns import ERRORS
     from svload.model.errors import CATALOGUE
+    from svload.model.request_errors import HINTS
 
     rows = [
         (code(kind.code), str(int(kind.exit_code)), kind.sentence, kind.remedy) for kind in CATALOGUE.values()
@@ -21,5 +22,5 @@ def make() -> str:
         "## Errors of a request\n",
         "A failed request has one of these (`error_name` in SQL, `errors` in the summary). `status` and `check` are complete answers "
         "that were not what was expected.\n",
-        ", ".join(code(name) for name in ERRORS if name) + "\n",
+        table(("error", "what it most likely means"), [(code(name), HINTS[name]) for name in ERRORS if name]),
     )

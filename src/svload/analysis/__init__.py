@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run, measured, size_of_run
     from svload.analysis.judge import judge_run, judge_trial
+    from svload.analysis.load import summarise_load
     from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
@@ -29,6 +30,7 @@ __all__ = [
     "phases_of",
     "plan_comparisons",
     "size_of_run",
+    "summarise_load",
 ]
 
 ANALYSIS_VERSION = 1
@@ -40,6 +42,7 @@ __getattr__ = late(
         "contrasts": ("plan_comparisons",),
         "estimate": ("estimate_run", "measured", "size_of_run"),
         "judge": ("judge_run", "judge_trial"),
+        "load": ("summarise_load",),
         "phases": ("outside_load", "phases_of"),
         "runs": ("compare_runs",),
         "sentences": ("headline",),

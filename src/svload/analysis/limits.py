@@ -51,7 +51,7 @@ DRIFT = 0.10
 HARM = (0.05, 0.20)
 """Generator's harm: Q(response) over Q(response − generator lag − read lag), less one."""
 LEAST_READ_LAGS = 30
-"""Sampled read lags needed for harm on the mean where percentiles of the sampled part are no numbers."""
+"""Sampled read lags needed for harm on the mean, where there are histograms alone."""
 LOAD_OPEN = (0.999, 0.995)
 """Open: begun + dropped over what was due with slots free."""
 LOAD_CLOSED = (0.999, 0.99)

@@ -36,7 +36,7 @@ _STATS: Mapping[str, tuple[str, ...]] = {
     "service": (*SHOWN, "mean", "max"),
     "server_time": ("p50", "p95", "p99", "mean"),
     "generator_lag": ("p50", "p99", "max"),
-    "slot_wait": ("p50", "p99"),
+    "slot_wait": ("p50", "p99", "max"),
 }
 CURL: Mapping[str, str] = {
     "lookup": "lookup_ns",

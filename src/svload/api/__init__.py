@@ -6,7 +6,8 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 from __future__ import annotations
 
 from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up
-from svload.api.quick import doctor, init, load, load_summary, probe
+from svload.api.load import LoadFiles, LoadResult, load
+from svload.api.quick import doctor, init, probe
 from svload.api.runs import (
     RUNS,
     analyse,
@@ -22,9 +23,10 @@ from svload.api.runs import (
     why,
 )
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, load_lock, plan, resume, run_study
+from svload.study.quick import QuickLoad
 
 __all__ = [
-    "DEMO_STUDY", "RUNS", "Choices", "Emit", "RunResult", "analyse", "compare", "doctor", "init", "judge_trial",
-    "lab_down", "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "load_summary", "pack", "plan",
+    "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "analyse", "compare", "doctor", "init", "judge_trial",
+    "lab_down", "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "pack", "plan",
     "probe", "query", "read_findings", "report", "resume", "run_study", "schema", "verdict_exit", "verify", "why",
 ]  # fmt: skip

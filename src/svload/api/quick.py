@@ -1,20 +1,13 @@
-"""Without a study of one's own: a first look, one transfer, one load, the machine."""
+"""Without a study of one's own: a first look, one transfer, the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from svload.api.studies import Choices, Emit, load_lock, run_study
-from svload.api.words import seconds
-from svload.model.errors import ExitCode, fail
-
-if TYPE_CHECKING:
-    from svload.model.results import TrialResult
-
-LOAD_TAKES, WORK_TAKES_AT_MOST = "10s", "10min"
-"""`svload load`: how long, and how long at most with --iterations (k6's maxDuration)."""
+from svload.api.studies import Choices, load_lock
+from svload.model.errors import fail
 
 
 def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
@@ -64,110 +57,6 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as why:
         raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
-
-
-def load(
-    url: str,
-    *,
-    vus: int | None,
-    rate_rps: float | None,
-    max_vus: int | None,
-    iterations: int | None,
-    duration: str | None,
-    ca_file: Path | None,
-    out: Path | None,
-    authorised: tuple[str, ...],
-    wait_s: float | None,
-    emit: Emit,
-) -> tuple[dict[str, Any], ExitCode]:
-    """One URL, one group, one trial: the same river as a study. Returns the summary of DESIGN (Commands) and the exit code."""
-    import tempfile
-
-    from svload.drive.targets import parse_url, resolve_target
-    from svload.study.quick import quick_study
-
-    if rate_rps is not None and (vus is not None or rate_rps <= 0):
-        raise fail(
-            "usage",
-            reason="--rate takes a number above 0, and not together with --vus",
-            hint="Use --max-vus to bound it.",
-        )
-    if iterations is not None and rate_rps is not None:
-        raise fail(
-            "usage",
-            reason="--iterations is made by users, not at a --rate",
-            hint="Leave one of them out.",
-        )
-    length = duration or (WORK_TAKES_AT_MOST if iterations is not None else LOAD_TAKES)
-    if seconds(length, "--duration") <= 0:
-        raise fail("usage", reason=f"--duration {duration} is no time to measure", hint="Write it like 10s.")
-    resolve_target(parse_url(url), authorised)
-    authority = _read_text(ca_file) if ca_file else None
-    with tempfile.TemporaryDirectory(prefix="svload-load-") as folder:
-        beside = Path(folder) / "ca.pem" if authority else None
-        if beside and authority:
-            beside.write_text(authority, encoding="utf-8")
-        path = Path(folder) / "study.yaml"
-        text = quick_study(url, vus, rate_rps, max_vus, iterations, length, beside)
-        path.write_text(text, encoding="utf-8")
-        choices = Choices(
-            out=out or Path(folder) / "runs",
-            authorised=authorised,
-            wait_s=wait_s,
-            write_report=out is not None,
-        )
-        result = run_study(str(path), choices, emit)
-        if result.outcome.error is not None:
-            raise result.outcome.error
-        if result.findings is None:
-            raise fail("interrupted", run=result.run.path) if out else fail("load-interrupted")
-        from svload.store import read_trial
-
-        trial = read_trial(result.run.trial(result.findings.trials[0].trial).path)
-        summary = load_summary(trial.summary, result.findings.trials[0])
-        if out is not None:
-            summary["run"] = str(result.run.path)
-    return summary, result.exit_code
-
-
-def load_summary(summary: Any, result: TrialResult) -> dict[str, Any]:
-    """`svload load`'s JSON: counts in balance, times in ms, the instrument's verdict and the server's."""
-    group = summary.groups[0]
-    metrics = result.metrics
-    begin_ns, end_ns = summary.window_ns
-    done = group.plan_done and group.last_done_ns > begin_ns
-    window_s = ((group.last_done_ns if done else end_ns) - begin_ns) / 1e9
-
-    def times(metric: str, stats: Sequence[str]) -> dict[str, float | None]:
-        found = {stat: metrics.get(f"{group.name}.{metric}.{stat}") for stat in stats}
-        return {
-            stat: None if one is None or one.value is None else one.value * 1e3 for stat, one in found.items()
-        }
-
-    full = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
-    return {
-        "due": group.due,
-        "begun": group.begun,
-        "waiting": group.waiting,
-        "dropped": group.dropped,
-        "requests": group.ok + group.failed,
-        "ok": group.ok,
-        "failed": group.failed,
-        "in_flight": group.in_flight,
-        "errors": group.errors,
-        "status": group.status,
-        "duration_s": window_s,
-        "throughput_rps": group.completed_in_window / window_s if window_s else None,
-        "bytes_received": group.bytes_received,
-        "response_ms": times("response", full),
-        "ok_response_ms": times("ok_response", full),
-        "service_ms": times("service", full),
-        "generator_lag_ms": times("generator_lag", ("p50", "p99", "max")),
-        "cpu_s": sum(generator.cpu_ns for generator in summary.generators) / 1e9,
-        "instrument": {"grade": result.verdict.instrument, "reasons": list(result.verdict.reasons)},
-        "server": {"state": result.verdict.server},
-        "longest_silence_ms": group.longest_silence_ns / 1e6,
-    }
 
 
 def doctor(study_path: str | None, profile: str | None) -> dict[str, Any]:

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from svload.model.results import Claim, Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
+    from svload.run.hands import EarlyHands
     from svload.store import RunDir
 
 Emit = Callable[[Event], None]
+AbortIf = Callable[[Event], SvloadError | None]
 DEMO_STUDY = "001-svload"
+
+
+def _never(event: Event) -> None:
+    return None
 
 
 @dataclass
@@ -62,7 +68,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         seed=choices.seed,
         trusted=choices.trusted or is_trusted(path),
         authorised=choices.authorised,
-        kits={name: kit.Options for name, kit in lab.all_kits().items()},
+        kits=lab.kit_options(),
         check_lab=lab.find_mistakes,
     )
     if choices.trusted:
@@ -180,17 +186,30 @@ def _claims_of(before: RunDir | None) -> list[Claim]:
         return []
 
 
-def run_study(study_path: str, choices: Choices, emit: Emit) -> RunResult:
-    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result."""
+def run_study(
+    study_path: str,
+    choices: Choices,
+    emit: Emit,
+    abort_if: AbortIf = _never,
+    early: EarlyHands | None = None,
+) -> RunResult:
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result.
+
+    An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's. `early` are the agent and
+    its generators, if they are being started already.
+    """
     from svload import analysis, run, study
 
     lock = load_lock(study_path, choices)
     untrusted = [] if lock.trusted else study.needs_trust(lock)
     if untrusted:
         raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
-    _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    if _gated(lock):
+        from svload import analysis
+
+        _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    return _execute(run.begin(lock, choices.out), emit, choices)
+    return _execute(run.begin(lock, choices.out), emit, choices, abort_if, early)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
@@ -244,7 +263,13 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
         )
 
 
-def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
+def _execute(
+    found: RunDir,
+    emit: Emit,
+    choices: Choices,
+    abort_if: AbortIf = _never,
+    early: EarlyHands | None = None,
+) -> RunResult:
     from svload import analysis, run
     from svload.store import Journal
 
@@ -253,6 +278,8 @@ def _execute(found: RunDir, emit: Emit, choices: Choices) -> RunResult:
     options = run.Options(
         emit=emit,
         judge=judge_trial,
+        abort_if=abort_if,
+        early=early,
         wait_for_machine_s=choices.wait_s,
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )

@@ -64,6 +64,18 @@ def live() -> Iterator[Emit]:
         yield view.on_event
 
 
+@contextmanager
+def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
+    """The live view of one load of `lasts_s` seconds, on stderr; `quiet` shows nothing."""
+    if quiet:
+        yield lambda event: None
+        return
+    from svload.report import load_view
+
+    with load_view(lasts_s) as view:
+        yield view.on_event
+
+
 def show_result(result: RunResult, as_json: bool) -> None:
     """The final table and paths (or JSON), then the exit code."""
     from svload.report import show_findings

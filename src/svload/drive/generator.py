@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ PRIORITY = -10
 
 Beside servers on the same cores it would take their share; there the engine's short slices must do.
 """
-
+LEAD_NS = 20_000_000
+"""A start that is left to the generator lies this far ahead, so that the engine has armed its timers."""
 _tables: dict[str, dict[str, Any]] = {}
 _out = threading.Lock()
 
@@ -44,7 +46,8 @@ def main() -> int:
                 _say({"ready": True, "share": prepared["share"]["id"]})
             elif "start_at_ns" in message and prepared is not None:
                 stop_read, stop_write = os.pipe()
-                prepared["share"] |= {"start_at_ns": message["start_at_ns"], "stop_fd": stop_read}
+                start_at_ns = message["start_at_ns"] or time.monotonic_ns() + LEAD_NS
+                prepared["share"] |= {"start_at_ns": start_at_ns, "stop_fd": stop_read}
                 load = threading.Thread(target=_load, args=(prepared, stop_read, stop_write), daemon=True)
                 load.start()
                 prepared = None
@@ -72,7 +75,8 @@ def _load(prepared: dict[str, Any], stop_read: int, stop_write: int) -> None:
         tables = _native.run_share(json.dumps(prepared["share"]), prepared["inputs"], _progress)
         summary = json.loads(tables.pop("summary")["json"][1][0])
         write_tables(prepared["out"], tables)
-        _say({"done": {"summary": summary, "tables": str(prepared["out"])}})
+        start_at_ns = prepared["share"]["start_at_ns"]
+        _say({"done": {"summary": summary, "tables": str(prepared["out"]), "start_at_ns": start_at_ns}})
     except (ValueError, OSError) as why:
         _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})
     finally:

@@ -18,6 +18,8 @@ from svload.model.results import GeneratorSummary, GroupSummary
 Progress = Callable[[dict[str, Any]], None]
 START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
+LONE = 0
+"""A single generator without tables to take in needs no common start: it begins as soon as it hears this, and says when that was."""
 LOOK_S, ACT_S = 0.25, 0.01
 """How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
 STOP_GRACE_S = 2.0
@@ -55,11 +57,22 @@ class ShareResult:
 
 @dataclass
 class Load:
-    """One load's outcome. `stopped` if it was stopped before its end; `start_at_ns` is its common start."""
+    """One load's outcome. `start_at_ns` is its common start; `stopped_ns` when it was stopped before its end, as an offset."""
 
     start_at_ns: int
     results: list[ShareResult] = field(default_factory=list)
-    stopped: bool = False
+    stopped_ns: int | None = None
+
+    def begun_at(self, start_at_ns: int) -> None:
+        """A generator's own word on when it began."""
+        if self.stopped_ns is not None:
+            self.stopped_ns += self.start_at_ns - start_at_ns
+        self.start_at_ns = start_at_ns
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped before its end."""
+        return self.stopped_ns is not None
 
 
 class Generators:
@@ -118,17 +131,18 @@ class Generators:
         self.ensure(len(shares))
         share_of = dict(zip(self._children, shares, strict=False))
         self._agent.prepare([self._tell(child, share, tables, out) for child, share in share_of.items()])
-        start_at_ns = time.monotonic_ns() + START_MARGIN_NS
+        lone = len(shares) == 1 and not shares[0].tables
+        start_at_ns = time.monotonic_ns() + (0 if lone else START_MARGIN_NS)
         load = Load(start_at_ns)
         waiting = dict(share_of)
         latest: dict[str, dict[str, Any]] = {}
         deadline_ns = start_at_ns + max(_end_ns(share) for share in shares) + round(LATE_S * 1e9)
         self._since, _ = self._agent.status(-1)
-        self._agent.start_at(list(share_of), start_at_ns)
+        self._agent.start_at(list(share_of), LONE if lone else start_at_ns)
         while waiting:
             self._since, notices = self._agent.status(self._since, LOOK_S if meanwhile is None else ACT_S)
             if should_stop() and not load.stopped:
-                load.stopped = True
+                load.stopped_ns = time.monotonic_ns() - start_at_ns
                 deadline_ns = time.monotonic_ns() + round(LATE_S * 1e9)
                 self._agent.stop(list(waiting), grace_s=STOP_GRACE_S)
             for notice in notices:
@@ -158,6 +172,7 @@ class Generators:
         elif notice.child in waiting and notice.kind == "line":
             if "done" in notice.data:
                 done = notice.data["done"]
+                load.begun_at(done["start_at_ns"])
                 load.results.append(
                     ShareResult(waiting.pop(notice.child), done["summary"], Path(done["tables"]))
                 )

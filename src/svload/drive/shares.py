@@ -59,6 +59,11 @@ class Timeline:
         """Where nothing new is due any more."""
         return self.ramp_ns + self.duration_ns
 
+    def until(self, stopped_ns: int) -> tuple[int, int]:
+        """The kept window of a load that was stopped: whole intervals, none if it was still in its ramp."""
+        whole_ns = stopped_ns // self.interval_ns * self.interval_ns
+        return self.ramp_ns, max(self.ramp_ns, min(self.end_ns, whole_ns))
+
     @property
     def interval_ns(self) -> int:
         """Width of the series' intervals."""
@@ -376,7 +381,7 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
         tls = {
             "server_name": urlsplit(_origin(name, endpoint)).hostname,
             "ca_pem": endpoint.ca_pem,
-            "verify": True,
+            "verify": endpoint.verify,
             "resumption": resumption,
             "min": "1.2",
         }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
-from svload.model.facts import Endpoint
+
+if TYPE_CHECKING:
+    from svload.model.facts import Endpoint
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
@@ -19,12 +21,16 @@ _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. `host` is as written, without brackets."""
+    """A URL taken apart. `host` is as written, without brackets.
+
+    `connect_to` is the (host, port) that connections really go to; None: the URL's own.
+    """
 
     scheme: str
     host: str
     port: int
     path: str
+    connect_to: tuple[str, int] | None = None
 
     @property
     def endpoint(self) -> str:
@@ -61,27 +67,49 @@ def parse_url(url: str) -> Target:
     return Target(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
 
 
-def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
-    """Where `target` is, looked up once and only if its host may be loaded.
+def parse_connect_to(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`, `[::1]:8443`. Raises SvloadError url-bad."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as why:
+        raise fail("url-bad", url=text, reason=str(why)) from why
+    if not host or not port or parts.netloc != text or "@" in text:
+        raise fail("url-bad", url=text, reason="a host and a port were expected, such as 127.0.0.1:8443")
+    return host, port
+
+
+def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, int]:
+    """Address and port of `target`, looked up once and only if its host may be loaded.
 
     Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two families
     of which only one answers is left to the connection).
     """
-    if not is_authorised(target.host, authorised):
-        raise fail("unauthorised-target", target=target.endpoint, host=target.host)
+    host, port = target.connect_to or (target.host, target.port)
+    if not is_authorised(host, authorised):
+        where = target.endpoint if target.connect_to is None else f"{host}:{port}"
+        raise fail("unauthorised-target", target=where, host=host)
     try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as why:
         raise fail(
             "url-bad", url=target.endpoint, reason=f"its host is not known ({why.strerror or why})"
         ) from why
     # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
     *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
+    return str(address[0]), port
+
+
+def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
+    """`find_target` as an endpoint of the lab's."""
+    from svload.model.facts import Endpoint
+
+    address, port = find_target(target, authorised)
     scheme: str = target.scheme
     return Endpoint(
         scheme=scheme,  # type: ignore[arg-type]
-        address=str(address[0]),
-        port=target.port,
+        address=address,
+        port=port,
         via="external",
         authority=target.authority,
     )
@@ -90,6 +118,8 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
 @cache
 def system_authorities() -> str:
     """This system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed if there are none."""
+    import ssl
+
     known = ssl.create_default_context().get_ca_certs(binary_form=True)
     if not known:
         raise fail(

@@ -50,6 +50,18 @@ def machine_lock(
         os.close(descriptor)
 
 
+def is_locked(path: Path | None = None) -> bool:
+    """Whether a load runs on this machine now. Holds nothing afterwards."""
+    try:
+        descriptor = os.open(path or lock_path(), os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(
     descriptor: int,
     wait_s: float | None,

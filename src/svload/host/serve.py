@@ -17,6 +17,7 @@ import socket
 import stat
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ from svload.host.spawn import refused
 from svload.model.errors import SvloadError, fail
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from svload.model.messages import Action, SetSysctl, WriteFile
 
 PROTOCOL = 1
@@ -59,10 +62,21 @@ async def _run(folder: Path, life: int, ready: int | None, first_process: bool) 
     if ready is not None:
         os.write(ready, b"ready\n")
         os.close(ready)
+    loop.call_soon(_actions)  # what checks them is slow to load: while the controller is still on its way
     await agent.live()
     loop.remove_reader(life)
     server.close()
     return await agent.wind_down()
+
+
+@cache
+def _actions() -> TypeAdapter[list[Action]]:
+    """What checks the actions of a PREPARE."""
+    from pydantic import TypeAdapter
+
+    from svload.model.messages import Action
+
+    return TypeAdapter(list[Action])
 
 
 def _listen(folder: Path) -> socket.socket:
@@ -252,14 +266,11 @@ class AgentServer:
         return {"kind": "READY", "exits": exits}
 
     async def _prepare(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        from pydantic import TypeAdapter, ValidationError
-
-        from svload.model.messages import Action
-
         try:
-            actions: list[Action] = TypeAdapter(list[Action]).validate_python(request["actions"])
-        except ValidationError as why:
-            raise refused(f"it does not understand an action: {why.errors()[0]['msg']}") from why
+            actions = _actions().validate_python(request["actions"])
+        except ValueError as why:
+            reason = why.errors()[0]["msg"] if hasattr(why, "errors") else str(why)
+            raise refused(f"it does not understand an action: {reason}") from why
         timeout_s = float(request.get("timeout_s", 60.0))
         results: list[dict[str, Any]] = []
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.lab.catalogue import all_kits, check_specs
+    from svload.lab.catalogue import all_kits, check_specs, kit_options
     from svload.lab.graph import costs_of
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
@@ -26,12 +26,13 @@ __all__ = [
     "endpoints",
     "find_mistakes",
     "install",
+    "kit_options",
 ]
 
 __getattr__ = late(
     __name__,
     {
-        "catalogue": ("all_kits", "check_specs"),
+        "catalogue": ("all_kits", "check_specs", "kit_options"),
         "graph": ("costs_of",),
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -32,17 +32,57 @@ NOT_YET = ("link", "disk_rate")
 """Options of every service that nothing carries out yet."""
 
 
+class _Kits(Mapping[str, "type[Kit]"]):
+    """Every kit by name, loaded when it is asked for: a file of lab/kits/ bears its kit's name."""
+
+    def __init__(self) -> None:
+        self._ours = {module.name for module in pkgutil.iter_modules(folder.__path__)}
+        self._loaded: dict[str, type[Kit]] = {}
+
+    @cached_property
+    def _theirs(self) -> dict[str, type[Kit]]:
+        """Kits of other packages."""
+        kinds = [point.load() for point in entry_points(group=ENTRY_POINTS)]
+        return {kind.name: kind for kind in kinds if kind.name not in self._ours}
+
+    def __getitem__(self, name: str) -> type[Kit]:
+        if name in self._loaded:
+            return self._loaded[name]
+        if name not in self._ours:
+            return self._theirs[name]
+        module = importlib.import_module(f"{folder.__name__}.{name}")
+        self._loaded[name] = kind = next(kind for kind in _defined_in(module) if kind.name == name)
+        return kind
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._ours, *self._theirs}))
+
+    def __len__(self) -> int:
+        return len(self._ours) + len(self._theirs)
+
+
+class _Options(Mapping[str, "type[KitOptions]"]):
+    """Each kit's options by the kit's name, loaded when asked for."""
+
+    def __getitem__(self, name: str) -> type[KitOptions]:
+        return all_kits()[name].Options
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(all_kits())
+
+    def __len__(self) -> int:
+        return len(all_kits())
+
+
 @cache
 def all_kits() -> Mapping[str, type[Kit]]:
-    """Every kit by name; an in-tree one wins over another package's of the same name."""
-    found: dict[str, type[Kit]] = {}
-    for point in entry_points(group=ENTRY_POINTS):
-        kind = point.load()
-        found[kind.name] = kind
-    for module in pkgutil.iter_modules(folder.__path__):
-        for kind in _defined_in(importlib.import_module(f"{folder.__name__}.{module.name}")):
-            found[kind.name] = kind
-    return dict(sorted(found.items()))
+    """Every kit by name; an in-tree one wins over another package's of the same name. Each is loaded when it is asked for."""
+    return _Kits()
+
+
+def kit_options() -> Mapping[str, type[KitOptions]]:
+    """Every kit's options model by the kit's name."""
+    return _Options()
 
 
 def _defined_in(module: ModuleType) -> Iterable[type[Kit]]:

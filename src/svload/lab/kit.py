@@ -40,7 +40,7 @@ def option(default: Any = ..., *, change: Change = "restart", unit: str = "", do
 class KitOptions(BaseModel):
     """Options of every service. Times, sizes and ratios may be written with units (`2 ms`, `1 GiB`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(

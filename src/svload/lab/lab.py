@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from svload.lab import setup
-from svload.lab.authority import Authority
 from svload.lab.catalogue import all_kits
 from svload.lab.data import Filled, OnProgress, fill
 from svload.lab.front import HitchFront
@@ -26,6 +26,9 @@ from svload.model.events import Event
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.messages import Limits
 from svload.model.study import ObjectSet, ServiceSpec
+
+if TYPE_CHECKING:
+    from svload.lab.authority import Authority
 
 READY_WITHIN_S = 60.0
 LIFE = datetime.timedelta(days=30)
@@ -72,7 +75,7 @@ class Lab:
         self._cores = tuple(server_cores) if server_cores else None
         self._should_stop = should_stop
         self._tell = on_event or (lambda event: None)
-        self._authority = Authority(life)
+        self._life = life
         self._ports = Ports()
         self._up: dict[str, _Service] = {}
         self._holds: dict[str, str] = {}
@@ -169,6 +172,13 @@ class Lab:
             stopped=self._should_stop,
             take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
         )
+
+    @cached_property
+    def _authority(self) -> Authority:
+        """Made when the first certificate is needed: its library is slow to load."""
+        from svload.lab.authority import Authority
+
+        return Authority(self._life)
 
     def down(self) -> None:
         """Stop all services, those that need others first, and wipe the work folder. Never raises for what is gone."""

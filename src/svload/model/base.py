@@ -14,7 +14,7 @@ from svload.model.errors import fail
 class Frozen(BaseModel):
     """A value: immutable, no unknown keys, tuples instead of lists."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
 
 class Artefact(Frozen):

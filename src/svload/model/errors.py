@@ -77,6 +77,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("fill-failed", _LAB, "Filling {service} failed: {reason}.", "See the log of {service} at {log}."),
         ErrorKind("reset-failed", _LAB, "{service} could not be reset: {reason}.", "See {log}; the trial was not counted."),
         ErrorKind("lab-failed", _LAB, "The lab failed: {reason}.", "{hint}"),
+        ErrorKind("target-unreachable", _LAB, "{target} answered no request: {what} ({count} of {count}).", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),
@@ -84,7 +85,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("machine-busy", _LAB, "Another svload load is running on this machine ({owner}).", "Wait for it to end, or leave out --no-wait."),
         ErrorKind("interrupted", ExitCode.INTERRUPTED, "Interrupted; what was sealed is kept.", "“svload resume {run}” continues where it stopped."),
-        ErrorKind("load-interrupted", ExitCode.INTERRUPTED, "Interrupted; the load was stopped before its end.", ""),
+        ErrorKind("load-interrupted", ExitCode.INTERRUPTED, "Interrupted; the load was stopped before its end.", "{hint}"),
         ErrorKind("internal", _LAB, "svload itself failed: {reason}.", "This is a defect of svload; the details are in {log}."),
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ from svload.model.base import Artefact, Frozen
 
 
 class Endpoint(Frozen):
-    """Where one scheme of a service listens. `ca_pem` verifies its TLS; `via` names what terminates it (hitch, itself).
+    """Where one scheme of a service listens. `ca_pem` verifies its TLS, if `verify`; `via` names what terminates it (hitch, itself).
 
     `authority` is the host[:port] that a server outside the lab is known by; None where the service's name is.
     """
@@ -17,6 +17,7 @@ class Endpoint(Frozen):
     address: str
     port: int
     ca_pem: str | None = None
+    verify: bool = True
     via: str | None = None
     authority: str | None = None
 

@@ -8,11 +8,13 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.report.live import live_view
+    from svload.report.load import describe_load
+    from svload.report.quick import show_load
+    from svload.report.quick_live import load_view
     from svload.report.terminal import (
         show_comparison,
         show_doctor,
         show_findings,
-        show_load,
         show_plan,
         show_probe,
         show_rows,
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from svload.report.write import write_all
 
 __all__ = [
+    "describe_load",
     "live_view",
+    "load_view",
     "show_comparison",
     "show_doctor",
     "show_findings",
@@ -37,7 +41,10 @@ __getattr__ = late(
     __name__,
     {
         "live": ("live_view",),
-        "terminal": tuple(name for name in __all__ if name.startswith("show_")),
+        "load": ("describe_load",),
+        "quick": ("show_load",),
+        "quick_live": ("load_view",),
+        "terminal": tuple(name for name in __all__ if name.startswith("show_") and name != "show_load"),
         "write": ("write_all",),
     },
 )

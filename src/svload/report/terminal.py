@@ -190,39 +190,6 @@ def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
     out.print(f"{len(rows)} transfers, {failed} failed")
 
 
-def show_load(summary: Mapping[str, Any]) -> None:
-    """The quick command's summary."""
-    out = console()
-    grade = summary["instrument"]["grade"]
-    out.print(
-        Text.assemble(
-            f"{summary['requests']} requests in {show_duration(summary['duration_s'])}: {summary['throughput_rps'] or 0:.6g}/s, ",
-            (f"{summary['failed']} failed", "red" if summary["failed"] else "green"),
-            f", {summary['in_flight']} in flight at the end, {summary['dropped']} dropped",
-        )
-    )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("ms", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
-        table.add_column(heading, justify="left" if heading == "ms" else "right")
-    for name, label in (
-        ("response_ms", "response (from the intended start)"),
-        ("service_ms", "service (from the first byte sent)"),
-    ):
-        table.add_row(label, *("–" if value is None else f"{value:.3f}" for value in summary[name].values()))
-    out.print(table)
-    for kind, count in summary["errors"].items():
-        out.print(Text(f"{count} × {kind}", style="red"))
-    reasons = "; ".join(summary["instrument"]["reasons"])
-    out.print(
-        Text.assemble(
-            "instrument ",
-            (grade, GRADE_STYLE.get(grade, "")),
-            f", server {summary['server']['state']}" + (f": {reasons}" if reasons else ""),
-        )
-    )
-    out.print(f"longest silence {summary['longest_silence_ms']:.1f} ms")
-
-
 def show_doctor(found: Mapping[str, Any]) -> None:
     """The machine's facts, then what is missing."""
     out = console()

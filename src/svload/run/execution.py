@@ -15,7 +15,6 @@ from types import FrameType
 from typing import Any
 
 from svload import study
-from svload.drive.generators import Generators
 from svload.drive.places import MOST
 from svload.host import (
     Agent,
@@ -26,21 +25,18 @@ from svload.host import (
     finish_leftovers,
     labs_dir,
     machine_lock,
-    split_cores,
-    start_agent,
 )
 from svload.lab import Lab
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
-from svload.model.messages import Lease
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
+from svload.run.hands import EarlyHands, Hands, start_hands
 from svload.run.inputs import tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.store import Journal, RunDir, write_artefact
-from svload.watch import Sampler
 
 Emit = Callable[[Event], None]
 Judge = Callable[[RunDir, str], dict[str, Any]]
@@ -64,10 +60,15 @@ class Outcome:
 
 @dataclass
 class Options:
-    """What the user chose for this execution; nothing here changes what is measured."""
+    """What the user chose for this execution; nothing here changes what is measured.
+
+    `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
+    """
 
     emit: Emit
     judge: Judge
+    abort_if: Callable[[Event], SvloadError | None] = lambda event: None
+    early: EarlyHands | None = None
     wait_for_machine_s: float | None = None
     need_bytes: int = 0
 
@@ -89,6 +90,9 @@ def execute(run: RunDir, options: Options) -> Outcome:
             if event.kind not in ("progress", "trial-phase"):
                 journal.write(event)
             options.emit(event)
+            if not stop.is_set() and (error := options.abort_if(event)) is not None:
+                execution.aborted = error
+                stop.set()
 
         execution = _Execution(run, lock, options, emit, stop)
         try:
@@ -115,6 +119,7 @@ class _Execution:
     stop: threading.Event
     begun: float = field(default_factory=time.monotonic)
     error: SvloadError | None = None
+    aborted: SvloadError | None = None
     last_failure: SvloadError | None = None
     failures: dict[str, int] = field(default_factory=dict)
     in_a_row: int = 0
@@ -158,9 +163,13 @@ class _Execution:
         if self.unauthorised:
             codes.append(ExitCode.USAGE)
         stopped = self.stop.is_set() and not complete
-        if stopped:
+        if self.aborted is not None:
+            codes.append(self.aborted.exit_code)
+        elif stopped:
             codes.append(ExitCode.INTERRUPTED)
-        error = self.error if complete or stopped else self.error or self.last_failure
+        error = self.error or self.aborted
+        if not (complete or stopped):
+            error = error or self.last_failure
         return Outcome(
             ExitCode.worst(codes),
             len(sealed),
@@ -188,9 +197,8 @@ class _Execution:
         assert first is not None
         permitted = permitted_targets(self.configs.values(), self.lock.authorised)
         config = self._config(first[1].case)
-        folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
-        agent = stack.enter_context(start_agent(folder, Lease(), f"run {self.run.name}"))
-        cores = split_cores(agent.cores)
+        hands = self._hands(stack)
+        agent, cores = hands.agent, hands.cores
         room = connection_room(MOST)
         self._place(agent, cores, room)
         lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
@@ -199,13 +207,22 @@ class _Execution:
         with self._phase("up"):
             lab.up()
         tables = self._fill(config, lab)
-        sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
-        sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
-        generators = Generators(agent, agent.dir, cores.load if cores.pinned else None)
-        generators.ensure(
-            max(sum(group.generators for group in config.groups) for config in self.configs.values())
+        hands.sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
+        return Bench(
+            agent, lab, hands.generators, hands.sampler, tables, permitted, room, self.emit, self.stop.is_set
         )
-        return Bench(agent, lab, generators, sampler, tables, permitted, room, self.emit, self.stop.is_set)
+
+    def _hands(self, stack: ExitStack) -> Hands:
+        """Agent, generators and sampler, closed with the stack: those that were started beforehand, else new ones."""
+        count = max(sum(group.generators for group in config.groups) for config in self.configs.values())
+        if self.options.early is not None:
+            hands = self.options.early.take()
+        else:
+            folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
+            hands = start_hands(folder, f"run {self.run.name}", count)
+        stack.callback(hands.close)
+        hands.generators.ensure(count)
+        return hands
 
     def _place(self, agent: Agent, cores: CoreSplit, room: Room) -> None:
         groups = {group for case in self.configs.values() for group in case.groups}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from svload.drive.targets import Target, parse_url, resolve_target, system_authorities
+from svload.drive.targets import Target, parse_connect_to, parse_url, resolve_target, system_authorities
 from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
@@ -16,6 +17,8 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
     for service in config.services:
         if at := service.options.get("at"):
             target = parse_url(str(at))
+            if elsewhere := service.options.get("connect_to"):
+                target = replace(target, connect_to=parse_connect_to(str(elsewhere)))
             known[f"{target.scheme}://{service.name}"] = target
     services = {service.name for service in config.services}
     for group in config.groups:
@@ -43,13 +46,13 @@ def case_endpoints(
 ) -> dict[str, Endpoint]:
     """Where a case's URLs lead: the lab's own servers, and the named targets by the address that was looked up.
 
-    A named target without an authority of its own is verified by the system's authorities.
+    A named target without an authority of its own is verified by the system's authorities, unless the study says `verify: false`.
     """
     endpoints = dict(lab)
     for name, target in named_targets(config).items():
         endpoint = permitted[target]
-        ca_pem = lab[name].ca_pem if name in lab else None
-        if endpoint.scheme == "https":
+        ca_pem, verify = (lab[name].ca_pem, lab[name].verify) if name in lab else (None, True)
+        if endpoint.scheme == "https" and verify:
             ca_pem = ca_pem or system_authorities()
-        endpoints[name] = endpoint.model_copy(update={"ca_pem": ca_pem})
+        endpoints[name] = endpoint.model_copy(update={"ca_pem": ca_pem, "verify": verify})
     return endpoints

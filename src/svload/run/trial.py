@@ -24,15 +24,7 @@ from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count
 from svload.run.targets import case_endpoints
-from svload.store import (
-    Journal,
-    TrialDir,
-    merge_shares,
-    read_tables,
-    seal_trial,
-    write_artefact,
-    write_trial_tables,
-)
+from svload.store import Journal, TrialDir, seal_trial, write_artefact
 from svload.watch import Sampler
 
 Emit = Callable[[Event], None]
@@ -54,7 +46,7 @@ class Bench:
 
 
 class Stopped(Exception):
-    """The user stopped the trial; what it left is kept under attempts/."""
+    """The user stopped the trial; what it left, and measured so far, is kept under attempts/ without a seal."""
 
 
 @dataclass
@@ -91,11 +83,13 @@ class TrialRun:
                 before = self.bench.lab.counters()
                 self.marked_ns = self.bench.sampler.mark()
             load = self._load(shares, times)
+            if load.stopped:
+                if load.results:
+                    self._write(config, times, load, proof, before, {})
+                raise Stopped
             with self._phase("settle"):
                 self._settle()
                 after = self.bench.lab.counters()
-            if load.stopped:
-                raise Stopped
             self._all_alive()
             with self._phase("write"):
                 self._write(config, times, load, proof, before, after)
@@ -189,6 +183,8 @@ class TrialRun:
         before: dict[str, Counters],
         after: dict[str, Counters],
     ) -> None:
+        from svload.store import merge_shares, read_tables, write_trial_tables
+
         parts = [(result.share.group, read_tables(result.tables)) for result in load.results]
         tables = merge_shares(parts)
         end_ns = load.start_at_ns + times.end_ns
@@ -213,6 +209,8 @@ class TrialRun:
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
         groups = merge_summaries(load.results, [group.name for group in config.groups])
         window_ns, groups = shortened(times, groups)
+        if load.stopped_ns is not None:
+            window_ns = times.until(load.stopped_ns)
         return TrialSummary(
             trial=self.plan.trial,
             case=self.plan.case,

@@ -14,6 +14,7 @@ from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceS
 from svload.model.traffic import Group
 from svload.study import schema, values
 from svload.study.check import check_criteria, check_names, check_shape
+from svload.study.config import resolve_case
 from svload.study.factors import (
     MAX_CASES,
     Kits,
@@ -26,7 +27,6 @@ from svload.study.factors import (
 from svload.study.mistakes import Mistake, bad_value, nearest, unknown_key
 from svload.study.references import Vocabulary, references_in, strings_in
 from svload.study.repair import repaired
-from svload.study.resolve import resolve_case
 from svload.study.tree import Node, Path, kit_of, merge, override, plain, read_tree
 
 STUDY_FILE = "study.yaml"

@@ -5,6 +5,7 @@ YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (ali
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,10 +33,12 @@ class Node:
 def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     """The tree of one YAML document and what in it is no plain data (tags, keys twice); `file` is shown in places.
 
-    Raises SvloadError study-syntax where there is no tree at all.
+    A file that is called .json is one: read as such, its places are the file. Raises SvloadError study-syntax where there is no tree at all.
     """
     if len(text.encode()) > MAX_BYTES:
         raise SvloadError(_syntax(f"it is longer than {MAX_BYTES} bytes", file))
+    if file.endswith(".json"):
+        return _of_json(text, file), []
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -55,6 +58,25 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     reader = _Reader(file)
     tree = reader.node(root, None, 0) if root is not None else Node({}, f"{file}:1")
     return tree, reader.faults
+
+
+def _of_json(text: str, file: str) -> Node:
+    """The tree of one JSON document. Raises SvloadError study-syntax."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"“{number}” is no number to measure with")
+
+    def node(value: Any, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise ValueError("it is nested beyond every sensible study")
+        if isinstance(value, dict):
+            return Node({key: node(item, depth + 1) for key, item in value.items()}, file)
+        return Node([node(item, depth + 1) for item in value] if isinstance(value, list) else value, file)
+
+    try:
+        return node(json.loads(text, parse_constant=refuse), 0)
+    except (ValueError, RecursionError) as why:
+        raise SvloadError(_syntax(str(why), file)) from why
 
 
 def _syntax(reason: str, place: str) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from svload.model.study import Lock
-from svload.study.resolve import resolve
+from svload.study.config import resolve
 
 CODE_FOLDERS = ("kits", "monitors", "checks", "reporters")
 

@@ -37,7 +37,7 @@ AS_WRITTEN = {"references": True}
 class Part(BaseModel):
     """A mapping of the study file: no unknown keys, every mistake told in the catalogue's codes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False, defer_build=True)
 
     @model_validator(mode="wrap")
     @classmethod

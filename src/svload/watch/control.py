@@ -39,21 +39,28 @@ class Sampler:
         self._out = folder / "monitors.jsonl"
         self._reader = SeriesReader(self._out)
         self._interval_s = 1.0
+        self._spawned = False
         self.problems: tuple[str, ...] = ()
 
-    def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
-        """Start the process and its monitors; their names (`cache.varnish`). Raises SvloadError agent-refused, agent-lost."""
+    def spawn(self) -> None:
+        """Start the process, without waiting until it can be told what to watch. Raises SvloadError agent-refused, agent-lost."""
         from svload.model.messages import Limits, Spawn
 
         argv = (sys.executable, "-m", "svload.watch.sampler")
-        spawn = Spawn(
+        order = Spawn(
             child=CHILD,
             role="monitor",
             argv=argv,
             log=str(self._folder / f"{CHILD}.log"),
             limits=Limits(cores=self._cores),
         )
-        self._agent.prepare([spawn])
+        self._agent.prepare([order])
+        self._spawned = True
+
+    def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
+        """Start the process (if it is not) and its monitors; their names (`cache.varnish`). Raises SvloadError agent-refused, agent-lost."""
+        if not self._spawned:
+            self.spawn()
         self._interval_s = interval_s
         return self.attach(facts)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, percent
@@ -34,7 +36,8 @@ class GeneratorHarm(Check):
     """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown.
 
     Generator lag is known of every request. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
-    for percentiles that so many can carry, else on the mean, where the sampled part needs no pairing.
+    for percentiles that so many can carry. Where there are histograms alone, which pair nothing, it is computed on the mean, with the
+    lower end of the interval of the read lag's: one late read among a few is no mean.
     """
 
     name = "generator-harm"
@@ -101,10 +104,6 @@ def _of_sample(
     carried = [stat for stat in shown if len(response) >= least_n_eff(float(stat[1:]) / 100)]
     if carried:
         yield from _of_percentiles(what, carried, ranked_values(response), ranked_values(clean))
-    if len(response) >= limits.LEAST_READ_LAGS:
-        yield _harm(
-            f"the mean {what}", float(np.mean(response.astype(float))), float(np.mean(clean.astype(float)))
-        )
 
 
 def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
@@ -112,12 +111,22 @@ def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
     response, lag, read_lag = (group.histogram(name) for name in ("response", "generator_lag", "read_lag"))
     if min(response.sum(), read_lag.sum()) >= limits.LEAST_READ_LAGS:
         with_ns = _mean(response)
-        yield _harm(f"the mean {group.name}.response", with_ns, with_ns - _mean(lag) - _mean(read_lag))
+        without_ns = with_ns - _mean(lag) - _least_mean(read_lag)
+        yield _harm(f"the mean {group.name}.response", with_ns, without_ns)
 
 
 def _mean(counts: NDArray[np.int64]) -> float:
     filled = np.flatnonzero(counts)
     return float(np.average(bucket_middles(filled), weights=counts[filled])) if len(filled) else 0.0
+
+
+def _least_mean(counts: NDArray[np.int64]) -> float:
+    """The lower end of the mean's 95 % interval (normal, `TAIL` below it), at least 0."""
+    filled = np.flatnonzero(counts)
+    values, weights = bucket_middles(filled), counts[filled]
+    mean = float(np.average(values, weights=weights))
+    variance = float(np.average((values - mean) ** 2, weights=weights))
+    return max(mean + float(ndtri(limits.TAIL)) * sqrt(variance / float(weights.sum())), 0.0)
 
 
 def _harm(what: str, with_ns: float, without_ns: float) -> Harm:

@@ -1,4 +1,4 @@
-"""Quick commands without a study: load, probe, doctor."""
+"""Quick commands without a study: probe, doctor."""
 
 from __future__ import annotations
 
@@ -6,52 +6,15 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
+from svload.cli.commands.studies import AUTHORISE, JSON
 from svload.cli.output import leave, print_json
 from svload.model.errors import ExitCode
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (load, probe, doctor):
+    for command in (probe, doctor):
         app.command()(command)
-
-
-def load(
-    url: str = typer.Argument(help="What to load."),
-    vus: int = typer.Option(None, "--vus", min=1, help="Virtual users (closed loop); default 64."),
-    rate: float = typer.Option(None, "--rate", help="Requests per second (open loop)."),
-    max_vus: int = typer.Option(None, "--max-vus", min=1, help="Most requests at once with --rate."),
-    iterations: int = typer.Option(
-        None, "--iterations", "-n", min=1, help="So many requests of all users together, then stop."
-    ),
-    duration: str = typer.Option(
-        None, "--duration", "-d", help="How long; default 10s. With --iterations at most; default 10min."
-    ),
-    ca: Path = typer.Option(
-        None, "--ca", help="PEM file of the authority that signed the server's certificate."
-    ),
-    out: Path = typer.Option(None, "--out", help="Keep the run in this folder."),
-    authorise: list[str] = AUTHORISE,
-    no_wait: bool = NO_WAIT,
-    json: bool = JSON,
-) -> None:
-    """Load one URL and say what it took: closed loop with 64 users, or --rate for an open one."""
-    from svload import api
-    from svload.cli.output import live
-
-    with live() as emit:
-        summary, code = api.load(
-            url, vus=vus, rate_rps=rate, max_vus=max_vus, iterations=iterations, duration=duration, ca_file=ca, out=out,
-            authorised=tuple(authorise or ()), wait_s=0.0 if no_wait else None, emit=emit,
-        )  # fmt: skip
-    if json:
-        print_json(summary)
-    else:
-        from svload.report import show_load
-
-        show_load(summary)
-    leave(code)
 
 
 def probe(

@@ -29,6 +29,14 @@ def _whole_server(url: str) -> str:
     return url
 
 
+def _host_and_port(text: str | None) -> str | None:
+    if text is not None:
+        parts = urlsplit(f"//{text}")
+        if parts.netloc != text or not parts.hostname or not parts.port or "@" in text:
+            raise ValueError("write a host and a port, such as 127.0.0.1:8443")
+    return text
+
+
 class ExternalOptions(KitOptions):
     """Options of `external`."""
 
@@ -37,6 +45,10 @@ class ExternalOptions(KitOptions):
     )
     ca_file: str | None = option(
         None, doc="PEM file, beside the study, of the authority that signed its certificate"
+    )
+    verify: bool = option(True, doc="false: any certificate will do")
+    connect_to: Annotated[str | None, AfterValidator(_host_and_port)] = option(
+        None, doc="host:port that connections go to instead; the URL still names the server (Host, SNI)"
     )
 
 
@@ -60,13 +72,15 @@ class External(Kit):
     def _endpoint(self) -> Endpoint:
         parts = urlsplit(self.options.at)
         scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
-        host = parts.hostname or ""
+        where = urlsplit(f"//{self.options.connect_to}") if self.options.connect_to else parts
+        host = where.hostname or ""
         address = "127.0.0.1" if host == "localhost" else host
         return Endpoint(
             scheme=scheme,
             address=address,
-            port=parts.port or (443 if scheme == "https" else 80),
+            port=where.port or (443 if scheme == "https" else 80),
             ca_pem=self._ca_pem(),
+            verify=self.options.verify,
             via="external",
         )
 
@@ -98,7 +112,7 @@ class External(Kit):
             raise fail(
                 "lab-failed",
                 place=f"lab.{self.context.service}.at",
-                reason=f"nothing answers at {self.options.at} ({why.strerror or why})",
+                reason=f"nothing answers at {self.options.connect_to or self.options.at} ({why.strerror or why})",
                 hint="Start the server first, or mend the address.",
             ) from why
 

@@ -1,0 +1,229 @@
+"""`svload load URL`: one URL, one group, one trial, through the same river as any study."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.api.runs import case_configs
+from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
+from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.events import Event
+from svload.model.request_errors import HINTS, NEVER_ANSWERED
+from svload.run.hands import early_hands
+from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
+
+if TYPE_CHECKING:
+    from svload.drive.targets import Target
+    from svload.model.load import LoadSummary
+    from svload.run.hands import EarlyHands
+    from svload.store import RunDir
+
+_CONNECT_TO = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d*):)?(?P<to>(?:\[[^\]]+\]|[^:\[\]]+):\d+)")  # fmt: skip
+STUDIES, STUDY = ".studies", "study.json"
+
+
+@dataclass(frozen=True)
+class LoadFiles:
+    """Files of the user's that a load reads."""
+
+    ca: Path | None = None
+    body: Path | None = None
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load came to. `error` is what ended it before its end (Ctrl-C), said after the summary."""
+
+    summary: LoadSummary
+    exit_code: ExitCode
+    error: SvloadError | None = None
+
+
+def load(
+    ask: QuickLoad,
+    *,
+    files: LoadFiles = LoadFiles(),
+    out: Path | None = None,
+    authorised: tuple[str, ...] = (),
+    wait_s: float | None = None,
+    emit: Emit,
+) -> LoadResult:
+    """Load one URL and judge what came of it. `out` keeps the run as any other's.
+
+    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable as soon as it shows that
+    no request is answered; load-interrupted (interrupted with `out`) if it was stopped before anything was measured.
+    """
+    ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
+    ask.check()
+    target = _target(ask, authorised)
+    ask = replace(ask, connect_to=_connect_to(ask, target))
+    _enough_ports(ask, target)
+    with _study_folder(ask, files, out) as folder:
+        choices = Choices(
+            out=out or folder / "runs",
+            seed=ask.seed,
+            authorised=authorised,
+            wait_s=wait_s,
+            write_report=False,
+        )
+        with early_hands("load", ask.generators) as early:
+            result = _run(folder, choices, emit, _unanswered(target.endpoint), early)
+        return _result(ask, target, result, out)
+
+
+def _run(
+    folder: Path, choices: Choices, emit: Emit, abort_if: AbortIf, early: EarlyHands | None
+) -> RunResult:
+    """The run; a mistake's place in a file that nobody wrote is left out."""
+    try:
+        return run_study(str(folder / STUDY), choices, emit, abort_if, early)
+    except SvloadError as error:
+        ours = str(folder)
+        raise SvloadError(
+            *(replace(one, place="") if one.place.startswith(ours) else one for one in error.problems)
+        ) from error
+
+
+def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None) -> LoadResult:
+    """The summary of a sealed trial, or of what a stopped one had measured."""
+    if result.outcome.error is not None:
+        raise result.outcome.error
+    code, error = result.exit_code, None
+    if result.findings is None:
+        code = ExitCode.INTERRUPTED
+        error = fail("interrupted", run=result.run.path) if out else fail("load-interrupted")
+        if not (kept := [one for one in result.run.kept_attempts() if one.summary.exists()]):
+            raise error
+        summary = _summary(ask, result.run, kept[-1].path, None)
+    else:
+        trial = result.run.trial(result.findings.trials[0].trial).path
+        summary = _summary(ask, result.run, trial, result)
+        if hopeless := _hopeless(target.endpoint, summary.ok, summary.errors):
+            raise hopeless
+    if out is not None:
+        summary = summary.model_copy(update={"run": str(result.run.path)})
+    return LoadResult(summary, code, error)
+
+
+def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None) -> LoadSummary:
+    from svload import analysis
+    from svload.report import describe_load
+    from svload.store import read_trial
+
+    lock = run.lock()
+    config = case_configs(lock)[lock.cases[0].name]
+    trial = read_trial(folder)
+    findings = result.findings if result else None
+    judged = findings.trials[0] if findings else analysis.judge_trial(trial, config, lock=lock)
+    thresholds = findings.thresholds if findings else ()
+    said = describe_load(config.groups[0])
+    return analysis.summarise_load(ask.url, said, trial, config, judged, thresholds)
+
+
+def _target(ask: QuickLoad, authorised: tuple[str, ...]) -> Target:
+    """Where the load goes, if it may. Raises SvloadError url-bad, unauthorised-target."""
+    from svload.drive.targets import find_target, parse_connect_to, parse_url
+
+    target = parse_url(ask.url)
+    if elsewhere := _connect_to(ask, target):
+        target = replace(target, connect_to=parse_connect_to(elsewhere))
+    find_target(target, authorised)
+    return target
+
+
+def _connect_to(ask: QuickLoad, target: Target) -> str | None:
+    """`--connect-to` as host:port; curl's four parts are taken too, if the first two are the URL's. Raises SvloadError usage."""
+    if ask.connect_to is None:
+        return None
+    found = _CONNECT_TO.fullmatch(ask.connect_to)
+    if not found:
+        raise fail("usage", reason=f"--connect-to {ask.connect_to} names no host and port", hint="Write --connect-to 127.0.0.1:8443.")  # fmt: skip
+    host, port = found["host"], found["port"]
+    if (host and host.strip("[]") != target.host) or (port and int(port) != target.port):
+        raise fail("usage", reason=f"--connect-to is about {host}:{port}, and the URL is not", hint="Write --connect-to HOST:PORT.")  # fmt: skip
+    return found["to"]
+
+
+def _enough_ports(ask: QuickLoad, target: Target) -> None:
+    """Load that would use up the local ports is refused before it begins. Raises SvloadError usage."""
+    from svload.drive.ports import local_ports, most_new_connections
+    from svload.drive.targets import is_authorised
+
+    at_once = ask.max_vus if ask.open_loop else ask.users
+    if (at_once or 0) > local_ports():
+        raise fail(
+            "usage",
+            reason=f"{at_once} connections at once need as many local ports, and this machine has {local_ports()} for one target",
+            hint="Ask for fewer, or raise net.ipv4.ip_local_port_range.",
+        )
+    if ask.keep_alive or ask.peak_rps is None:
+        return
+    host = (target.connect_to or (target.host, target.port))[0]
+    most_rps = most_new_connections(ask.lasts_s, is_authorised(host))
+    if ask.peak_rps > most_rps:
+        raise fail(
+            "usage",
+            reason=f"--rate {ask.peak_rps:g} with a new connection each uses up this machine's local ports; {most_rps:.0f}/s is the most for {ask.lasts_s:g} s",
+            hint="Ask for less, or leave out --no-keepalive.",
+        )
+
+
+def _unanswered(origin: str) -> AbortIf:
+    """Whether a progress event shows that no request is answered: the load ends at once."""
+
+    def abort_if(event: Event) -> SvloadError | None:
+        if event.kind != "progress":
+            return None
+        groups = event.data["groups"]
+        return _hopeless(origin, groups[0]["ok"], groups[0]["errors"]) if groups else None  # type: ignore[index]
+
+    return abort_if
+
+
+def _hopeless(origin: str, ok: int, errors: dict[str, int]) -> SvloadError | None:
+    """The error to raise where every request failed without an answer; None if one had any."""
+    if ok or not errors or not set(errors) <= set(NEVER_ANSWERED):
+        return None
+    most = max(errors, key=lambda name: errors[name])
+    what = ", ".join(errors)
+    hint = HINTS[most][:1].upper() + HINTS[most][1:] + "."
+    return fail("target-unreachable", target=origin, what=what, count=sum(errors.values()), hint=hint)
+
+
+@contextmanager
+def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterator[Path]:
+    """The study's folder with its files: gone afterwards, or kept beside the run, which may be resumed."""
+    text = quick_study(ask)
+    with tempfile.TemporaryDirectory(prefix="svload-load-") as passing:
+        folder = Path(passing)
+        if out is not None:
+            folder = out / STUDIES / hashlib.sha256(text.encode()).hexdigest()[:12]
+            folder.mkdir(parents=True, exist_ok=True)
+        for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
+            if path is not None:
+                _place(option, path, folder / name)
+        (folder / STUDY).write_text(text, encoding="utf-8")
+        yield folder
+
+
+def _place(option: str, source: Path, target: Path) -> None:
+    """A link or a copy of a user's file beside the study. Raises SvloadError usage."""
+    target.unlink(missing_ok=True)
+    try:
+        if not source.is_file():
+            raise IsADirectoryError(0, "is no file") if source.exists() else FileNotFoundError(0, "there is no such file")  # fmt: skip
+        try:
+            os.link(source.resolve(), target)
+        except OSError:
+            shutil.copyfile(source, target)
+    except OSError as why:
+        raise fail("usage", reason=f"{option} {source} cannot be read ({why.strerror})", hint="") from why

@@ -1,0 +1,146 @@
+"""The summary of `svload load` as text: what was asked, what came, both clocks, errors, and both verdicts with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.load import Lag, LoadSummary, Times
+from svload.model.units import show_duration, show_size
+from svload.report.live import GRADE_STYLE
+from svload.report.terminal import console
+from svload.report.words import visible
+
+_STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_BAR = 40
+_SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
+_WIDTH = 100
+
+
+def show_load(summary: LoadSummary) -> None:
+    """Print it on stdout."""
+    out = console()
+    _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
+    for line, style in _counts(summary):
+        _say(out, line, style)
+    out.print(_clocks(summary))
+    for line in _footnotes(summary):
+        _say(out, line, "dim")
+    _histogram(out, summary)
+    _failures(out, summary)
+    _verdicts(out, summary)
+
+
+def _say(out: Console, line: str, style: str = "") -> None:
+    out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
+
+
+def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
+    asked = f"asked {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
+    stopped = " (stopped)" if summary.interrupted else ""
+    yield (
+        f"{summary.requests:,} requests in {show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed {_rate(summary.throughput_rps)}",
+        "",
+    )
+    yield (
+        f"{summary.ok:,} ok, {summary.failed:,} failed, {summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
+        "red" if summary.failed else "",
+    )
+    status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
+    opened = summary.connections
+    tls = (
+        f" (TLS: {opened.tls_full:,} full handshakes, {opened.tls_resumed:,} resumed)"
+        if opened.tls_full + opened.tls_resumed
+        else ""
+    )
+    yield f"status {status or 'none'} · sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {opened.opened:,} connections{tls}", ""  # fmt: skip
+
+
+def _rate(rate_rps: float | None) -> str:
+    return "–" if rate_rps is None else f"{rate_rps:,.0f}/s" if rate_rps >= 100 else f"{rate_rps:.3g}/s"
+
+
+def _clocks(summary: LoadSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("ms", *_STATS):
+        name = heading.replace("_", ".")
+        table.add_column(name, justify="left" if heading == "ms" else "right")
+    rows: list[tuple[str, Times | Lag, str]] = [
+        ("response (from due)", summary.response_ms, "bold"),
+        ("service (from begun)", summary.service_ms, ""),
+        ("slot wait", summary.slot_wait_ms, "dim"),
+        ("generator lag", summary.generator_lag_ms, "dim"),
+    ]
+    if summary.failed:
+        rows.insert(1, ("response, ok only", summary.ok_response_ms, ""))
+    for label, times, style in rows:
+        path = {id(summary.response_ms): "response_ms", id(summary.service_ms): "service_ms"}.get(id(times))
+        table.add_row(label, *(_cell(summary, times, stat, path) for stat in _STATS), style=style)
+    return table
+
+
+def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None) -> str:
+    if stat not in type(times).model_fields:
+        return ""
+    value: float | None = getattr(times, stat)
+    if value is not None:
+        return f"{value:.3f}" if value < 1000 else f"{value:,.0f}"
+    reason = summary.reasons.get(f"{path}.{stat.replace('_', '.')}", "") if path else ""
+    return next((word for word in ("too few", "> time-out") if reason.startswith(word)), "–")
+
+
+def _footnotes(summary: LoadSummary) -> Iterator[str]:
+    told = {reason for path, reason in summary.reasons.items() if path.startswith("response_ms.")}
+    yield from sorted(told)
+    silence = f"longest silence {summary.longest_silence_ms:,.1f} ms"
+    if summary.model == "closed loop":
+        yield (
+            f"closed loop, {silence}: its percentiles describe these users, who wait for a slow server. "
+            f"For arrivals that don't wait: --rate {_offered(summary)}"
+        )
+    else:
+        yield silence
+
+
+def _offered(summary: LoadSummary) -> str:
+    """A rate of four fifths of what the closed loop completed: one that the server can keep up with."""
+    rate_rps = 0.8 * (summary.throughput_rps or 0)
+    return f"{rate_rps:.2g}" if 0 < rate_rps < 10 else str(round(rate_rps, -1 if rate_rps >= 100 else 0) or 1).removesuffix(".0")  # fmt: skip
+
+
+def _histogram(out: Console, summary: LoadSummary) -> None:
+    most = max((bar.count for bar in summary.histogram), default=0)
+    for bar in summary.histogram if most else ():
+        length = -(-bar.count * _BAR // most)
+        out.print(Text(f"{bar.from_ms:11.3f} … {bar.to_ms:11.3f} ms {bar.count:>9,} ", style="").append("█" * length, style="cyan"))  # fmt: skip
+
+
+def _failures(out: Console, summary: LoadSummary) -> None:
+    for error in summary.error_hints:
+        _say(out, f"{error.count:,} × {error.name}: {error.hint}", "red")
+
+
+def _verdicts(out: Console, summary: LoadSummary) -> None:
+    grade, state = summary.instrument.grade, summary.server.state
+    out.print(Text.assemble("instrument ", (grade, GRADE_STYLE[grade]), _believed(grade)))
+    for reason in summary.instrument.reasons:
+        _say(out, f"  {reason}")
+    if summary.instrument.remedy:
+        _say(out, f"  what would mend it: {summary.instrument.remedy}")
+    out.print(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
+    for reason in summary.server.reasons:
+        _say(out, f"  {reason}")
+    if summary.measurable_rps:
+        _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
+    for threshold in summary.thresholds:
+        passed = threshold.outcome == "passed"
+        _say(out, f"{'✓' if passed else '✗'} {threshold.sentence}", "green" if passed else "red")
+    if summary.run:
+        out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
+
+
+def _believed(grade: str) -> str:
+    return {"VALID": "", "WEAK": ": read these numbers with care", "REFUSED": ": do not use these numbers"}[grade]  # fmt: skip

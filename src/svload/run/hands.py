@@ -1,0 +1,101 @@
+"""The hands of a run: the machine's agent with its generators and its sampler, started as one.
+
+None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on the other core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from svload.drive.generators import Generators
+    from svload.host import Agent, CoreSplit
+    from svload.watch import Sampler
+
+_JOIN_BOUND_S = 60.0
+
+
+@dataclass
+class Hands:
+    """An agent whose generators and sampler have been started (not yet heard of). `close` ends all of them."""
+
+    agent: Agent
+    cores: CoreSplit
+    generators: Generators
+    sampler: Sampler
+
+    def close(self) -> None:
+        """End the agent and everything it started."""
+        self.agent.close()
+
+
+def start_hands(folder: Path, owner: str, generators: int) -> Hands:
+    """Start agent, `generators` generator processes and the sampler in `folder`. Raises SvloadError agent-refused, agent-lost."""
+    from svload.drive.generators import Generators
+    from svload.host import split_cores, start_agent
+    from svload.model.messages import Lease
+    from svload.watch import Sampler
+
+    agent = start_agent(folder, Lease(), owner)
+    try:
+        cores = split_cores(agent.cores)
+        made = Generators(agent, agent.dir, cores.load if cores.pinned else None)
+        made.ensure(generators)
+        sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
+        sampler.spawn()
+    except BaseException:
+        agent.close()
+        raise
+    return Hands(agent, cores, made, sampler)
+
+
+class EarlyHands:
+    """Hands that are being started in a thread. Whoever takes them closes them."""
+
+    def __init__(self, folder: Path, owner: str, generators: int) -> None:
+        self._made: Hands | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, args=(folder, owner, generators), daemon=True)
+        self._thread.start()
+
+    def _start(self, folder: Path, owner: str, generators: int) -> None:
+        try:
+            self._made = start_hands(folder, owner, generators)
+        except BaseException as why:  # told to who takes them
+            self._error = why
+
+    def take(self) -> Hands:
+        """The hands, once they are there; not to be asked twice. Raises what their start raised."""
+        self._thread.join(_JOIN_BOUND_S)
+        made, self._made = self._made, None
+        if made is None:
+            raise self._error or TimeoutError("the agent did not come up")
+        return made
+
+    def drop(self) -> None:
+        """End what nobody took."""
+        with contextlib.suppress(Exception):
+            self.take().close()
+
+
+@contextmanager
+def early_hands(owner: str, generators: int) -> Iterator[EarlyHands | None]:
+    """Hands started beside the body, which may take them; None while another load runs here, which they would disturb."""
+    from svload.host.folders import labs_dir
+    from svload.host.lock import is_locked
+
+    if is_locked():
+        yield None
+        return
+    hands = EarlyHands(labs_dir() / f"{owner}-{os.getpid()}", owner, generators)
+    try:
+        yield hands
+    finally:
+        hands.drop()

@@ -1,0 +1,96 @@
+"""The summary of one load: its bars hold every request once, its verdicts are the judge's, and a null has its reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench
+
+from svload.analysis.judge import judge_trial
+from svload.analysis.load import histogram_bars, summarise_load
+from svload.model.columns import ERRORS, bucket
+from svload.model.load import LoadSummary
+from svload.model.request_errors import HINTS, NEVER_ANSWERED
+
+
+def counts_of(*values_ns: int) -> np.ndarray:
+    return np.bincount([bucket(value) for value in values_ns], minlength=1 << 13)
+
+
+def test_every_value_is_in_one_bar_and_bars_meet() -> None:
+    values = [1_000, 5_000, 5_000, 70_000, 900_000, 12_000_000, 3_000_000_000]
+    bars = list(histogram_bars(counts_of(*values)))
+    assert sum(bar.count for bar in bars) == len(values)
+    assert all(before.to_ms == after.from_ms for before, after in pairwise(bars))
+    for value in values:
+        assert sum(bar.from_ms * 0.99 <= value / 1e6 < bar.to_ms * 1.01 for bar in bars) >= 1
+    assert bars[0].from_ms <= 0.001
+    assert bars[-1].to_ms >= 3000
+
+
+@pytest.mark.parametrize("values", [(), (500,), (0,), (500, 500)])
+def test_few_values_make_few_bars(values: tuple[int, ...]) -> None:
+    assert sum(
+        bar.count for bar in histogram_bars(counts_of(*values) if values else np.zeros(8192, int))
+    ) == len(values)
+
+
+def summary_of(bench: Bench, name: str) -> LoadSummary:
+    trial = bench.trial(name)
+    config = bench.config(trial)
+    return summarise_load("http://x/", "in words", trial, config, judge_trial(trial, config))
+
+
+def test_a_summary_says_what_the_judge_says(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    result = judge_trial(trial, open_loop.config(trial))
+    found, group = summary_of(open_loop, "TC0.r1"), trial.summary.groups[0]
+    assert found.model == "open loop"
+    assert (found.due, found.ok, found.failed) == (group.due, group.ok, group.failed)
+    assert found.due == found.begun + found.waiting + found.dropped
+    assert found.begun == found.requests + found.in_flight
+    p50 = result.metrics[f"{group.name}.response.p50"].value
+    assert p50 is not None
+    assert found.response_ms.p50 == pytest.approx(p50 * 1e3)
+    assert found.instrument.grade == result.verdict.instrument
+    assert found.server.state == result.verdict.server
+    assert not found.interrupted
+    assert sum(bar.count for bar in found.histogram) > 0
+    for path, reason in found.reasons.items():
+        field, _, stat = path.partition(".")
+        assert getattr(getattr(found, field), stat.replace(".", "_")) is None
+        assert reason
+
+
+def test_an_overloaded_server_is_said_of_the_server_not_of_the_instrument(open_loop: Bench) -> None:
+    found = summary_of(open_loop, "TC1.r1")
+    assert found.server.state == "OVERLOADED"
+    assert any("backlog" in reason for reason in found.server.reasons)
+    assert not any("backlog" in reason for reason in found.instrument.reasons)
+
+
+def test_a_stopped_load_is_refused_as_too_short(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    config = open_loop.config(trial)
+    summary = trial.summary.model_copy(update={"stopped": "stop_fd"})
+    stopped = replace(trial, summary=summary)
+    found = summarise_load("http://x/", "in words", stopped, config, judge_trial(stopped, config))
+    assert found.interrupted
+    assert found.instrument.grade == "REFUSED"
+    assert "Too short" in found.instrument.reasons[0]
+    assert found.server.state == "UNKNOWN"
+
+
+def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:
+    said = json.loads(summary_of(open_loop, "TC0.r1").to_json())
+    assert tuple(said["response_ms"]) == ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+    assert said["format"] == 1
+
+
+def test_every_error_has_its_hint() -> None:
+    assert set(HINTS) == {name for name in ERRORS if name}
+    assert set(NEVER_ANSWERED) <= set(HINTS)

@@ -1,0 +1,207 @@
+"""`svload load URL`, the whole command: its examples, its verdicts, its exit status, what it sends, what it leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from svload.cli.commands.load import EXAMPLES
+
+from .world import World, only_run
+
+pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+TYPED = [line.strip() for line in EXAMPLES.splitlines() if line.strip().startswith("svload load")]
+
+
+@dataclass
+class Recording:
+    """A server that keeps what it was asked: (method, path, headers, body)."""
+
+    port: int = 0
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+
+
+@contextmanager
+def recording() -> Iterator[Recording]:
+    kept = Recording()
+
+    class Keep(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            kept.asked.append((self.command, self.path, dict(self.headers), body))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_PUT = do_POST = answer  # noqa: N815 (their names are http.server's)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Keep) as server:
+        server.daemon_threads = True
+        kept.port = server.server_port
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield kept
+        finally:
+            server.shutdown()
+
+
+@pytest.fixture
+def url(truth: dict[str, int]) -> str:
+    return f"http://127.0.0.1:{truth['http_port']}/info"
+
+
+def test_there_are_five_examples() -> None:
+    assert len(TYPED) == 5
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_an_example_of_the_help_works(world: World, url: str, typed: str) -> None:
+    """With the truth server as its target, and seconds instead of tens of them."""
+    shorter = re.sub(r"\b(5|10)s\b", "1s", typed.replace("http://127.0.0.1:8080/", url))
+    ended = world.svload(*shlex.split(shorter)[1:])
+    assert ended.returncode in (0, 4), ended.stderr
+    if ended.returncode == 4:
+        assert "REFUSED" in ended.stdout or "too few" in ended.stdout, "only what can't be judged may be 4"
+    assert "svload: " not in ended.stderr
+    assert "instrument" in ended.stdout
+    assert world.silent() == []
+
+
+def test_a_threshold_decides_the_exit_status(world: World, url: str) -> None:
+    kept = world.svload("load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--json")
+    (passed,) = json.loads(kept.stdout)["thresholds"]
+    grade = json.loads(kept.stdout)["instrument"]["grade"]
+    assert (kept.returncode, passed["outcome"]) == ((4, "refused") if grade == "REFUSED" else (0, "passed"))
+    missed = world.svload(
+        "load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--threshold", "rate>1e9"
+    )
+    refused = "instrument REFUSED" in missed.stdout
+    assert missed.returncode == (4 if refused else 1), missed.stderr
+    if not refused:
+        assert "✗ " in missed.stdout
+        assert "✓ " in missed.stdout
+    few = world.svload("load", url, "-n", "20", "-c", "1", "--threshold", "p(99.9)<10s", "--json")
+    assert few.returncode == 4, "too few requests for it: never a pass"
+
+
+def test_the_summary_is_for_people(world: World, url: str) -> None:
+    ended = world.svload("load", url, "-c", "4", "-d", "2s")
+    lines = ended.stdout.splitlines()
+    text = " ".join(ended.stdout.split())
+    assert lines[0].startswith(url)
+    assert "4 VUs" in lines[0]
+    assert "closed loop" in lines[0]
+    for words in ("response (from due)", "service (from begun)", "slot wait", "generator lag", "longest silence", "--rate ",
+                  "× 200", "connections", "instrument ", "server ", "this machine can measure up to about"):  # fmt: skip
+        assert words in text, ended.stdout
+    assert any("█" in line for line in lines)
+    seconds = [line for line in ended.stderr.splitlines() if re.match(r" *\d+ s ", line)]
+    assert seconds, "a line a second"
+    assert all("p50" in line and "/s" in line for line in seconds)
+    quiet = world.svload("load", url, "-c", "4", "-d", "1.2s", "--quiet", "--json")
+    assert quiet.stderr == ""
+
+
+def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) -> None:
+    ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
+    assert ended.returncode == 0
+    assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
+    assert "> time-out" in ended.stdout, "failures rank above every limit"
+
+
+def test_what_is_sent_is_what_was_typed(world: World) -> None:
+    (world.root / "body.bin").write_bytes(b"\x00\x01two")
+    with recording() as server:
+        url = f"http://127.0.0.1:{server.port}/p?q=1"
+        for how in (("--data", "a=${b}", "-X", "PUT"), ("-D", "body.bin"), ()):
+            ended = world.svload("load", url, "-n", "2", "-c", "1", "-H", "X-Own: v: w", *how)
+            assert ended.returncode == 0, ended.stderr
+    methods = [(method, path, body) for method, path, _, body in server.asked]
+    assert methods == [("PUT", "/p?q=1", b"a=${b}")] * 2 + [("POST", "/p?q=1", b"\x00\x01two")] * 2 + [("GET", "/p?q=1", b"")] * 2  # fmt: skip
+    assert all(headers["X-Own"] == "v: w" for _, _, headers, _ in server.asked)
+
+
+def test_another_address_is_connected_to_and_the_url_still_names_the_server(world: World) -> None:
+    with recording() as server:
+        for to in (f"127.0.0.1:{server.port}", f"shop.example:80:127.0.0.1:{server.port}"):
+            ended = world.svload("load", "http://shop.example/x", "-n", "2", "-c", "1", "--connect-to", to)
+            assert ended.returncode == 0, ended.stderr
+    assert {headers["Host"] for _, _, headers, _ in server.asked} == {"shop.example"}
+    assert len(server.asked) == 4
+
+
+def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
+    for _ in range(2):
+        ended = world.svload("load", url, "-c", "4", "-d", "1s", "--out", str(world.runs), "--json")
+        assert ended.returncode == 0, ended.stderr
+    first, second = (str(world.runs / f"load-{number}") for number in (1, 2))
+    assert json.loads(ended.stdout)["run"] == second
+    for command in (
+        ("why", "case-0.r1", "--run", first),
+        ("query", second, "select trial, instrument from verdicts"),
+        ("compare", first, second),
+        ("verify", first),
+        ("report", second),
+    ):
+        read = world.svload(*command)
+        assert read.returncode == 0, (command, read.stderr)
+        assert read.stdout
+    assert (world.runs / "load-2" / "derived" / "report.html").exists()
+
+
+@pytest.mark.parametrize("wrong", ["https at a http port", "http at a https port"])
+def test_the_wrong_scheme_ends_within_seconds_in_one_line(
+    world: World, serve_truth: Callable[..., dict[str, Any]], wrong: str
+) -> None:
+    if wrong.startswith("https"):
+        target = f"https://127.0.0.1:{serve_truth()['http_port']}/"
+    else:
+        import trustme
+
+        issued = trustme.CA().issue_cert("127.0.0.1")
+        tls = {
+            "cert_pem": b"".join(blob.bytes() for blob in issued.cert_chain_pems).decode(),
+            "key_pem": issued.private_key_pem.bytes().decode(),
+        }
+        target = f"http://127.0.0.1:{serve_truth(https_port=0, tls=tls)['https_port']}/"
+    begun = time.monotonic()
+    ended = world.svload("load", target, "-c", "2", "-d", "60s", "--quiet")
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert "answered no request" in ended.stderr
+    assert time.monotonic() - begun < 30
+    assert world.silent() == []
+
+
+def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
+    with world.start("load", url, "-c", "2", "-d", "60s", "--out", str(world.runs)) as command:
+        assert command.wait_for(lambda lines: any(re.match(r" *2 s ", line) for line in lines), 60)
+        command.process.send_signal(signal.SIGINT)
+        assert command.end(30) == 130
+    assert world.silent() == []
+    text = " ".join(" ".join(command.printed).split())
+    assert "(stopped)" in text
+    assert "instrument REFUSED" in text
+    assert "Too short" in text
+    assert "Interrupted" in command.lines[-1]
+    run = only_run(world)
+    assert (run / "attempts" / "case-0.r1.a1" / "summary.json").exists(), (
+        "kept, and without a seal never counted"
+    )
+    assert not (run / "attempts" / "case-0.r1.a1" / "seal.json").exists()

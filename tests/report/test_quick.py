@@ -1,0 +1,157 @@
+"""What `svload load` shows: while it runs, and at its end."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from svload.model.events import Event
+from svload.model.load import (
+    Bar,
+    Connections,
+    InstrumentVerdict,
+    Lag,
+    LoadSummary,
+    RequestError,
+    ServerVerdict,
+    ThresholdVerdict,
+    Times,
+)
+from svload.report import show_load
+from svload.report.quick_live import PlainLoad, ScreenLoad
+
+
+def summary(**changes: Any) -> LoadSummary:
+    said: dict[str, Any] = {
+        "url": "http://127.0.0.1:8080/", "load": "64 VUs, keep-alive", "model": "closed loop",
+        "due": 5064, "begun": 5064, "waiting": 0, "dropped": 0, "requests": 5000, "ok": 5000, "failed": 0, "in_flight": 64,
+        "errors": {}, "status": {"200": 5000}, "duration_s": 10.0, "rate_asked_rps": None, "begun_rps": 506.4,
+        "throughput_rps": 500.0, "bytes_sent": 2048, "bytes_received": 1 << 20,
+        "response_ms": Times(mean=2.0, p50=1.5, p90=3.0, p95=4.0, p99=9.0, max=1234.5),
+        "ok_response_ms": Times(p50=1.5), "service_ms": Times(p50=1.4, p99=8.0), "server_time_ms": Times(p50=1.3),
+        "slot_wait_ms": Lag(p50=0.0), "generator_lag_ms": Lag(p50=0.02, p99=0.1, max=0.4),
+        "reasons": {"response_ms.p99.9": "too few: 5000 effective requests of 5064, correlated, p99.9 needs 3688"},
+        "histogram": (Bar(from_ms=0.5, to_ms=1, count=4000), Bar(from_ms=1, to_ms=2, count=1000), Bar(from_ms=2, to_ms=4, count=0)),
+        "longest_silence_ms": 17.25, "connections": Connections(opened=64, tls_full=0, tls_resumed=0),
+        "cpu_s": 0.05, "measurable_rps": 100_000.0,
+        "instrument": InstrumentVerdict(grade="VALID"), "server": ServerVerdict(state="STEADY"),
+    }  # fmt: skip
+    return LoadSummary(**said | changes)
+
+
+def shown(capsys: pytest.CaptureFixture[str], **changes: Any) -> str:
+    show_load(summary(**changes))
+    return capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_both_clocks_and_why_a_percentile_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys)
+    response = next(line for line in text.splitlines() if line.startswith("response"))
+    assert response.split()[-8:] == ["2.000", "1.500", "3.000", "4.000", "9.000", "too", "few", "1,234"]
+    assert "too few: 5000 effective requests" in text
+    assert any(line.startswith("service (from begun)") and "1.400" in line for line in text.splitlines())
+    assert "\x1b" not in text, "NO_COLOR"
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_a_closed_loop_says_so_beside_its_longest_silence_and_offers_a_rate(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = " ".join(shown(capsys).split())
+    assert "closed loop, longest silence 17.2 ms" in text
+    assert "--rate 400" in text, "four fifths of what was completed"
+    open_loop = " ".join(shown(capsys, model="open loop", rate_asked_rps=500.0).split())
+    assert "asked 500/s" in open_loop
+    assert "--rate" not in open_loop
+
+
+def test_the_longest_bar_is_of_the_most_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    bars = [line.count("█") for line in shown(capsys).splitlines() if " … " in line]
+    assert bars == [40, 10, 0]
+
+
+def test_failures_have_name_count_and_hint_and_a_row_of_survivors(capsys: pytest.CaptureFixture[str]) -> None:
+    error = RequestError(name="read_reset", count=7, hint="look at its log")
+    text = shown(capsys, failed=7, errors={"read_reset": 7}, error_hints=(error,))
+    assert "7 × read_reset: look at its log" in text
+    assert "response, ok only" in text
+    assert "ok only" not in shown(capsys)
+
+
+def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = shown(
+        capsys,
+        instrument=InstrumentVerdict(grade="REFUSED", reasons=("It was late.",), remedy="Ask for less."),
+        server=ServerVerdict(state="OVERLOADED", reasons=("The backlog grew.",)),
+        thresholds=(
+            ThresholdVerdict(that="a", outcome="passed", measured=1.0, sentence="a holds."),
+            ThresholdVerdict(that="b", outcome="refused", measured=None, sentence="b was not judged."),
+        ),
+    )
+    for line in ("instrument REFUSED: do not use these numbers", "  It was late.", "  what would mend it: Ask for less.",
+                 "server OVERLOADED", "  The backlog grew.", "✓ a holds.", "✗ b was not judged."):  # fmt: skip
+        assert line in text.splitlines()
+
+
+def progress(offset_s: float, ok: int, **changes: Any) -> Event:
+    last = {"ok": ok, "failed": 0, "response_p50_ns": 1_200_000, "response_p99_ns": 3_400_000}
+    group = {"name": "load", "ok": ok, "failed": 0, "in_flight": 5, "errors": {}, "last": last}
+    return Event("progress", {"offset_s": offset_s, "groups": [group | changes]})
+
+
+def test_a_line_a_second_whoever_many_generators_report(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainLoad(10.0)
+    for event in (progress(1.0, 100), progress(1.01, 200), progress(2.0, 1300, errors={"status": 3})):
+        view.on_event(event)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].split() == [
+        "1",
+        "s",
+        "100/s",
+        "p50",
+        "1.2",
+        "ms",
+        "p99",
+        "3.4",
+        "ms",
+        "5",
+        "in",
+        "flight",
+    ]
+    assert lines[1].endswith("failed: 3 status")
+    assert "1,300/s" in lines[1]
+
+
+def test_a_second_without_an_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainLoad(10.0)
+    view.on_event(progress(1.0, 0))
+    view.on_event(progress(2.0, 5))
+    view.on_event(progress(3.0, 0, ok=5))
+    told = [line for line in capsys.readouterr().err.splitlines() if "no answer" in line]
+    assert [line.partition("no answer")[2].split("  ")[0] for line in told] == [" yet", " in this second"]
+
+
+def test_the_screen_shows_how_far_it_is() -> None:
+    view = ScreenLoad(10.0)
+    console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
+    view.on_event(Event("notice", {"text": "waiting: another load"}))
+    console.print(view.render())
+    for second in range(1, 5):
+        view.on_event(progress(float(second), 100 * second))
+    console.print(view.render())
+    text = console.export_text()
+    assert "waiting: another load" in text
+    assert "4 s of 10 s  400/s  p50 1.2 ms  p99 3.4 ms" in text
+    assert "▂▄▆█" in text

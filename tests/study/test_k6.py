@@ -1,0 +1,62 @@
+"""Thresholds as k6's users write them mean what the metric grammar says, and a wrong one says what was expected."""
+
+from __future__ import annotations
+
+import pytest
+
+from svload.model.errors import SvloadError
+from svload.model.metrics import parse_criterion
+from svload.study.k6 import study_criterion
+
+
+@pytest.mark.parametrize(
+    ("typed", "metric", "op", "value"),
+    [
+        ("p(99)<200ms", "response.p99", "<", 0.2),
+        ("p(99)<200", "response.p99", "<", 0.2),
+        ("p99.9 <= 1.5s", "response.p99.9", "<=", 1.5),
+        ("med<3", "response.p50", "<", 0.003),
+        ("avg < 50 ms", "response.mean", "<", 0.05),
+        ("max<1s", "response.max", "<", 1.0),
+        ("min>0.1", "response.min", ">", 0.0001),
+        ("rate>500", "throughput", ">", 500),
+        ("rate>=500/s", "throughput", ">=", 500),
+        ("errors<1%", "error_rate", "<", 0.01),
+        ("errors===0", "error_rate", "==", 0),
+        ("success>=99.9%", "success_rate", ">=", 0.999),
+        ("http_req_duration: p(95)<500", "response.p95", "<", 0.5),
+        ("http_req_failed:rate<0.01", "error_rate", "<", 0.01),
+        ("http_reqs: rate>10", "throughput", ">", 10),
+        ("service: avg<5", "service.mean", "<", 0.005),
+        ("service.p99 < 20 ms", "service.p99", "<", 0.02),
+        ("ok_throughput > 5/s", "ok_throughput", ">", 5),
+    ],
+)
+def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: float) -> None:
+    criterion = parse_criterion(study_criterion(typed), {})
+    assert (str(criterion.ref), criterion.op) == (metric, op)
+    assert criterion.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("p(99)", "no metric, comparison and value"),
+        ("p(99)<", "no metric, comparison and value"),
+        ("p(98)<1s", "not among the percentiles"),
+        ("p(99)<200 parsecs", "parsecs"),
+        ("rate<200ms", "ms"),
+        ("latency<2ms", "latency"),
+        ("http_req_blocked: avg<1", "http_req_blocked"),
+        ("http_req_failed: p(99)<1", "has a rate"),
+        ("service: rate>1", "rate"),
+        ("errors<lots", "lots"),
+    ],
+)
+def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:
+    with pytest.raises(SvloadError) as caught:
+        study_criterion(typed)
+    (problem,) = caught.value.problems
+    assert typed in str(problem)
+    assert words in problem.sentence.partition(f"{typed}: ")[2]
+    assert "'p(99)<200ms'" in problem.remedy

@@ -1,0 +1,150 @@
+"""What is typed after `svload load`: contradictions are refused in one sentence, and the rest is the study that was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.model.errors import SvloadError
+from svload.model.study import CaseConfig
+from svload.model.traffic import (
+    Body,
+    ConstantArrivalRate,
+    ConstantVus,
+    RampingArrivalRate,
+    RampingVus,
+    SharedIterations,
+    Text,
+)
+from svload.study import load_study, resolve
+from svload.study.quick import QuickLoad, quick_study
+
+URL = "http://127.0.0.1:8080/a?b=${c}"
+S = 1_000_000_000
+
+
+def case_of(folder: Path, **asked: Any) -> CaseConfig:
+    url = asked.pop("url", URL)
+    path = folder / "study.json"
+    path.write_text(quick_study(QuickLoad(url, **asked)), encoding="utf-8")
+    for name in ("ca.pem", "body"):
+        (folder / name).write_text("x")
+    lock = load_study(path)
+    return resolve(lock, lock.cases[0])
+
+
+def test_nothing_but_a_url_is_sixty_four_users_for_ten_seconds(tmp_path: Path) -> None:
+    config = case_of(tmp_path)
+    (group,) = config.groups
+    assert group.executor == ConstantVus(vus=64)
+    assert group.connection == "keep-alive"
+    request = group.request
+    assert (request.method, request.path) == ("GET", (Text(text="/a?b=${c}"),)), "the user's own ${ is text"
+    assert [service.options for service in config.services] == [{"at": "http://127.0.0.1:8080"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "executor"),
+    [
+        ({"rate_rps": 512.25, "max_vus": 9, "on_full": "drop", "arrivals": "poisson"},
+         ConstantArrivalRate(rate_rps=512.25, max_vus=9, on_full="drop", arrivals="poisson")),
+        ({"requests": 40, "vus": 8}, SharedIterations(vus=8, iterations=40)),
+        ({"requests": 3}, SharedIterations(vus=3, iterations=3)),
+        ({"vus": 5, "ramp_up": "2s"}, ConstantVus(vus=5, ramp_up_ns=2 * S)),
+    ],
+)  # fmt: skip
+def test_the_load_is_the_executor_of_that_name(tmp_path: Path, asked: dict[str, Any], executor: Any) -> None:
+    assert case_of(tmp_path, **asked).groups[0].executor == executor
+
+
+def test_stages_of_users_begin_at_vus_and_stages_of_a_rate_at_rate(tmp_path: Path) -> None:
+    users = case_of(tmp_path, stages=("1s:10,2s:0",), vus=4).groups[0].executor
+    assert isinstance(users, RampingVus)
+    assert users.start_vus == 4
+    assert [(one.duration_ns, one.target) for one in users.stages] == [(S, 10), (2 * S, 0)]
+    rate = case_of(tmp_path, stages=("500ms:250.5/s", "1s:10/s"), rate_rps=20.0).groups[0].executor
+    assert isinstance(rate, RampingArrivalRate)
+    assert rate.start_rate_rps == 20
+    assert [one.target for one in rate.stages] == [250.5, 10]
+
+
+def test_the_request_is_as_typed(tmp_path: Path) -> None:
+    config = case_of(
+        tmp_path, url="https://shop.example:8443", method="put", headers=("X-A: b: c", "Content-Type:text/x"), data="{${x}}",
+        timeout="250ms", follow_redirects=3, keep_alive=False, insecure=True, connect_to="127.0.0.1:9", generators=2, vus=4,
+        think_time="10ms", spin="60us",
+    )  # fmt: skip
+    (group,) = config.groups
+    request = group.request
+    assert (request.method, request.scheme, request.path) == ("PUT", "https", (Text(text="/"),))
+    assert request.headers == (("X-A", (Text(text="b: c"),)), ("Content-Type", (Text(text="text/x"),)))
+    assert request.body == Body(text=(Text(text="{${x}}"),))
+    assert (request.timeout_ns, request.follow_redirects) == (250_000_000, 3)
+    assert (group.connection, group.generators, group.spin_ns) == ("new", 2, 60_000)
+    assert isinstance(group.executor, ConstantVus)
+    assert group.executor.think_time.constant_ns == 10_000_000
+    assert [service.options for service in config.services] == [
+        {"at": "https://shop.example:8443", "connect_to": "127.0.0.1:9", "verify": False}
+    ]
+
+
+def test_a_body_makes_it_a_post_and_a_file_lies_beside_the_study(tmp_path: Path) -> None:
+    request = (
+        case_of(tmp_path, has_data_file=True, has_ca_file=True, url="https://x.example/").groups[0].request
+    )
+    assert request.method == "POST"
+    assert request.body == Body(file=str(tmp_path / "body"))
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"rate_rps": 0.0}, "above 0"),
+    ({"rate_rps": -1.0}, "above 0"),
+    ({"rate_rps": 5.0, "vus": 2}, "--vus"),
+    ({"rate_rps": 5.0, "requests": 2}, "--requests"),
+    ({"requests": 5, "stages": ("1s:1",)}, "when to stop"),
+    ({"duration": "5s", "stages": ("1s:1",)}, "when to stop"),
+    ({"stages": ("1s:1", "1s:1/s")}, "mix users and rates"),
+    ({"stages": ("soon",)}, "is no stage"),
+    ({"stages": ("0s:5",)}, "take no time"),
+    ({"stages": ("5s:0",)}, "no stage brings any load"),
+    ({"stages": ("5s:5",), "rate_rps": 4.0}, "these are of users"),
+    ({"stages": ("5s:5/s",), "vus": 4}, "these are of a rate"),
+    ({"think_time": "1s", "rate_rps": 4.0}, "--think-time"),
+    ({"think_time": "soon"}, "--think-time soon"),
+    ({"ramp_up": "1s", "requests": 5}, "--ramp-up"),
+    ({"max_vus": 5}, "--max-vus"),
+    ({"on_full": "drop"}, "--on-full"),
+    ({"on_full": "burst", "rate_rps": 4.0}, "wait or drop"),
+    ({"arrivals": "poisson"}, "--arrivals"),
+    ({"arrivals": "normal", "rate_rps": 4.0}, "constant or poisson"),
+    ({"generators": 3, "vus": 2}, "--generators"),
+    ({"duration": "0s"}, "--duration 0s"),
+    ({"duration": "10"}, "a unit is missing"),
+    ({"duration": '{"a": 1}'}, "--data"),
+    ({"timeout": "0s"}, "--timeout 0s"),
+    ({"spin": "1s"}, "--spin 1s"),
+    ({"method": "FETCH"}, "FETCH"),
+    ({"method": "GET", "data": "x"}, "does not go with GET"),
+    ({"data": "x", "has_data_file": True}, "two bodies"),
+    ({"data": "@file"}, "--data-file file"),
+    ({"headers": ("nonsense",)}, "is no header"),
+    ({"headers": ("A: b\r\nC: d",)}, "is no header"),
+    ({"insecure": True}, "--insecure"),
+    ({"has_ca_file": True}, "--cacert"),
+    ({"url": "https://x/", "has_ca_file": True, "insecure": True}, "verifies nothing"),
+    ({"thresholds": ("p(99)<soon",)}, "--threshold p(99)<soon"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "words"), CONTRADICTIONS, ids=lambda value: str(value)[:40])
+def test_a_contradiction_is_one_sentence(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(SvloadError) as caught:
+        quick_study(
+            QuickLoad(asked.get("url", URL), **{key: value for key, value in asked.items() if key != "url"})
+        )
+    (problem,) = caught.value.problems
+    assert problem.code == "usage"
+    assert words in str(problem)
+    assert "\n" not in str(problem).replace("\r\n", "")
