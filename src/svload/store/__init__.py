@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
     from svload.store.seal import seal_trial, verify_run, verify_trial, write_artefact, write_text
-    from svload.store.sql import query
+    from svload.store.sql import export_views, query
 
 __all__ = [
     "Journal",
@@ -23,6 +23,7 @@ __all__ = [
     "RunDir",
     "TrialData",
     "TrialDir",
+    "export_views",
     "find_run",
     "folder_name",
     "merge_shares",
@@ -49,7 +50,7 @@ _HOMES = {
     "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
     "raw": ("read_tables", "write_tables"),
     "seal": ("seal_trial", "verify_run", "verify_trial", "write_artefact", "write_text"),
-    "sql": ("query",),
+    "sql": ("export_views", "query"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
