@@ -29,9 +29,9 @@ def console() -> Console:
     return Console(highlight=False, width=width, soft_wrap=False)
 
 
-def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
-    """The case table, what was found, the files; last one sentence with its interval, then the report's path."""
-    out = console()
+def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:
+    """The case table, what was found, the files; last one sentence with its interval, then the report's path. On stdout, or on `out`."""
+    out = out or console()
     if findings.question:
         _say(out, findings.question, "italic")
     _show_cases(out, case_table(findings, min(out.width, _WIDTH)))

@@ -55,7 +55,9 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             raise fail("usage", reason=str(why).strip().rstrip("."), hint=hint) from why
 
 
-def export_views(run: RunDir, folder: Path, kind: Literal["csv", "parquet"], views: Iterable[str] = VIEWS) -> tuple[Path, ...]:
+def export_views(
+    run: RunDir, folder: Path, kind: Literal["csv", "parquet"], views: Iterable[str] = VIEWS
+) -> tuple[Path, ...]:
     """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells for null.
 
     Raises SvloadError run-damaged; OSError when the disk is full.

@@ -13,7 +13,6 @@ from svload.cli.output import leave, print_json
 from svload.model.errors import ExitCode
 
 
-
 class Exported(StrEnum):
     """What `svload export` writes."""
 
@@ -108,7 +107,9 @@ def export(
         "of a run that is going on, what its journals say.",
     ),
     to: Path = typer.Option(
-        None, "--to", help="The folder (default derived/csv or derived/parquet of the run); of openmetrics a file."
+        None,
+        "--to",
+        help="The folder (default derived/csv or derived/parquet of the run); of openmetrics a file.",
     ),
     timestamps: bool = typer.Option(
         False, "--timestamps", help="OpenMetrics with the time of each sample, for backfilling a database."

@@ -33,12 +33,20 @@ def figure(gathered: Gathered) -> Figure | None:
     def draw(width: float) -> alt.Chart:
         names = {case.case: case_label(case, varying(gathered), width) for case in cases}
         rows: list[Row] = [
-            {"case": names[case], "part": part, "order": order, "counts": case not in refused, "spent": parts.get(part, 0.0) / factor}
+            {
+                "case": names[case],
+                "part": part,
+                "order": order,
+                "counts": case not in refused,
+                "spent": parts.get(part, 0.0) / factor,
+            }
             for case, parts in bars.items()
             for order, part in enumerate(present)
         ]
         colours = [SEGMENT_COLOURS[SEGMENTS.index(part)] for part in present]
-        legend = alt.Legend(title=None, columns=len(present) if width > WIDTHS_PT["single"] else 3, symbolType="square")
+        legend = alt.Legend(
+            title=None, columns=len(present) if width > WIDTHS_PT["single"] else 3, symbolType="square"
+        )
         chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(size=7.5)
         bars_drawn = chart.encode(
             alt.X("spent:Q", stack="zero", title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format="~g")),

@@ -77,7 +77,7 @@ def _factor(gathered: Gathered) -> str:
     fitting = [
         (len(levels), factor) for factor, levels in gathered.factors.items() if len(levels) <= len(PALETTE)
     ]
-    return (compared + [max(fitting)[1]] if fitting else compared or ["case"])[0]
+    return ([*compared, max(fitting)[1]] if fitting else compared or ["case"])[0]
 
 
 def _colouring(gathered: Gathered, names: list[str]) -> tuple[dict[str, str], list[str]]:
