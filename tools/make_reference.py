@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import os
 import sys
 import tempfile
@@ -442,8 +443,12 @@ def artefacts_page() -> str:
                 ),
                 ("`attempts/TRIAL.aN/`", "an attempt that was stopped or failed: shown, never counted"),
                 (
-                    "`derived/report.html`, `report.xlsx`, `junit.xml`",
+                    "`derived/report.html`, `report.xlsx`, `junit.xml`, `summary.md`",
                     "made from the rest by `svload report`; may be deleted",
+                ),
+                (
+                    "`derived/probe.parquet`, `metrics.parquet`, `checks.parquet`",
+                    "the workbook's long tables for programs: views of `svload query`",
                 ),
                 (
                     "`RUN.svload.zip`",
@@ -537,6 +542,12 @@ def views_page() -> str:
     return page("SQL views", *texts)
 
 
+def findings_schema() -> str:
+    from svload import api
+
+    return json.dumps(api.findings_schema(), ensure_ascii=False, indent=1) + "\n"
+
+
 def errors_page() -> str:
     from svload.model.columns import ERRORS
     from svload.model.errors import CATALOGUE
@@ -571,6 +582,7 @@ _TITLES = {
     "kits.md": "Kits and their options",
     "monitors.md": "Monitors and their series",
     "artefacts.md": "What a run leaves: files and formats",
+    "findings.schema.json": "JSON Schema of findings.json (also: `svload schema findings`)",
     "views.md": "SQL views",
     "errors.md": "Errors, and what to do",
 }
@@ -583,6 +595,7 @@ PAGES = {
     "kits.md": kits_page,
     "monitors.md": monitors_page,
     "artefacts.md": artefacts_page,
+    "findings.schema.json": findings_schema,
     "views.md": views_page,
     "errors.md": errors_page,
 }

@@ -181,6 +181,11 @@ class _Exposition(CollectorRegistry):
                 value = _mapping(group.get("last")).get(f"response_{stat}_ns")
                 response.add_metric([*where, stat], _count(value) / 1e9, timestamp=at)
         yield from (requests, errors, users, flight, response)
+        cores = GaugeMetricFamily("svload_running_service_cores", "Cores that a service keeps busy.", labels=["service"])  # fmt: skip
+        for service, busy in _mapping(event.data.get("service_cores")).items():
+            cores.add_metric([service], _count(busy), timestamp=at)
+        if cores.samples:
+            yield cores
 
 
 def _count(value: object) -> float:

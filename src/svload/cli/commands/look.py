@@ -159,7 +159,8 @@ def compare(
 def query(
     run: str = RUN,
     sql: str = typer.Argument(
-        help="A SELECT over trials, intervals, histograms, samples, monitors, cases, verdicts."
+        help="A SELECT over the views cases, trials, groups, intervals, histograms, samples, probe, asked, monitors, "
+        "verdicts, checks, metrics."
     ),
     out: Path = OUT,
     json: bool = JSON,

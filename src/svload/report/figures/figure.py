@@ -12,17 +12,13 @@ from svload.model.results import CaseResult, Estimate
 from svload.model.units import Dimension
 from svload.report.charts.scales import linear_ticks, log_ticks
 from svload.report.gather import Gathered
+from svload.report.palette import DIM, INK, LINE, PALETTE
 from svload.report.words import count_words, list_words, unit_for, visible
 
 Row = dict[str, Any]
 
 WIDTHS_PT = {"single": 252.0, "double": 516.0}
 """Column widths in points (1/72 inch): 3.5 and 7.16 inches, as IEEE and ACM set them."""
-PALETTE = ("#0072b2", "#c2520a", "#00795c", "#9c3f8c", "#8a6d00", "#5f6772")
-"""Told apart by readers of all kinds of colour vision and in grey; the page's `--c0` … `--c5`."""
-SEGMENT_COLOURS = ("#9aa3ae", "#d1495b", "#e0b92f", "#d9762b", "#9c3f8c", "#c9ced6", "#0072b2", "#2a9d7f")
-"""The parts of a request, as `report.digest.SEGMENTS` orders them; the page's `.a0` … `.a7`."""
-INK, DIM, LINE, REFUSED = "#1a1f26", "#57606b", "#d9dde3", "#b3261e"
 _FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 _LONGEST_LABEL = 48
 

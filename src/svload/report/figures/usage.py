@@ -5,8 +5,6 @@ from __future__ import annotations
 import altair as alt
 
 from svload.report.figures.figure import (
-    INK,
-    PALETTE,
     Figure,
     Row,
     case_label,
@@ -15,6 +13,7 @@ from svload.report.figures.figure import (
     unit_of,
 )
 from svload.report.gather import Gathered
+from svload.report.palette import INK, PALETTE
 from svload.report.words import dimension_of, services_of, visible
 
 _HEIGHT_PT = 150.0

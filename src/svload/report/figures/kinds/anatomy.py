@@ -6,7 +6,6 @@ import altair as alt
 
 from svload.report.digest import SEGMENTS
 from svload.report.figures.figure import (
-    SEGMENT_COLOURS,
     WIDTHS_PT,
     Figure,
     Row,
@@ -16,6 +15,7 @@ from svload.report.figures.figure import (
     varying,
 )
 from svload.report.gather import Gathered, anatomy_by_case
+from svload.report.palette import SEGMENT_COLOURS
 
 _ROW_PT, _AXIS_PT = 12.0, 64.0
 

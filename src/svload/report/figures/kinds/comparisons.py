@@ -5,8 +5,6 @@ from __future__ import annotations
 import altair as alt
 
 from svload.report.figures.figure import (
-    DIM,
-    PALETTE,
     WIDTHS_PT,
     Figure,
     Row,
@@ -15,6 +13,7 @@ from svload.report.figures.figure import (
     sure_words,
 )
 from svload.report.gather import Gathered
+from svload.report.palette import DIM, PALETTE
 from svload.report.words import count_words, unique, visible
 
 _ROW_PT, _AXIS_PT = 14.0, 34.0

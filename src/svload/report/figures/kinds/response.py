@@ -5,9 +5,6 @@ from __future__ import annotations
 import altair as alt
 
 from svload.report.figures.figure import (
-    INK,
-    PALETTE,
-    REFUSED,
     Figure,
     Row,
     case_label,
@@ -19,6 +16,7 @@ from svload.report.figures.figure import (
     varying,
 )
 from svload.report.gather import Gathered
+from svload.report.palette import INK, PALETTE, REFUSED
 from svload.report.words import list_words, visible
 
 _ROW_PT, _AXIS_PT = 12.0, 34.0

@@ -8,7 +8,6 @@ from svload.report.charts.scales import TAIL_STOPS, tail_position
 from svload.report.charts.tail import curve_points
 from svload.report.digest import merged_curve
 from svload.report.figures.figure import (
-    PALETTE,
     WIDTHS_PT,
     Figure,
     Row,
@@ -20,6 +19,7 @@ from svload.report.figures.figure import (
     varying,
 )
 from svload.report.gather import Gathered
+from svload.report.palette import PALETTE
 from svload.report.words import visible
 
 _HEIGHT_PT = {True: 210.0, False: 180.0}
