@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -111,21 +110,19 @@ def lines_of(out: Console, what: object) -> list[Line]:
     return [tuple(line) for line in out.render_lines(what, pad=False)]  # type: ignore[arg-type]
 
 
-def record(run: RunDir, command: str) -> tuple[Film, float]:
-    """The film, and how much faster than life it runs."""
+def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple[Film, float]:
+    """The film of events and of what is printed after them, and how much faster than life it runs."""
     screen, film = Screen(), Film()
-    (prompt,) = lines_of(screen.console, f"[bold green]$[/] {command}")
-    events = events_of(run)
+    (prompt,) = lines_of(screen.console, Text.assemble(("$ ", "bold green"), command))
     begin_ns, end_ns = events[0].monotonic_ns, events[-1].monotonic_ns
     step_ns = max((end_ns - begin_ns) // FRAMES, 1)
     due_ns = begin_ns + step_ns
-    for event, after in pairwise([*events, None]):
-        assert event is not None
+    for event, after in zip(events, [*events[1:], None], strict=True):
         screen.on_event(event)
         while after is not None and after.monotonic_ns >= due_ns:
             film.add(screen.picture(prompt), PLAY_S / FRAMES)
             due_ns += step_ns
-    film.add([prompt, *screen.above, *final(run)], HOLD_S)
+    film.add([prompt, *screen.above, *end], HOLD_S)
     return film, (end_ns - begin_ns) / 1e9 / PLAY_S
 
 
@@ -168,17 +165,22 @@ def svg(film: Film, title: str) -> str:
     )
 
 
+def write_recording(run: RunDir, command: str, to: Path) -> None:
+    """Write the film of `run` as an SVG; numbers without useless decimals."""
+    film, faster = film_of(events_of(run), command, final(run))
+    pace = f", {faster:.0f} times as fast" if faster > 1.5 else ""
+    text = svg(film, f"{command}: a real run{pace}")
+    to.write_text(re.sub(r"(?<=\d)\.0(?=\D)", "", text), encoding="utf-8")
+
+
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("run", help="a finished run's folder")
     parser.add_argument("out", type=Path, help="the SVG")
     parser.add_argument("--command", default="svload demo", help="the command that made the run")
     asked = parser.parse_args(words)
-    run = find_run(asked.run, Path("runs"))
-    film, faster = record(run, asked.command)
-    title = f"{asked.command}: a real run, {faster:.0f} times as fast" if faster > 1.5 else f"{asked.command}: a real run"  # fmt: skip
-    asked.out.write_text(re.sub(r"(?<=\d)\.0(?=\D)", "", svg(film, title)), encoding="utf-8")
-    print(f"{asked.out}: {len(film.frames)} pictures, {asked.out.stat().st_size / 1024:.0f} KiB")
+    write_recording(find_run(asked.run, Path("runs")), asked.command, asked.out)
+    print(f"{asked.out}: {asked.out.stat().st_size / 1024:.0f} KiB")
     return 0
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from svload.model.errors import SvloadError
 from svload.model.results import Findings
 from svload.report.gather import gather
 from svload.store.layout import RunDir
@@ -38,8 +40,9 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
     with_suffix = found["report.xlsx"].with_name(f".report.{os.getpid()}.xlsx")
     write_workbook(gathered, with_suffix)
     os.replace(with_suffix, found["report.xlsx"])
-    for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
-        found[path.name] = path
+    with suppress(SvloadError):  # damaged tables: the page names each trial that cannot be read
+        for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
+            found[path.name] = path
     found["junit.xml"] = run.derived / "junit.xml"
     _replace(found["junit.xml"], junit_xml(findings))
     found["summary.md"] = run.derived / "summary.md"

@@ -72,9 +72,15 @@ def export_views(
             try:
                 connection.execute(f"copy {view} to '{target}' ({_COPY[kind]})")
             except duckdb.IOException as why:
-                fresh.unlink(missing_ok=True)
                 raise OSError(str(why)) from why
-            os.replace(fresh, path)
+            except (duckdb.Error, pa.ArrowException) as why:
+                raise fail(
+                    "run-damaged", path=run.path, reason=f"the view {view} cannot be read ({why})"
+                ) from why
+            else:
+                os.replace(fresh, path)
+            finally:
+                fresh.unlink(missing_ok=True)
             files.append(path)
     return tuple(files)
 
