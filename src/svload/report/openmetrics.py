@@ -47,7 +47,7 @@ def openmetrics(run: RunDir, findings: Findings | None, stamps: bool = False) ->
     the reader's clock counts. Raises SvloadError for a run that cannot be read.
     """
     exposition = _Exposition(run, findings, stamps)
-    text = generate_latest(exposition)
+    text: bytes = generate_latest(exposition)  # type: ignore[no-untyped-call]
     return text.decode("utf-8")
 
 
@@ -145,11 +145,13 @@ class _Exposition(CollectorRegistry):
     def _provisional(self) -> Iterator[Metric]:
         """Verdicts as each trial's seal had them: a case's warm-up cut needs all its replicates."""
         case_of = {plan.trial: plan.case for plan in self._run.planned_trials()}
-        told = []
+        told: list[tuple[str, str, str, str, float | None]] = []
         for event in self._events:
             if event.kind == "trial-sealed" and "instrument" in event.data:
-                trial, *verdict = (str(event.data[key]) for key in ("trial", "instrument", "server"))
-                told.append((trial, case_of.get(trial, ""), *verdict, event.wall))
+                trial, instrument, server = (
+                    str(event.data[key]) for key in ("trial", "instrument", "server")
+                )
+                told.append((trial, case_of.get(trial, ""), instrument, server, event.wall))
         yield from self._states(told)
 
     def _under_load(self) -> Iterator[Metric]:

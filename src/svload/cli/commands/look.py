@@ -63,7 +63,7 @@ def why(
 
 def report(
     run: str = RUN,
-    figures: Path = typer.Option(
+    figures: Path | None = typer.Option(
         None, "--figures", help="Only draw the figures for a paper into this folder: SVG, PDF, PNG, captions."
     ),
     markdown: bool = typer.Option(
@@ -106,7 +106,7 @@ def export(
         help="csv and parquet: a file for each view of “svload query”. openmetrics: the judged metrics as text; "
         "of a run that is going on, what its journals say.",
     ),
-    to: Path = typer.Option(
+    to: Path | None = typer.Option(
         None,
         "--to",
         help="The folder (default derived/csv or derived/parquet of the run); of openmetrics a file.",
@@ -127,7 +127,8 @@ def export(
         else:
             _say_files((to,), json)
     else:
-        _say_files(api.export_tables(run, form.value, to, _out(out)), json)
+        kind = "csv" if form is Exported.CSV else "parquet"
+        _say_files(api.export_tables(run, kind, to, _out(out)), json)
 
 
 def _say_files(files: Sequence[Path], as_json: bool) -> None:

@@ -32,7 +32,7 @@ class Figure:
     draw: Callable[[float], alt.LayerChart | alt.Chart]
 
 
-@alt.theme.register("svload", enable=False)
+@alt.theme.register("svload", enable=False)  # type: ignore[untyped-decorator]  # altair is not followed
 def theme() -> alt.theme.ThemeConfig:
     """Type of 7 to 8 points, hairline grids, no frame; the given size is the whole picture's."""
     text = {"font": _FONT, "labelFont": _FONT, "titleFont": _FONT}
@@ -49,7 +49,7 @@ def theme() -> alt.theme.ThemeConfig:
                        "orient": "top", "padding": 0, "offset": 4, "columnPadding": 8, "rowPadding": 1, "labelLimit": 180},
             "range": {"category": list(PALETTE)},
         },
-    }  # type: ignore[typeddict-item]  # fmt: skip
+    }  # fmt: skip
 
 
 def case_label(case: CaseResult, factors: Sequence[str], width: float) -> str:
