@@ -43,7 +43,7 @@ def texts(svg: Path) -> str:
 def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width: str) -> None:
     points = WIDTHS_PT[width]
     drawings = sorted(drawn("mixed").glob(f"*-{width}.svg"))
-    assert {path.name.removesuffix(f"-{width}.svg") for path in drawings} == {"anatomy", "comparisons", "cpu", "memory", "response", "tail"}  # fmt: skip
+    assert {path.name.removesuffix(f"-{width}.svg") for path in drawings} == {"anatomy", "comparisons", "course", "cpu", "memory", "response", "tail"}  # fmt: skip
     for path in drawings:
         assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
         page = path.with_suffix(".pdf").read_bytes()
@@ -57,7 +57,7 @@ def test_axes_bear_units_and_captions_n_and_interval(
     drawn: Callable[[str], Path], reported: Reporter
 ) -> None:
     folder = drawn("mixed")
-    for name, unit in {"response": "(ms)", "tail": "(ms)", "anatomy": "(ms)", "cpu": "(cores)", "memory": "(MiB)", "comparisons": "ratio"}.items():  # fmt: skip
+    for name, unit in {"response": "(ms)", "tail": "(ms)", "course": "(s)", "anatomy": "(ms)", "cpu": "(cores)", "memory": "(MiB)", "comparisons": "ratio"}.items():  # fmt: skip
         assert unit in texts(folder / f"{name}-double.svg")
     figures = found_figures(gather(reported("mixed").run, reported("mixed").findings))
     for figure in figures:
