@@ -67,7 +67,7 @@ def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) 
         for trial in findings.trials
         for name, estimate in trial.metrics.items()
     }
-    checks = query(run, 'select trial, "check", grade from checks')[1]
+    checks = query(run, "select trial, check_name, grade from checks")[1]
     assert checks == [
         (trial.trial, check.check, check.grade) for trial in findings.trials for check in trial.verdict.checks
     ]

@@ -30,7 +30,7 @@ VIEWS = {
     "asked": "a trial, group and feeder row: how often it was asked",
     "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, monitor, entity, metric, value",
     "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
-    "checks": "a trial and check a row: grade, value and limit in the check's own unit, sentence, remedy; empty before the analysis",
+    "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, sentence, remedy; empty before the analysis",
     "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak, reason where it is null; empty before the analysis",
 }
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
@@ -234,7 +234,7 @@ _TRIAL = [("trial", pa.string()), ("case_name", pa.string())]
 _CHECKS = pa.schema(
     [
         *_TRIAL,
-        *((name, pa.string()) for name in ("check", "grade")),
+        *((name, pa.string()) for name in ("check_name", "grade")),
         *((name, pa.float64()) for name in ("value", "limit")),
         *((name, pa.string()) for name in ("sentence", "remedy")),
     ]
@@ -255,7 +255,8 @@ _METRICS = pa.schema(
 def _checks(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
     for one in judged:
         for check in one.verdict.checks:
-            yield {"trial": one.trial, "case_name": one.case, **check.model_dump()}
+            plain = check.model_dump()
+            yield {"trial": one.trial, "case_name": one.case, "check_name": plain.pop("check"), **plain}
 
 
 def _metrics(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
