@@ -61,6 +61,11 @@ docs: setup  ## docs/reference made anew from the code; every example that needs
 	@$(BIN)/python tools/make_reference.py
 	@$(PYTEST) -q tests/docs -m "not real"
 
+.PHONY: site
+site: setup  ## the documentation as a site in build/site: open build/site/index.html
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 .PHONY: apt
 apt:  ## the real servers that the journeys need (root, Debian)
 	@tools/apt-install.sh

@@ -13,7 +13,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reference import artefacts, commands, errors, kits, metrics, monitors, study, verdicts, views
+from reference import (
+    artefacts,
+    commands,
+    errors,
+    findings_schema,
+    kits,
+    metrics,
+    monitors,
+    study,
+    verdicts,
+    views,
+)
 from reference.markdown import page
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -21,7 +32,7 @@ INDEX = "README.md"
 MODULES = {
     f"{module.__name__.rpartition('.')[2]}.md": module
     for module in (study, commands, metrics, verdicts, kits, monitors, artefacts, views, errors)
-}
+} | {"findings.schema.json": findings_schema}
 PAGES = (INDEX, *MODULES)
 
 

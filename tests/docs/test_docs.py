@@ -42,7 +42,7 @@ svload() {
         done
         command svload plan "${kept[@]}"
         ;;
-    demo|load|probe|resume|lab|init|pack|report|compare|verify|why|query) command svload "$1" --help ;;
+    demo|load|probe|resume|lab|init|pack|report|export|compare|verify|why|query) command svload "$1" --help ;;
     *) command svload "$@" ;;
     esac
 }

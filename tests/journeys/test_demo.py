@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from svload.store import read_events
+
 from .world import World, findings, only_run, refused_trials
 
 CASES = "TC0,TC2,TC9,TC11"
@@ -72,6 +74,15 @@ def test_progress_goes_to_stderr_alone(demo: Demo) -> None:
     assert "left)" in sealed[0]
     assert "/8]" not in demo.ended.stdout
     assert "…" not in demo.ended.stdout.split("\n")[0]
+
+
+@pytest.mark.truth
+def test_progress_tells_what_generators_and_servers_are_busy_with(demo: Demo) -> None:
+    journals = sorted(demo.run.glob("trials/*/events.jsonl"))
+    told = [event.data for path in journals for event in read_events(path).events if event.kind == "progress"]
+    assert told
+    assert all(one["generator_cpu_s"] > 0 for one in told)
+    assert {service for one in told for service in one["service_cores"]} == {"backend", "cache"}
 
 
 @pytest.mark.truth

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import openpyxl
+import pyarrow.parquet as pq
 import pytest
 from openpyxl.worksheet.formula import ArrayFormula
 
@@ -186,6 +187,29 @@ def test_sheet_names_are_what_excel_allows(tmp_path: Path) -> None:
     assert names == [sheet.name for sheet in sheets]
     assert len({name.lower() for name in names}) == len(wanted)
     assert all(0 < len(name.encode("utf-16-le")) // 2 <= 31 for name in names)
+
+
+def test_tables_are_named_after_their_sheets_frozen_and_drawn(plain: Any) -> None:
+    book = workbook(plain.files["report.xlsx"], False)
+    named = {name: sheet.title for sheet in book.worksheets for name in sheet.tables}
+    wanted = {"svload_Summary": "Summary", "svload_Trials": "Trials", "svload_probe_rows": "probe rows"}
+    assert wanted.items() <= named.items()
+    for sheet in book.worksheets:
+        assert bool(sheet.tables) is (sheet.freeze_panes is not None) is (sheet.title != "Guide"), sheet.title
+        assert bool(sheet.tables) is bool(sheet.print_title_rows), sheet.title
+    drawn = {sheet.title for sheet in book.worksheets if sheet._charts}
+    assert drawn == {"Summary", "CPU and memory", *(one.name for one in plain.run.lock().comparisons)}
+
+
+def test_the_long_tables_stand_beside_it_as_parquet(plain: Any) -> None:
+    rows = sheet_rows(plain.files["report.xlsx"], "probe rows", 1)
+    beside = pq.read_table(plain.files["probe.parquet"]).to_pylist()
+    assert len(rows) == len(beside) > 0
+    totals = [
+        sorted(row["time_total"] for row in held if row["time_total"] is not None) for held in (rows, beside)
+    ]
+    assert np.allclose(*totals, rtol=1e-9)
+    assert {row["trial"] for row in rows} == {row["trial"] for row in beside}
 
 
 def test_headings_of_a_table_are_unique_whatever_their_case() -> None:

@@ -45,8 +45,12 @@ def make() -> str:
                 ),
                 ("`attempts/TRIAL.aN/`", "an attempt that was stopped or failed: shown, never counted"),
                 (
-                    "`derived/report.html`, `report.xlsx`, `junit.xml`",
+                    "`derived/report.html`, `report.xlsx`, `junit.xml`, `summary.md`",
                     "made from the rest by `svload report`; may be deleted",
+                ),
+                (
+                    "`derived/probe.parquet`, `metrics.parquet`, `checks.parquet`",
+                    "the workbook's long tables for programs: views of `svload query`",
                 ),
                 (
                     "`RUN.svload.zip`",

@@ -85,7 +85,7 @@ def _load(prepared: dict[str, Any], stop_read: int, stop_write: int) -> None:
 
 
 def _progress(text: str) -> None:
-    _say({"progress": json.loads(text)})
+    _say({"progress": json.loads(text) | {"cpu_s": time.process_time()}})
 
 
 def _say(message: dict[str, Any]) -> None:

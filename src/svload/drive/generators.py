@@ -202,11 +202,15 @@ def _end_ns(share: Share) -> int:
 
 
 def merge_progress(parts: Any) -> dict[str, Any]:
-    """Progress of several shares as one: counts added by group, the offset the latest, percentiles the worst (a picture only)."""
+    """Progress of several shares as one: counts added by group, the offset the latest, percentiles the worst (a picture only).
+
+    `cpu_s` is the CPU time that the generators' processes have used since they began.
+    """
     groups: dict[str, dict[str, Any]] = {}
-    offset_ns = 0
+    offset_ns, cpu_s = 0, 0.0
     for part in parts:
         offset_ns = max(offset_ns, part["offset_ns"])
+        cpu_s += part.get("cpu_s", 0.0)
         for group in part["groups"]:
             merged = groups.setdefault(group["name"], {"name": group["name"], "errors": {}, "last": {}})
             for key in ("due", "begun", "ok", "failed", "in_flight", "active_vus"):
@@ -218,7 +222,7 @@ def merge_progress(parts: Any) -> dict[str, Any]:
                 merged["last"][key] = merged["last"].get(key, 0) + last.get(key, 0)
             for key in ("response_p50_ns", "response_p99_ns"):
                 merged["last"][key] = max(merged["last"].get(key, 0), last.get(key) or 0)
-    return {"offset_ns": offset_ns, "groups": list(groups.values())}
+    return {"offset_ns": offset_ns, "groups": list(groups.values()), "cpu_s": cpu_s}
 
 
 _MAPS = ("errors", "status", "checks_failed")

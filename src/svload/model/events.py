@@ -13,7 +13,7 @@ EventKind = Literal[
     "batch",  # number, trials, because
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
-    "progress",  # trial, offset_s, groups (engine progress merged over shares)
+    "progress",  # trial, offset_s, groups (engine progress merged over shares), generator_cpu_s, service_cores
     "trial-sealed",  # trial, case, instrument, server, reasons, seconds, beside_s (of them, beside ramps and window), headline
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user

@@ -153,3 +153,17 @@ def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
         if path.exists():
             found[trial.trial] = sha256_file(path)
     return found
+
+
+def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float]]:
+    """Case → mean seconds of each part of a request of `group` (`report.digest.SEGMENTS`), over its trials that count."""
+    found = {}
+    for case in gathered.findings.cases:
+        trials = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
+        known = [parts for parts in trials if parts]
+        if known:
+            names = dict.fromkeys(name for parts in known for name in parts)
+            found[case.case] = {
+                name: sum(parts.get(name, 0.0) for parts in known) / len(known) for name in names
+            }
+    return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from svload.model.events import Event
 from svload.model.units import show_duration
+from svload.report.words import visible
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -65,7 +65,9 @@ def trial_line(data: dict[str, Any], done: int, total: int) -> str:
     """One line on a sealed trial: its number, name, verdicts, headline and the first reason if it is not VALID."""
     reasons = data.get("reasons") or [""]
     why = f" — {reasons[0]}" if data["instrument"] != "VALID" and reasons[0] else ""
-    return f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
+    return visible(
+        f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
+    )
 
 
 class _Counting:
@@ -73,11 +75,12 @@ class _Counting:
 
     def __init__(self) -> None:
         self.total = self.done = self.before = 0
-        self.begun = time.monotonic()
+        self.begun_ns = self.now_ns = 0
         self.study = ""
 
     def count(self, event: Event) -> None:
         data: dict[str, Any] = event.data
+        self.now_ns = event.monotonic_ns
         if event.kind == "run-started":
             self.total, self.done = int(data["trials"]), int(data["sealed"])
             self.before = self.done
@@ -85,7 +88,7 @@ class _Counting:
         elif event.kind == "batch":
             self.total += int(data["trials"])
         elif event.kind == "trial-started" and self.done == self.before:
-            self.begun = time.monotonic()
+            self.begun_ns = event.monotonic_ns
         elif event.kind == "trial-sealed":
             self.done += 1
 
@@ -95,7 +98,7 @@ class _Counting:
         fresh = self.done - self.before
         if fresh <= 0:
             return None
-        return (time.monotonic() - self.begun) / fresh * max(self.total - self.done, 0)
+        return (self.now_ns - self.begun_ns) / 1e9 / fresh * max(self.total - self.done, 0)
 
 
 class PlainView(_Counting):
@@ -145,6 +148,8 @@ class ScreenView(_Counting):
         self.rates: deque[float] = deque(maxlen=40)
         self.latencies: deque[float] = deque(maxlen=40)
         self.offset_s = 0.0
+        self.generator_cpu_s: tuple[float, float] | None = None
+        self.cores: dict[str, float] = {}
 
     def on_event(self, event: Event) -> None:
         """Show what happened."""
@@ -156,6 +161,7 @@ class ScreenView(_Counting):
             )
         elif event.kind == "trial-started":
             self.trial, self.groups, self.offset_s = str(data["trial"]), [], 0.0
+            self.generator_cpu_s, self.cores = None, {}
             self.rates.clear()
             self.latencies.clear()
         elif event.kind == "progress":
@@ -177,6 +183,12 @@ class ScreenView(_Counting):
 
     def _progress(self, data: dict[str, Any]) -> None:
         self.phase, self.groups, self.offset_s = _PHASES["load"], data["groups"], float(data["offset_s"])
+        self.cores = {str(service): float(cores) for service, cores in data.get("service_cores", {}).items()}
+        if (used_s := data.get("generator_cpu_s")) is not None:
+            before, self.generator_cpu_s = self.generator_cpu_s, (self.offset_s, float(used_s))
+            if before is not None and self.offset_s > before[0]:
+                busy = (float(used_s) - before[1]) / (self.offset_s - before[0])
+                self.cores = {"generators": busy, **self.cores}
         self.rates.append(
             sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
         )
@@ -199,7 +211,7 @@ class ScreenView(_Counting):
         ]
         if self.trial or self.phase:
             at = f" {self.offset_s:.0f} s" if self.groups else ""
-            lines.append(Text(f"{self.trial} {self.phase}{at}".strip()))
+            lines.append(Text(visible(f"{self.trial} {self.phase}{at}".strip())))
         if self.groups:
             lines.append(self._load())
         return Group(*lines)
@@ -213,14 +225,19 @@ class ScreenView(_Counting):
                 for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2]
             )
             table.add_row(
-                group["name"],
+                Text(visible(str(group["name"]))),
                 f"{group.get('active_vus', 0)} VUs",
                 f"{last.get('ok', 0) + last.get('failed', 0)}/s",
                 f"p50 {show_duration(last.get('response_p50_ns', 0) / 1e9)}",
                 Text(errors or "no errors", style="red" if errors else "dim"),
             )
-        table.add_row("rate", "", sparkline(list(self.rates)), "latency", sparkline(list(self.latencies)))
-        return table
+        sparks = Table.grid(padding=(0, 2))
+        sparks.add_row("rate", sparkline(list(self.rates)), "latency", sparkline(list(self.latencies)))
+        lines: list[RenderableType] = [table, sparks]
+        if self.cores:
+            shown = " · ".join(f"{visible(name)} {cores:.1f}" for name, cores in self.cores.items())
+            lines.append(Text(f"busy cores: {shown}", style="dim", no_wrap=True, overflow="ellipsis"))
+        return Group(*lines)
 
 
 def sparkline(values: list[float]) -> str:

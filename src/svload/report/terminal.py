@@ -18,7 +18,7 @@ from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.live import GRADE_STYLE
-from svload.report.words import list_words, visible
+from svload.report.words import GRADE_MARK, list_words, show_metric, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -30,9 +30,9 @@ def console() -> Console:
     return Console(highlight=False, width=width, soft_wrap=False)
 
 
-def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
-    """The case table, what was found, the files; last one sentence with its interval, then the report's path."""
-    out = console()
+def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:
+    """The case table, what was found, the files; last one sentence with its interval, then the report's path. On stdout, or on `out`."""
+    out = out or console()
     if findings.question:
         _say(out, findings.question, "italic")
     _show_cases(out, case_table(findings, min(out.width, _WIDTH)))
@@ -119,20 +119,42 @@ def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -
     return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
 
 
+_MEANS = {
+    "VALID": "its numbers may be believed",
+    "WEAK": "its numbers are usable, with the reasons marked ~",
+    "REFUSED": "its numbers say more about the instrument than about the server; it enters no comparison",
+}
+
+
 def show_why(result: TrialResult) -> None:
-    """A trial's verdicts and every check, in sentences."""
+    """A trial's verdicts and what they mean, every check in sentences, then its numbers, each null with its reason."""
     out = console()
-    out.print(Text.assemble(f"{result.trial} (case {result.case}): instrument ", (result.verdict.instrument, GRADE_STYLE[result.verdict.instrument]), f", server {result.verdict.server}"))  # fmt: skip
+    grade = result.verdict.instrument
+    out.print(Text.assemble(visible(f"{result.trial} (case {result.case}): instrument "), (grade, GRADE_STYLE[grade]), f", server {result.verdict.server}: {_MEANS[grade]}"))  # fmt: skip
     for check in result.verdict.checks:
-        mark = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}[check.grade]
-        out.print(
-            Text(
-                f"{mark} {check.check}: {check.sentence}",
-                style="" if check.grade == "VALID" else GRADE_STYLE[check.grade],
-            )
-        )
+        style = "" if check.grade == "VALID" else GRADE_STYLE[check.grade]
+        out.print(Text(visible(f"{GRADE_MARK[check.grade]} {check.check}: {check.sentence}"), style=style))
         if check.remedy and check.grade != "VALID":
             out.print(Text(f"  what would mend it: {check.remedy}", style="dim"))
+    _show_metrics(out, result)
+
+
+_SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
+
+
+def _show_metrics(out: Console, result: TrialResult) -> None:
+    """Each traffic group's headline numbers, after the case's warm-up cut."""
+    groups = [key.removesuffix(".success_rate") for key in result.metrics if key.endswith(".success_rate")]
+    if not groups:
+        return
+    cut = f", its first {show_duration(result.cut_ns / 1e9)} left out as warm-up" if result.cut_ns else ""
+    out.print(Text(f"measured{cut}; in brackets the 95 % interval within the trial:"))
+    for group in groups:
+        for name in _SHOWN:
+            key = f"{group}.{name}"
+            if key in result.metrics:
+                text = f"  {visible(key)}: {show_metric(key, result.metrics[key])}"
+                out.print(Text(text, style="" if result.metrics[key].value is not None else "dim"))
 
 
 def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

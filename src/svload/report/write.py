@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from svload.model.errors import SvloadError
 from svload.model.results import Findings
 from svload.report.gather import gather
 from svload.store.layout import RunDir
 
+_BESIDE_THE_WORKBOOK = ("probe", "metrics", "checks")
+"""Views that hold the workbook's long tables for programs, without a sheet's limit of rows."""
+
 
 def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
-    """Write report.html, report.xlsx and junit.xml into derived/ (each replaced whole); name → path, a series.csv only if the page left them out.
+    """Write report.html, report.xlsx with its tables as Parquet, junit.xml and summary.md into derived/ (each replaced whole); name → path.
+
+    A series.csv is there only if the page left the series out.
 
     Raises SvloadError for a run without a readable lock, OSError when the disk is full. What else cannot be read is told in the report.
     """
     from svload.report.junit import junit_xml
+    from svload.report.markdown import summary_markdown
     from svload.report.page.render import render_page
     from svload.report.sheets.workbook import write_workbook
+    from svload.store.sql import export_views
 
     gathered = gather(run, findings)
     run.derived.mkdir(parents=True, exist_ok=True)
@@ -31,8 +40,13 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
     with_suffix = found["report.xlsx"].with_name(f".report.{os.getpid()}.xlsx")
     write_workbook(gathered, with_suffix)
     os.replace(with_suffix, found["report.xlsx"])
+    with suppress(SvloadError):  # damaged tables: the page names each trial that cannot be read
+        for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
+            found[path.name] = path
     found["junit.xml"] = run.derived / "junit.xml"
     _replace(found["junit.xml"], junit_xml(findings))
+    found["summary.md"] = run.derived / "summary.md"
+    _replace(found["summary.md"], summary_markdown(findings))
     return found
 
 

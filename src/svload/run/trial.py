@@ -162,7 +162,13 @@ class TrialRun:
                 self.bench.agent.prepare(signals)
 
         def progress(merged: dict[str, Any]) -> None:
-            self._say("progress", offset_s=merged["offset_ns"] / 1e9, groups=merged["groups"])
+            self._say(
+                "progress",
+                offset_s=merged["offset_ns"] / 1e9,
+                groups=merged["groups"],
+                generator_cpu_s=merged["cpu_s"],
+                service_cores=self.bench.sampler.busy_cores(),
+            )
 
         with self._phase("load"):
             return self.bench.generators.load(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
     from svload.store.seal import seal_trial, verify_trial, write_artefact, write_text
-    from svload.store.sql import query
+    from svload.store.sql import export_views, query
     from svload.store.thin import thin_copy
     from svload.store.verify import verify_run
 
@@ -26,6 +26,7 @@ __all__ = [
     "RunDir",
     "TrialData",
     "TrialDir",
+    "export_views",
     "find_run",
     "folder_name",
     "last_run",
@@ -56,7 +57,7 @@ __getattr__ = late(
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
         "raw": ("read_tables", "write_tables"),
         "seal": ("seal_trial", "verify_trial", "write_artefact", "write_text"),
-        "sql": ("query",),
+        "sql": ("export_views", "query"),
         "thin": ("thin_copy",),
         "verify": ("verify_run",),
     },

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +15,7 @@ import pyarrow.dataset as ds
 
 from svload.model.columns import ERRORS, HISTOGRAM_METRICS
 from svload.model.errors import fail
-from svload.model.results import Findings, TrialSummary
+from svload.model.results import Findings, TrialResult, TrialSummary
 from svload.store.layout import RunDir
 from svload.store.parquet import TABLES, schema_of
 
@@ -23,9 +26,12 @@ VIEWS = {
     "intervals": "a trial, group and interval a row (model.columns.INTERVALS)",
     "histograms": "a trial, group, interval, metric and bucket a row; metric_name says which",
     "samples": "a request a row, of the groups that keep rows; error_name says what failed",
+    "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in bytes; null where it did not happen",
     "asked": "a trial, group and feeder row: how often it was asked",
     "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, monitor, entity, metric, value",
     "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
+    "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, sentence, remedy; empty before the analysis",
+    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak, reason where it is null; empty before the analysis",
 }
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
 
@@ -36,9 +42,7 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     Runs in memory: no file, network or extension can be reached from it. Raises SvloadError: usage for a mistake in the statement
     (with DuckDB's own words), run-damaged.
     """
-    connection = duckdb.connect(":memory:")
-    try:
-        _register(connection, run)
+    with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -49,6 +53,48 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         except duckdb.Error as why:
             hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
             raise fail("usage", reason=str(why).strip().rstrip("."), hint=hint) from why
+
+
+def export_views(
+    run: RunDir, folder: Path, kind: Literal["csv", "parquet"], views: Iterable[str] = VIEWS
+) -> tuple[Path, ...]:
+    """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells for null.
+
+    Raises SvloadError run-damaged; OSError when the disk is full.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    with _views(run) as connection:
+        for view in views:
+            path = folder / f"{view}.{kind}"
+            fresh = path.with_name(f".{path.name}.{os.getpid()}")
+            target = str(fresh).replace("'", "''")
+            try:
+                connection.execute(f"copy {view} to '{target}' ({_COPY[kind]})")
+            except duckdb.IOException as why:
+                raise OSError(str(why)) from why
+            except (duckdb.Error, pa.ArrowException) as why:
+                raise fail(
+                    "run-damaged", path=run.path, reason=f"the view {view} cannot be read ({why})"
+                ) from why
+            else:
+                os.replace(fresh, path)
+            finally:
+                fresh.unlink(missing_ok=True)
+            files.append(path)
+    return tuple(files)
+
+
+_COPY = {"csv": "format csv, header true", "parquet": "format parquet, compression zstd"}
+
+
+@contextmanager
+def _views(run: RunDir) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to a database in memory in which `VIEWS` exist."""
+    connection = duckdb.connect(":memory:")
+    try:
+        _register(connection, run)
+        yield connection
     finally:
         connection.close()
 
@@ -60,7 +106,11 @@ def _register(connection: Any, run: RunDir) -> None:
     connection.register("cases", _cases(lock))
     connection.register("trials", _trials(run, summaries))
     connection.register("groups", _groups(summaries))
-    connection.register("verdicts", _verdicts(run))
+    findings = Findings.read(run.findings_path) if run.findings_path.is_file() else None
+    judged = findings.trials if findings else ()
+    connection.register("verdicts", _verdicts(judged))
+    connection.register("checks", pa.Table.from_pylist(list(_checks(judged)), _CHECKS))
+    connection.register("metrics", pa.Table.from_pylist(list(_metrics(judged)), _METRICS))
     connection.register(
         "_metric",
         pa.table(
@@ -78,6 +128,7 @@ def _register(connection: Any, run: RunDir) -> None:
         "intervals": f'select {picked}, one.* exclude (trial, "group") from _intervals one {by_group}',
         "histograms": f'select {picked}, metric_name, one.* exclude (trial, "group") from _histograms one {by_group} left join _metric using (metric)',
         "samples": f'select {picked}, error_name, one.* exclude (trial, "group") from _samples one {by_group} left join _error using (error)',
+        "probe": f"select {picked}, {_PROBE} from _samples one {by_group} left join _error using (error)",
         "asked": f'select {picked}, one.* exclude (trial, "group") from _rows one {by_group}',
         "monitors": "select trial, trials.case_name, one.* exclude (trial) from _monitors one join trials using (trial)",
     }.items():
@@ -165,16 +216,84 @@ def _groups(summaries: dict[str, TrialSummary]) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _verdicts(run: RunDir) -> pa.Table:
-    found = Findings.read(run.findings_path).trials if run.findings_path.is_file() else ()
-    texts: dict[str, Callable[[Any], str]] = {
-        "trial": lambda one: str(one.trial),
-        "case_name": lambda one: str(one.case),
-        "instrument": lambda one: str(one.verdict.instrument),
-        "server": lambda one: str(one.verdict.server),
+def _verdicts(judged: Sequence[TrialResult]) -> pa.Table:
+    texts: dict[str, Callable[[TrialResult], str]] = {
+        "trial": lambda one: one.trial,
+        "case_name": lambda one: one.case,
+        "instrument": lambda one: one.verdict.instrument,
+        "server": lambda one: one.verdict.server,
         "reasons": lambda one: "\n".join(one.verdict.reasons),
-        "remedy": lambda one: str(one.verdict.remedy),
+        "remedy": lambda one: one.verdict.remedy,
     }
     return pa.table(
-        {name: pa.array([text(one) for one in found], pa.string()) for name, text in texts.items()}
+        {name: pa.array([text(one) for one in judged], pa.string()) for name, text in texts.items()}
     )
+
+
+_TRIAL = [("trial", pa.string()), ("case_name", pa.string())]
+_CHECKS = pa.schema(
+    [
+        *_TRIAL,
+        *((name, pa.string()) for name in ("check_name", "grade")),
+        *((name, pa.float64()) for name in ("value", "limit")),
+        *((name, pa.string()) for name in ("sentence", "remedy")),
+    ]
+)
+_METRICS = pa.schema(
+    [
+        *_TRIAL,
+        ("metric", pa.string()),
+        *((name, pa.float64()) for name in ("value", "low", "high")),
+        ("n", pa.int64()),
+        ("n_eff", pa.float64()),
+        ("weak", pa.bool_()),
+        ("reason", pa.string()),
+    ]
+)
+
+
+def _checks(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
+    for one in judged:
+        for check in one.verdict.checks:
+            plain = check.model_dump()
+            yield {"trial": one.trial, "case_name": one.case, "check_name": plain.pop("check"), **plain}
+
+
+def _metrics(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
+    for one in judged:
+        for name, estimate in one.metrics.items():
+            yield {"trial": one.trial, "case_name": one.case, "metric": name, **estimate.model_dump()}
+
+
+def _seconds(name: str, since: str = "") -> str:
+    """SQL of a stamp in seconds (since another), null where one of both did not happen."""
+    if not since:
+        return f"case when {name} >= 0 then {name} / 1e9 end"
+    return f"case when {name} >= 0 and {since} >= 0 then ({name} - {since}) / 1e9 end"
+
+
+_PROBE = ", ".join(
+    f"{sql} as {name}"
+    for name, sql in {
+        "vu": "vu",
+        "seq": "seq",
+        "due_s": "due_ns / 1e9",
+        "response_s": _seconds("done_ns", "due_ns"),
+        "time_namelookup": _seconds("lookup_ns"),
+        "time_connect": _seconds("connect_ns"),
+        "time_appconnect": _seconds("appconnect_ns"),
+        "time_pretransfer": _seconds("pretransfer_ns"),
+        "time_redirect": _seconds("redirect_ns"),
+        "time_starttransfer": _seconds("first_byte_ns", "begun_ns"),
+        "time_total": _seconds("done_ns", "begun_ns"),
+        "size_request": "request_bytes",
+        "size_header": "header_bytes",
+        "size_download": "one.body_bytes",
+        "speed_download": "case when done_ns > begun_ns then one.body_bytes / ((done_ns - begun_ns) / 1e9) end",
+        "http_code": "one.status",
+        "error_name": "error_name",
+        "reused": "reused = 1",
+        "tls": "case tls when 0 then 'none' when 1 then 'full' else 'resumed' end",
+    }.items()
+)
+"""Columns of the view `probe`: curl's variables as METHOD §6 has them, the response time beside them."""

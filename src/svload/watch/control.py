@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +19,9 @@ CHILD = "sampler"
 PREPARE_S = 30.0
 PASS_NS = 1_000_000_000
 """Within this all monitors have been read once."""
+
+LIVE_INTERVALS = 4
+"""How many of its intervals a live look goes back: the sampler may be a little late."""
 
 
 class AgentLike(Protocol):
@@ -38,6 +43,7 @@ class Sampler:
         self._folder = folder
         self._out = folder / "monitors.jsonl"
         self._reader = SeriesReader(self._out)
+        self._live = SeriesReader(self._out)
         self._interval_s = 1.0
         self._spawned = False
         self.problems: tuple[str, ...] = ()
@@ -84,6 +90,11 @@ class Sampler:
         last_ns = max(to_ns, self.mark())
         return self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
 
+    def busy_cores(self) -> dict[str, float]:
+        """Each service's busy cores between its last two readings, for a live view; a service with fewer is left out."""
+        from_ns = time.monotonic_ns() - round(LIVE_INTERVALS * self._interval_s * 1e9)
+        return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0))
+
     def notes(self) -> list[str]:
         """What could not be read, when it began and ended, in words."""
         return self._reader.notes()
@@ -92,3 +103,21 @@ class Sampler:
         from svload.model.messages import Tell
 
         return self._agent.prepare([Tell(child=CHILD, message=message, timeout_s=PREPARE_S)])[0]
+
+
+def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
+    """Service → cores busy between the last two readings of its processes' CPU time, from a table of `model.columns.MONITORS`."""
+    offsets, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
+    services, entities, metrics = (table[name][1] for name in ("service", "entity", "metric"))
+    seen: dict[str, list[tuple[int, float]]] = {}
+    for row, metric in enumerate(metrics):
+        if metric == "cpu_seconds_total" and services[row] and not entities[row]:
+            seen.setdefault(services[row], []).append((offsets[row], values[row]))
+    found = {}
+    for service, readings in seen.items():
+        (before_ns, before), (after_ns, after) = (
+            readings[-2:] if len(readings) > 1 else (readings[0], readings[0])
+        )
+        if after_ns > before_ns:
+            found[service] = max(0.0, (after - before) / (after_ns - before_ns) * 1e9)
+    return found

@@ -1,7 +1,9 @@
-"""Commands that look at runs: why, report, compare, query, verify, pack; and schema."""
+"""Commands that look at runs: why, report, export, compare, query, verify, pack; and schema."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,28 @@ from svload.cli.commands.studies import JSON, OUT
 from svload.cli.output import leave, print_json
 from svload.model.errors import ExitCode
 
+
+class Exported(StrEnum):
+    """What `svload export` writes."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    OPENMETRICS = "openmetrics"
+
+
+class Described(StrEnum):
+    """What `svload schema` describes."""
+
+    STUDY = "study"
+    FINDINGS = "findings"
+
+
 RUN = typer.Argument("latest", help="A run's folder or name, a pack, or “latest”.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    for command in (why, report, compare, query, verify, pack, schema):
+    for command in (why, report, export, compare, query, verify, pack, schema):
         app.command()(command)
 
 
@@ -44,11 +62,27 @@ def why(
         show_why(result)
 
 
-def report(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
+def report(
+    run: str = RUN,
+    figures: Path | None = typer.Option(
+        None, "--figures", help="Only draw the figures for a paper into this folder: SVG, PDF, PNG, captions."
+    ),
+    markdown: bool = typer.Option(
+        False, "--markdown", help="Only print the summary for a CI job's page, as Markdown."
+    ),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
     """Make a run's report anew from its sealed trials."""
     from svload import api
     from svload.store import find_run
 
+    if figures is not None:
+        _say_files(api.figures(run, figures, _out(out)), json)
+    if markdown:
+        typer.echo(api.summary(run, _out(out)), nl=False)
+    if figures is not None or markdown:
+        return
     findings, files = api.report(find_run(run, _out(out)))
     if json:
         print_json(
@@ -62,6 +96,48 @@ def report(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
 
         show_findings(findings, files)
     leave(api.verdict_exit(findings))
+
+
+def export(
+    run: str = RUN,
+    form: Exported = typer.Option(
+        Exported.CSV,
+        "--format",
+        "-f",
+        help="csv and parquet: a file for each view of “svload query”. openmetrics: the judged metrics as text; "
+        "of a run that is going on, what its journals say.",
+    ),
+    to: Path | None = typer.Option(
+        None,
+        "--to",
+        help="The folder (default derived/csv or derived/parquet of the run); of openmetrics a file.",
+    ),
+    timestamps: bool = typer.Option(
+        False, "--timestamps", help="OpenMetrics with the time of each sample, for backfilling a database."
+    ),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
+    """Hand a run on to other tools: its tables as CSV or Parquet, its metrics as OpenMetrics."""
+    from svload import api
+
+    if form is Exported.OPENMETRICS:
+        text = api.openmetrics(run, to, _out(out), timestamps)
+        if to is None:
+            typer.echo(text, nl=False)
+        else:
+            _say_files((to,), json)
+    else:
+        kind = "csv" if form is Exported.CSV else "parquet"
+        _say_files(api.export_tables(run, kind, to, _out(out)), json)
+
+
+def _say_files(files: Sequence[Path], as_json: bool) -> None:
+    if as_json:
+        print_json({"files": [str(path) for path in files]})
+    else:
+        for path in files:
+            typer.echo(path)
 
 
 def compare(
@@ -85,7 +161,8 @@ def compare(
 def query(
     run: str = RUN,
     sql: str = typer.Argument(
-        help="A SELECT over trials, intervals, histograms, samples, monitors, cases, verdicts."
+        help="A SELECT over the views cases, trials, groups, intervals, histograms, samples, probe, asked, monitors, "
+        "verdicts, checks, metrics."
     ),
     out: Path = OUT,
     json: bool = JSON,
@@ -143,8 +220,11 @@ def pack(
     typer.echo(f"{path} ({path.stat().st_size / 1024:.0f} KiB)")
 
 
-def schema(json: bool = JSON) -> None:
-    """Print the study file's JSON Schema, for editors; it is JSON with --json or without."""
+def schema(
+    of: Described = typer.Argument(Described.STUDY, help="The study file, or findings.json."),
+    json: bool = JSON,
+) -> None:
+    """Print a JSON Schema: of the study file for editors, of findings.json for programs that read it; JSON with --json or without."""
     from svload import api
 
-    print_json(api.schema())
+    print_json(api.findings_schema() if of is Described.FINDINGS else api.schema())

@@ -16,7 +16,7 @@ from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
 from svload.report.charts.usage import usage_chart
 from svload.report.digest import SEGMENTS
-from svload.report.gather import Gathered
+from svload.report.gather import Gathered, anatomy_by_case
 from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, case_section
 from svload.report.page.detail import Detail
@@ -279,25 +279,7 @@ def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
 
 def _anatomy_all(gathered: Gathered, group: str) -> str:
     """The main group's anatomy in every case, on one scale."""
-    bars = []
-    for case in gathered.findings.cases:
-        digests = gathered.counted(case)
-        found = [
-            one.groups[group].anatomy_s
-            for one in digests
-            if group in one.groups and one.groups[group].anatomy_s
-        ]
-        if found:
-            bars.append(
-                (
-                    case.case,
-                    {
-                        part: sum(one.get(part, 0.0) for one in found) / len(found)
-                        for one in found
-                        for part in one
-                    },
-                )
-            )
+    bars = list(anatomy_by_case(gathered, group).items())
     return anatomy_chart(bars[:300], f"where a request of {group} spends its time, by case") if bars else ""
 
 

@@ -12,9 +12,11 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.model.units import Dimension
+from svload.report.palette import PALETTE
 
 MOST_ROWS = 1_048_576
 _LONGEST_STRING = 32_767
+_A4 = 9
 _LONGEST_HEADER = 255
 _FORMATS: dict[str, dict[str, Any]] = {
     "title": {"bold": True, "font_size": 16},
@@ -59,7 +61,7 @@ class Book:
         )
         self.formats = {name: self.workbook.add_format(how) for name, how in _FORMATS.items()}
         self._sheets: set[str] = set()
-        self._tables = 0
+        self._tables: set[str] = set()
 
     def sheet(self, name: str, kind: type[Worksheet] | None = None) -> Sheet:
         """A new sheet under that name, or the nearest that Excel allows and that is free."""
@@ -75,10 +77,14 @@ class Book:
         self._sheets.add(found.lower())
         return Sheet(self, self.workbook.add_worksheet(found, kind), found)
 
-    def table_name(self) -> str:
-        """A name for the next table."""
-        self._tables += 1
-        return f"svload_{self._tables}"
+    def table_name(self, sheet: str) -> str:
+        """A name for the next table, after its sheet: `svload_probe_rows`. Formulas of an auditor use it."""
+        base = "svload_" + (re.sub(r"\W+", "_", sheet, flags=re.ASCII).strip("_") or "sheet")
+        found, number = base, 2
+        while found.lower() in self._tables:
+            found, number = f"{base}_{number}", number + 1
+        self._tables.add(found.lower())
+        return found
 
     def close(self) -> None:
         """Write the file. Raises OSError."""
@@ -149,18 +155,25 @@ class Sheet:
         widths: Sequence[float] = (),
         freeze: tuple[int, int] | None = None,
     ) -> None:
-        """A named table with `headers` at `row` over `rows` rows below, frozen at its header. Rows are written apart."""
+        """A named table with `headers` at `row` over `rows` rows below, frozen at its header. Rows are written apart.
+
+        Printed, it is as wide as a page and bears its header on each.
+        """
         columns = [
             {"header": text, "header_format": self.book.formats["head"]} for text in unique_headers(headers)
         ]
         style = {
             "columns": columns,
-            "name": self.book.table_name(),
+            "name": self.book.table_name(self.name),
             "style": "Table Style Light 1",
             "banded_rows": False,
         }
         self.raw.add_table(row, 0, row + max(rows, 1), len(headers) - 1, style)
         self.raw.freeze_panes(*(freeze or (row + 1, 1)))
+        self.raw.set_landscape()
+        self.raw.set_paper(_A4)
+        self.raw.fit_to_pages(1, 0)
+        self.raw.repeat_rows(row)
         for column, width in enumerate(widths):
             self.raw.set_column(column, column, width)
 
@@ -174,13 +187,14 @@ class Sheet:
     ) -> None:
         """A native column chart of (name, categories, values) references."""
         chart = cast(Any, self.book.workbook.add_chart({"type": "column"}))
-        for name, categories, values in series:
+        for number, (name, categories, values) in enumerate(series):
             chart.add_series(
                 {
                     "name": clean(name)[:_LONGEST_HEADER],
                     "categories": f"={categories}",
                     "values": f"={values}",
                     "gap": 60,
+                    "fill": {"color": PALETTE[number % len(PALETTE)]},
                 }
             )
         chart.set_title({"name": clean(title)[:_LONGEST_HEADER], "name_font": {"size": 12}})

@@ -44,6 +44,7 @@ _HOW = [
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
     ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
     ("too few", "A percentile that has too few independent requests is no number; the reason stands in its cell."),
+    ("beside it", "probe.parquet, metrics.parquet and checks.parquet hold the long tables for programs, without a sheet's limit of rows."),
     ("values", "Every formula carries the value that svload computed; recalculating must not change it beyond rounding."),
 ]  # fmt: skip
 

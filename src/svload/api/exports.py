@@ -1,0 +1,104 @@
+"""Runs handed on: figures for a paper, a summary for a CI page, tables for other tools, metrics for a time series database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from svload.api.runs import RUNS, read_findings
+from svload.model.errors import fail
+
+if TYPE_CHECKING:
+    from svload.store import RunDir
+
+TableKind = Literal["csv", "parquet"]
+
+
+@contextmanager
+def _writing(to: Path) -> Iterator[None]:
+    """What cannot be written there is the user's mistake, or their full disk: said in one sentence."""
+    try:
+        yield
+    except OSError as why:
+        reason = f"{to} cannot be written: {why.strerror or why}"
+        raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
+
+
+def export_tables(
+    run_name: str, kind: TableKind, to: Path | None = None, out: Path = RUNS
+) -> tuple[Path, ...]:
+    """Every view of `svload query` as a file of `kind`, in `to` (default: `derived/<kind>/` of the run); the files.
+
+    Raises SvloadError run-not-found, run-damaged, usage where `to` cannot be written.
+    """
+    from svload.store import export_views, find_run
+
+    found = find_run(run_name, out)
+    read_findings(found)
+    folder = to or found.derived / kind
+    with _writing(folder):
+        return export_views(found, folder, kind)
+
+
+def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
+    """The run as OpenMetrics text, also written to `to`, whole or not at all. A run that is going on is read from its journals
+    alone, so that looking costs the measuring machine next to nothing.
+
+    With `stamps` each sample carries the Unix time at which it was so. Raises SvloadError run-not-found, run-damaged, usage
+    where `to` cannot be written.
+    """
+    from svload.report.openmetrics import openmetrics as exposition
+    from svload.store import find_run, write_text
+
+    found = find_run(run_name, out)
+    text = exposition(found, read_findings(found) if _has_ended(found) else None, stamps)
+    if to is not None:
+        with _writing(to):
+            write_text(to, text)
+    return text
+
+
+def _has_ended(found: RunDir) -> bool:
+    """Whether nothing writes to the run: every planned trial is sealed, or its journal ends with its end."""
+    from svload.store import read_events
+
+    if {trial.trial for trial in found.planned_trials()} <= set(found.sealed_trials()):
+        return True
+    events = read_events(found.events).events
+    return bool(events) and events[-1].kind == "run-ended"
+
+
+def summary(run_name: str, out: Path = RUNS) -> str:
+    """The findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
+    from svload.report.markdown import summary_markdown
+    from svload.store import find_run
+
+    return summary_markdown(read_findings(find_run(run_name, out)))
+
+
+def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
+    """Every figure of the run into `folder`, as SVG, PDF and PNG at both column widths, and their captions; the files.
+
+    Raises SvloadError run-not-found, run-damaged, usage where the folder cannot be written.
+    """
+    from svload.report.figures.write import write_figures
+    from svload.store import find_run
+
+    found = find_run(run_name, out)
+    with _writing(folder):
+        return write_figures(found, read_findings(found), folder)
+
+
+def findings_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of findings.json in the format that this svload writes; `$id` bears the format's number."""
+    from svload.model.results import Findings
+
+    schema = Findings.model_json_schema(mode="serialization")
+    schema["properties"]["format"] = {"const": Findings.FORMAT}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:svload:findings:{Findings.FORMAT}",
+    }
+    return head | schema

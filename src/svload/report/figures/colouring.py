@@ -1,0 +1,48 @@
+"""Which colour a case's line has: its own while the palette reaches, else that of its level of one factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import altair as alt
+
+from svload.report.figures.figure import WIDTHS_PT, case_label, varying
+from svload.report.gather import Gathered
+from svload.report.palette import PALETTE
+from svload.report.words import visible
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """Case → what its colour stands for; `factor` where that is a level, "" where it is the case or nothing."""
+
+    by: dict[str, str]
+    factor: str
+
+    def channel(self, width: float) -> alt.Color:
+        """The colour of a field `colour`, with a legend that fits `width` (points) where there is something to tell apart."""
+        names = list(dict.fromkeys(self.by.values()))
+        columns = 4 if width > WIDTHS_PT["single"] else 2
+        legend = alt.Legend(title=None, columns=columns, symbolType="stroke", labelLimit=width / columns - 30)
+        scale = alt.Scale(domain=names, range=list(PALETTE[: len(names)]))
+        return alt.Color("colour:N", sort=names, scale=scale, legend=legend if len(names) > 1 else None)
+
+    @property
+    def words(self) -> str:
+        """For the caption."""
+        return "Lines: cases" + (f", coloured by {visible(self.factor)}" if self.factor else "")
+
+
+def colouring(gathered: Gathered, names: list[str]) -> Colouring:
+    """The colours of these cases. The factor is the first that is compared, else the one with the most levels that the palette holds."""
+    cases = {case.case: case for case in gathered.findings.cases}
+    if len(names) <= len(PALETTE):
+        return Colouring(
+            {name: case_label(cases[name], varying(gathered), WIDTHS_PT["double"]) for name in names}, ""
+        )
+    fitting = {
+        factor: len(levels) for factor, levels in gathered.factors.items() if 1 < len(levels) <= len(PALETTE)
+    }
+    compared = [one.factor for one in gathered.lock.comparisons if one.factor in fitting]
+    factor = next(iter(compared), max(fitting, key=fitting.__getitem__, default=""))
+    return Colouring({name: visible(cases[name].levels.get(factor, "")) for name in names}, factor)

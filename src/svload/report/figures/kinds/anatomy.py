@@ -1,0 +1,65 @@
+"""Where a request spends its time: stacked parts by case."""
+
+from __future__ import annotations
+
+import altair as alt
+
+from svload.report.digest import SEGMENTS
+from svload.report.figures.figure import (
+    WIDTHS_PT,
+    Figure,
+    Row,
+    case_label,
+    counted_words,
+    unit_of,
+    varying,
+)
+from svload.report.gather import Gathered, anatomy_by_case
+from svload.report.palette import SEGMENT_COLOURS
+
+_ROW_PT, _AXIS_PT = 12.0, 64.0
+
+
+def figure(gathered: Gathered) -> Figure | None:
+    """None where no request was ok."""
+    bars = anatomy_by_case(gathered, gathered.group)
+    cases = [case for case in gathered.findings.cases if case.case in bars]
+    if not bars:
+        return None
+    refused = {case.case for case in cases if case.instrument == "REFUSED"}
+    unit, factor = unit_of([sum(parts.values()) for parts in bars.values()], "time_s")
+    present = [part for part in SEGMENTS if any(parts.get(part, 0.0) > 0 for parts in bars.values())]
+
+    def draw(width: float) -> alt.Chart:
+        names = {case.case: case_label(case, varying(gathered), width) for case in cases}
+        rows: list[Row] = [
+            {
+                "case": names[case],
+                "part": part,
+                "order": order,
+                "counts": case not in refused,
+                "spent": parts.get(part, 0.0) / factor,
+            }
+            for case, parts in bars.items()
+            for order, part in enumerate(present)
+        ]
+        colours = [SEGMENT_COLOURS[SEGMENTS.index(part)] for part in present]
+        legend = alt.Legend(
+            title=None, columns=len(present) if width > WIDTHS_PT["single"] else 3, symbolType="square"
+        )
+        chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(size=7.5)
+        bars_drawn = chart.encode(
+            alt.X("spent:Q", stack="zero", title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format="~g")),
+            alt.Y("case:N", sort=list(names.values()), title=None, axis=alt.Axis(grid=False, domain=False, ticks=False)),
+            alt.Color("part:N", sort=present, scale=alt.Scale(domain=present, range=colours), legend=legend),
+            alt.Order("order:Q"),
+            opacity=alt.condition("datum.counts", alt.value(1), alt.value(0.3)),
+        )  # fmt: skip
+        return bars_drawn.properties(width=width, height=_ROW_PT * len(cases) + _AXIS_PT)
+
+    caption = (
+        f"Where a request of {gathered.group} spends its time by case: means over the ok requests of the kept window, from the intended start "
+        f"to the last byte; the parts add up to the mean response. Means over trials, no interval. "
+        f"{'Pale: REFUSED. ' if refused else ''}{counted_words(cases)}."
+    )
+    return Figure("anatomy", caption, draw)

@@ -1,0 +1,12 @@
+"""CPU of the servers by case."""
+
+from __future__ import annotations
+
+from svload.report.figures.figure import Figure
+from svload.report.figures.usage import usage_figure
+from svload.report.gather import Gathered
+
+
+def figure(gathered: Gathered) -> Figure | None:
+    """None where no service's CPU was measured."""
+    return usage_figure(gathered, "cpu", "cpu.mean", "busy cores", "cores")

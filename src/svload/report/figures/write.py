@@ -1,0 +1,68 @@
+"""`write_figures`: every figure of a run, at both widths, in three formats, with captions to copy."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from html import escape
+from io import StringIO
+from pathlib import Path
+
+import altair as alt
+
+from svload.model.results import Findings
+from svload.report.figures import kinds
+from svload.report.figures.figure import WIDTHS_PT, Figure
+from svload.report.gather import Gathered, gather
+from svload.store.layout import RunDir
+
+_PPI = 300
+
+
+def write_figures(run: RunDir, findings: Findings, folder: Path) -> tuple[Path, ...]:
+    """`<figure>-<single|double>.<svg|pdf|png>` for each figure that the run has something for, and captions.md.
+
+    Raises SvloadError for a run without a readable lock, OSError when the disk is full.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = found_figures(gather(run, findings))
+    files = [path for figure in figures for path in _write(figure, folder)]
+    captions = folder / "captions.md"
+    captions.write_text(_captions(figures, run.name), encoding="utf-8")
+    return (*files, captions)
+
+
+def found_figures(gathered: Gathered) -> list[Figure]:
+    """What every kind makes of the run, by the kinds' names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(kinds.__path__))
+    made = [importlib.import_module(f"{kinds.__name__}.{name}").figure(gathered) for name in names]
+    return [figure for figure in made if figure is not None]
+
+
+def _write(figure: Figure, folder: Path) -> list[Path]:
+    files = []
+    for width, points in WIDTHS_PT.items():
+        stem = folder / f"{figure.name}-{width}"
+        with alt.theme.enable("svload"):
+            chart = figure.draw(points)
+            drawn = StringIO()
+            chart.save(drawn, format="svg")
+            chart.save(str(stem.with_suffix(".pdf")), format="pdf")
+            chart.save(str(stem.with_suffix(".png")), format="png", ppi=_PPI, scale_factor=1)
+        svg = stem.with_suffix(".svg")
+        svg.write_text(_described(drawn.getvalue(), figure.caption), encoding="utf-8")
+        files += [svg, stem.with_suffix(".pdf"), stem.with_suffix(".png")]
+    return files
+
+
+def _described(svg: str, caption: str) -> str:
+    """The drawing with its caption inside, for those who hear it."""
+    head, end, rest = svg.partition(">")
+    return f'{head} role="img"{end}<desc>{escape(caption)}</desc>{rest}'
+
+
+def _captions(figures: list[Figure], run: str) -> str:
+    parts = [f"# Figures of {run}\n"]
+    for figure in figures:
+        parts.append(f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{figure.caption}\n")
+    return "\n".join(parts)

@@ -1,0 +1,102 @@
+"""summary.md: the findings for a CI job's page and for a pull request's comment, in GitHub's Markdown. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from svload.model.results import Findings, ThresholdResult
+from svload.report.answer import Sentence, answer, headline
+from svload.report.casetable import case_table
+from svload.report.words import GRADE_MARK, count_words, visible
+
+_UNCUT = 1000
+_MOST_THRESHOLDS = 60
+_OUTCOMES = {"passed": "✓ passed", "failed": "✗ failed", "refused": "? refused", "no value": "? no value"}
+_MARKS = re.compile(r"[\\`*|]|~(?=\S)|\](?=[(\[:])|!(?=\[)|(?<!\w)_|_(?!\w)|(?<=\w)_(?=_)|^[>#+-]|^\d+[.)]")
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
+
+
+def plain(text: str) -> str:
+    """`text` as one line of Markdown that shows nothing but its own characters: no markup, no HTML, no table cell ends."""
+    return _MARKS.sub(_escaped, " ".join(visible(text).split())).translate(_HTML)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"{found[0][:-1]}\\{found[0][-1]}" if found[0][0].isdigit() else f"\\{found[0]}"
+
+
+def summary_markdown(findings: Findings) -> str:
+    """Verdict, answer, thresholds and cases; what could not be said is folded. Some ten KiB at most: GitHub takes 1 MiB a step."""
+    title = findings.study + (f" ({findings.profile})" if findings.profile else "")
+    found = answer(findings)
+    parts = [f"## {_mark(findings)} {plain(title)}"]
+    if findings.question:
+        parts.append(f"*{plain(findings.question)}*")
+    parts.append(f"**{plain(headline(findings))}**")
+    parts.append(_counts(findings))
+    if found.planted:
+        parts.append(_list(Sentence(text, "planted on purpose") for text in found.planted))
+    parts.append(_list(found.sentences))
+    parts.append(_thresholds(findings.thresholds))
+    parts += _cases(findings)
+    if found.unsaid:
+        parts.append(_folded("What could not be said", _list(found.unsaid)))
+    parts.append(f"<sub>{plain(findings.floor)}. In brackets: the 95 % interval over replicates.</sub>")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _mark(findings: Findings) -> str:
+    """One sign for the whole run: as the exit code has it, a criterion that failed before one that was not judged."""
+    outcomes = {one.outcome for one in findings.thresholds}
+    if "failed" in outcomes or any(claim.failed for claim in findings.claims):
+        return "✗"
+    gates = any(claim.gated and claim.state in ("undecidable", "refused") for claim in findings.claims)
+    if gates or outcomes & {"refused", "no value"} or not findings.complete:
+        return "?"
+    return "✓"
+
+
+def _counts(findings: Findings) -> str:
+    grades = [trial.verdict.instrument for trial in findings.trials]
+    told = [f"{grades.count(grade)} {GRADE_MARK[grade]} {grade}" for grade in GRADE_MARK if grade in grades]
+    sealed = f"{findings.sealed_trials} of {count_words(findings.planned_trials, 'trial')}"
+    return " · ".join([sealed, *told])
+
+
+def _list(sentences: Iterable[Sentence]) -> str:
+    return "\n".join(f"- {plain(one.text)} *({plain(one.certainty)})*" for one in sentences)
+
+
+def _thresholds(thresholds: Sequence[ThresholdResult]) -> str:
+    if not thresholds:
+        return ""
+    worst_first = sorted(thresholds, key=lambda one: one.outcome == "passed")
+    rows = [(_OUTCOMES[one.outcome], one.case, one.that, one.sentence) for one in worst_first]
+    text = _table(("threshold", "case", "that", "measured"), rows[:_MOST_THRESHOLDS])
+    left = len(rows) - _MOST_THRESHOLDS
+    return text + (f"\n\n{left} more thresholds stand in findings.json." if left > 0 else "")
+
+
+def _cases(findings: Findings) -> list[str]:
+    cases = case_table(findings, _UNCUT)
+    if not cases.columns[0].cells:
+        return []
+    rows = zip(*((cell.text for cell in column.cells) for column in cases.columns), strict=True)
+    right = [column.right for column in cases.columns]
+    table = _table([column.heading for column in cases.columns], list(rows), right)
+    return [table, *(f"<sub>{plain(note)}</sub>" for note in cases.notes)]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> str:
+    rule = ["--:" if at < len(right) and right[at] else "---" for at in range(len(headings))]
+    lines = [
+        [plain(text) for text in headings],
+        rule,
+        *([plain(text) or " " for text in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _folded(title: str, inside: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{inside}\n\n</details>"

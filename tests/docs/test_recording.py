@@ -1,0 +1,88 @@
+"""tools/record_terminal.py: the recording holds what the view showed, ends with the final table, and is small and safe."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from svload.model.events import Event
+
+ROOT = Path(__file__).resolve().parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
+KIB_MAX = 300
+
+
+@pytest.fixture(scope="module")
+def recorder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("record_terminal", ROOT / "tools" / "record_terminal.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["record_terminal"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def told() -> list[Event]:
+    """Twenty trials of a second each."""
+    found: list[tuple[str, dict[str, Any]]] = [("run-started", {"study": "a<b>", "trials": 20, "sealed": 0})]
+    for number in range(20):
+        trial = f"TC{number}.r1"
+        found += [
+            ("trial-started", {"trial": trial}),
+            (
+                "trial-sealed",
+                {"trial": trial, "instrument": "VALID", "server": "STEADY", "headline": "p50 2 ms"},
+            ),
+        ]
+    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(found)]  # type: ignore[arg-type]
+
+
+def test_it_plays_what_was_told_and_ends_with_the_table(recorder: ModuleType) -> None:
+    end = recorder.lines_of(Console(width=80), Text("the final table"))
+    film, faster = recorder.film_of(told(), "svload demo", end)
+    assert len(film.frames) > recorder.FRAMES / 2
+    assert faster == pytest.approx(40 / recorder.PLAY_S)
+    texts = {
+        number: "".join(ElementTree.fromstring(f"<g>{text}</g>").itertext())
+        for text, number in film.lines.items()
+    }
+    last = [texts[line] for line in film.frames[-1]]
+    assert last[-1] == "the final table"
+    assert "[20/20]TC19.r1VALIDSTEADYp502ms" in last[-2].replace(" ", "")
+    assert all(len(frame) <= recorder.ROWS for frame in film.frames)
+    assert len(film.lines) < sum(len(frame) for frame in film.frames) / 3
+
+
+def test_the_svg_is_whole(recorder: ModuleType) -> None:
+    film, _ = recorder.film_of(told(), "svload <demo>", [])
+    check(recorder.svg(film, "svload <demo>"))
+
+
+def test_the_committed_recording_is_whole_and_small() -> None:
+    path = ROOT / "docs" / "gallery" / "terminal.svg"
+    check(path.read_text(encoding="utf-8"))
+    assert path.stat().st_size < KIB_MAX * 1024
+
+
+def check(text: str) -> None:
+    """Every line that is used is defined, nothing runs and nothing is fetched."""
+    root = ElementTree.fromstring(text)
+    defined = {node.attrib["id"] for node in root.iter() if "id" in node.attrib}
+    used = {node.attrib["href"] for node in root.iter(f"{SVG}use")}
+    assert used
+    assert {f"#{name}" for name in defined} >= used
+    assert not [
+        node for node in root.iter() if node.tag.rpartition("}")[2] in ("script", "image", "foreignObject")
+    ]
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert len(re.findall(r"%\{transform", text)) > 10
+    assert "prefers-reduced-motion" in text

@@ -1,0 +1,87 @@
+"""`make site`: every page is there, every link inside it leads somewhere, and reading it asks nothing of the network."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
+TAGS = re.compile(r"\brun=(?:pure|plan|truth|none)\b")
+
+
+class Page(HTMLParser):
+    """What a page loads, links to, and its anchors."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        if "id" in found:
+            self.anchors.add(found["id"])
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag in LOADS and LOADS[tag] in found and found.get("rel") != "canonical":
+            self.loads.append(found[LOADS[tag]])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = dict(os.environ, NO_MKDOCS_2_WARNING="true")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def pages(site: Path) -> Iterator[tuple[Path, Page]]:
+    for path in sorted(site.rglob("*.html")):
+        if path.name != "404.html":
+            yield path, Page(path)
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for path, page in pages(site):
+        for target in page.loads:
+            assert not re.match(r"(?:https?:)?//", target), f"{path.name}: {target}"
+            assert (path.parent / target.split("?")[0].split("#")[0]).exists(), f"{path.name}: {target}"
+    for style in site.rglob("*.css"):
+        assert not re.findall(r"url\(\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style.name
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    known = {path.resolve(): page for path, page in pages(site)}
+    for path, page in known.items():
+        for link in page.links:
+            target, _, anchor = link.partition("#")
+            if "://" in target or target.startswith(("mailto:", "javascript:")):
+                continue
+            there = (path.parent / target).resolve() if target else path
+            assert there.exists(), f"{path.name}: {link}"
+            if anchor and there in known:
+                assert anchor in known[there].anchors, f"{path.name}: {link}"
+
+
+def test_every_document_is_a_page_and_shows_no_tag_of_its_tests(site: Path) -> None:
+    made = {str(path.relative_to(site)) for path, _ in pages(site)}
+    wanted = {
+        str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in (ROOT / "docs").rglob("*.md")
+    }
+    assert {name.replace("README.html", "index.html") for name in wanted} <= made
+    for path, _ in pages(site):
+        shown = path.read_text(encoding="utf-8")
+        assert not TAGS.search(shown), path.name
+        assert "```" not in re.sub(r"<code>.*?</code>", "", shown, flags=re.DOTALL), path.name

@@ -1,0 +1,101 @@
+"""`svload report --figures`: each at both column widths in three formats, with units, n and interval said, in the page's colours."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from svload.report.digest import SEGMENTS
+from svload.report.figures.figure import WIDTHS_PT
+from svload.report.figures.write import found_figures, write_figures
+from svload.report.gather import gather
+from svload.report.palette import DIM, INK, LINE, PALETTE, REFUSED, SEGMENT_COLOURS
+
+Reporter = Callable[[str], Any]
+STYLE = Path(__file__).parents[2] / "src" / "svload" / "report" / "page" / "style.css"
+PX_AT_300 = 300 / 72
+
+
+@pytest.fixture(scope="module")
+def drawn(reported: Reporter, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    made: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(f"figures-{name}")
+            write_figures(reported(name).run, reported(name).findings, made[name])
+        return made[name]
+
+    return get
+
+
+def texts(svg: Path) -> str:
+    return " ".join("".join(node.itertext()) for node in ElementTree.parse(svg).iter() if node.tag.endswith("}text"))  # fmt: skip
+
+
+@pytest.mark.parametrize("width", list(WIDTHS_PT))
+def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width: str) -> None:
+    points = WIDTHS_PT[width]
+    drawings = sorted(drawn("mixed").glob(f"*-{width}.svg"))
+    assert {path.name.removesuffix(f"-{width}.svg") for path in drawings} == {"anatomy", "comparisons", "course", "cpu", "memory", "response", "tail"}  # fmt: skip
+    for path in drawings:
+        assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
+        page = path.with_suffix(".pdf").read_bytes()
+        box = re.search(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", page)
+        assert box and float(box[1]) == pytest.approx(points, abs=1)
+        wide, _ = struct.unpack(">II", path.with_suffix(".png").read_bytes()[16:24])
+        assert wide == pytest.approx(points * PX_AT_300, abs=4)
+
+
+def test_axes_bear_units_and_captions_n_and_interval(
+    drawn: Callable[[str], Path], reported: Reporter
+) -> None:
+    folder = drawn("mixed")
+    for name, unit in {"response": "(ms)", "tail": "(ms)", "course": "(s)", "anatomy": "(ms)", "cpu": "(cores)", "memory": "(MiB)", "comparisons": "ratio"}.items():  # fmt: skip
+        assert unit in texts(folder / f"{name}-double.svg")
+    figures = found_figures(gather(reported("mixed").run, reported("mixed").findings))
+    for figure in figures:
+        assert "n = " in figure.caption
+        assert "interval" in figure.caption
+        assert figure.caption in (folder / "captions.md").read_text(encoding="utf-8")
+    said = (
+        ElementTree.parse(folder / "response-single.svg")
+        .getroot()
+        .findtext("{http://www.w3.org/2000/svg}desc")
+    )
+    assert said == next(figure.caption for figure in figures if figure.name == "response")
+
+
+def test_every_case_with_a_number_is_on_the_axis(drawn: Callable[[str], Path], reported: Reporter) -> None:
+    found = reported("mixed").findings
+    shown = texts(drawn("mixed") / "response-double.svg")
+    for case in found.cases:
+        has = case.excluded is None and any(
+            trial.case == case.case and trial.metrics["probe.response.p50"].value for trial in found.trials
+        )
+        assert (f"{case.case} " in shown) is has, case.case
+
+
+@pytest.mark.parametrize("name", ["refused", "one", "hostile", "overloaded", "unmeasured"])
+def test_odd_runs_are_drawn_or_left_out(drawn: Callable[[str], Path], name: str) -> None:
+    folder = drawn(name)
+    assert (folder / "captions.md").exists()
+    for path in folder.glob("*.svg"):
+        tree = ElementTree.parse(path)
+        assert not [node for node in tree.iter() if node.tag.rpartition("}")[2] in ("script", "b", "image", "foreignObject")]  # fmt: skip
+        assert "\u202e" not in path.read_text(encoding="utf-8")
+
+
+def test_the_colours_are_the_page_s() -> None:
+    css = STYLE.read_text(encoding="utf-8").lower()
+    light = dict(re.findall(r"(--[a-z0-9]+):light-dark\((#[0-9a-f]+),", css))
+    assert [light[f"--c{number}"] for number in range(len(PALETTE))] == list(PALETTE)
+    assert [light["--fg"], light["--dim"], light["--line"], light["--red"]] == [INK, DIM, LINE, REFUSED]
+    segments = dict(re.findall(r"\.a(\d)\{--s:light-dark\((#[0-9a-f]+),", css))
+    assert [segments[str(number)] for number in range(len(SEGMENTS))] == list(SEGMENT_COLOURS)

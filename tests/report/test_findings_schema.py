@@ -1,0 +1,50 @@
+"""findings.json and its published JSON Schema: real findings are valid, and what is no finding is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from svload import api
+from svload.model.results import Findings
+
+Reporter = Callable[[str], Any]
+PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "findings.schema.json"
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    schema = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
+def test_real_findings_are_valid(validator: Draft202012Validator, reported: Reporter, name: str) -> None:
+    raw = json.loads(reported(name).run.findings_path.read_text(encoding="utf-8"))
+    assert [error.message for error in validator.iter_errors(raw)] == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"format": Findings.FORMAT + 1},
+        {"complete": "yes"},
+        {"cases": [{"case": "TC0"}]},
+        {"extra": 1},
+    ],
+)
+def test_what_is_no_finding_is_told(
+    validator: Draft202012Validator, reported: Reporter, spoil: dict[str, Any]
+) -> None:
+    raw = json.loads(reported("one").run.findings_path.read_text(encoding="utf-8"))
+    assert not validator.is_valid(raw | spoil)
+
+
+def test_the_schema_bears_the_format_s_number() -> None:
+    assert api.findings_schema()["$id"].endswith(f":{Findings.FORMAT}")

@@ -1,0 +1,115 @@
+"""The live view: 80 columns hold it, it says what the run does, NO_COLOR has no colour, and without a terminal it is plain lines."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from svload.model.events import Event
+from svload.report.live import PlainView, ScreenView, live_view
+
+COLUMNS = 80
+
+
+def group(name: str, **fields: Any) -> dict[str, Any]:
+    last = {"ok": 14_321, "failed": 3, "response_p50_ns": 2_345_678, "response_p99_ns": 34_567_890}
+    return {"name": name, "due": 9, "begun": 9, "ok": 9, "failed": 0, "in_flight": 3, "active_vus": 4000, "errors": {}, "last": last} | fields  # fmt: skip
+
+
+def events() -> list[Event]:
+    """A run in its third trial of eighty, one second apart."""
+    groups = [
+        group("background"),
+        group("probe", active_vus=10, errors={"timeout_first_byte": 12, "status": 3}),
+    ]
+    progress = [
+        ("progress", {"offset_s": float(at), "groups": groups, "generator_cpu_s": 0.9 * at, "service_cores": {"cache": 0.4, "backend": 1.6}})
+        for at in (1, 2, 3)
+    ]  # fmt: skip
+    told: list[tuple[str, dict[str, Any]]] = [
+        ("run-started", {"study": "svload", "profile": "demo", "trials": 80, "sealed": 0, "seed": 1}),
+        ("phase", {"name": "up", "state": "begin"}),
+        ("trial-started", {"trial": "TC0.r1"}),
+        ("trial-sealed", {"trial": "TC0.r1", "instrument": "VALID", "server": "STEADY", "reasons": [], "headline": "probe p50 2.5 ms, 353/s, 100 % ok"}),
+        ("trial-started", {"trial": "TC23.r4"}),
+        ("trial-sealed", {"trial": "TC23.r4", "instrument": "REFUSED", "server": "UNKNOWN", "reasons": ["The factor did not do what it says."], "headline": "probe p50 2.5 ms"}),
+        ("trial-started", {"trial": "TC7.r3"}),
+        *progress,
+    ]  # fmt: skip
+    return [Event(kind, data, monotonic_ns=at * 10**9) for at, (kind, data) in enumerate(told)]  # type: ignore[arg-type]
+
+
+def screen(width: int = COLUMNS, colour: bool = False) -> tuple[str, str]:
+    """(what scrolled above, the view itself) after all events."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, color_system="truecolor" if colour else None, highlight=False)  # fmt: skip
+    view = ScreenView(console)
+    for event in events():
+        view.on_event(event)
+    above = out.getvalue()
+    console.print(view.render())
+    return above, out.getvalue()[len(above) :]
+
+
+@pytest.mark.parametrize("width", [80, 100, 60])
+def test_it_fits(width: int) -> None:
+    for part in screen(width):
+        assert max(cell_len(line) for line in part.splitlines()) <= width
+
+
+def test_it_says_what_the_run_does() -> None:
+    above, view = screen()
+    assert "[1/80] TC0.r1 VALID STEADY" in above
+    assert "The factor did not do what it says." in " ".join(above.split())
+    for part in (
+        "svload demo",
+        "2/80 trials",
+        "TC7.r3 under load 3 s",
+        "14324/s",
+        "p50 2.35 ms",
+        "12 timeout_first_byte",
+        "latency  ███",
+    ):
+        assert part in view, part
+    assert "busy cores: generators 0.9 · cache 0.4 · backend 1.6" in view
+
+
+def test_the_time_left_is_told_by_the_events_own_clock() -> None:
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
+    for event in events():
+        view.on_event(event)
+    first_began_s, now_s, done, left = 2, 9, 2, 78
+    assert view.left_s == pytest.approx((now_s - first_began_s) / done * left)
+
+
+def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    assert coloured.search("".join(screen(colour=True)))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured.search("".join(screen(colour=True)))
+
+
+def test_without_a_terminal_it_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with live_view() as view:
+        assert isinstance(view, PlainView)
+        for event in events():
+            view.on_event(event)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "\x1b" not in told.err
+    assert [line.split()[0] for line in told.err.splitlines()] == ["svload", "bringing", "[1/80]", "[2/80]"]
+
+
+def test_a_name_that_turns_the_screen_is_spelt_out() -> None:
+    view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
+    view.on_event(Event("trial-started", {"trial": "a\u202eb\x1b[2J"}))
+    out = Console(file=io.StringIO(), width=COLUMNS)
+    with out.capture() as said:
+        out.print(view.render())
+    assert "\u202e" not in said.get()
+    assert "\x1b" not in said.get()

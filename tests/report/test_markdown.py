@@ -1,0 +1,65 @@
+"""summary.md: what a CI job's page shows. It says what the exit code says, and no name breaks its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from svload.report.answer import headline
+from svload.report.markdown import plain, summary_markdown
+
+Reporter = Callable[[str], Any]
+STEP_BYTES_MAX = 1 << 20  # what GitHub takes of a step
+
+
+def rendered(text: str) -> str:
+    return MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(text)
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
+def test_it_is_written_beside_the_report_and_small(reported: Reporter, name: str) -> None:
+    found = reported(name)
+    text = found.files["summary.md"].read_text(encoding="utf-8")
+    assert text == summary_markdown(found.findings)
+    assert 0 < len(text.encode()) < STEP_BYTES_MAX / 10
+    assert plain(headline(found.findings)) in text
+
+
+def test_every_case_that_ran_has_its_row(reported: Reporter) -> None:
+    findings = reported("mixed").findings
+    rows = [line.split(" | ") for line in summary_markdown(findings).splitlines() if line.startswith("| TC")]
+    ran = [case for case in findings.cases if case.excluded is None]
+    assert [row[0].removeprefix("| ") for row in rows] == [case.case for case in ran]
+    assert {row[2].split()[-1] for row in rows} == {case.instrument for case in ran}
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("plain", "✓"), ("mixed", "✗"), ("refused", "?"), ("unmeasured", "?")]
+)
+def test_the_first_sign_says_what_the_exit_code_says(reported: Reporter, name: str, mark: str) -> None:
+    assert summary_markdown(reported(name).findings).startswith(f"## {mark} ")
+
+
+def test_names_show_their_own_characters_and_nothing_else(reported: Reporter) -> None:
+    text = summary_markdown(reported("hostile").findings)
+    page = rendered(text)
+    assert "<img" not in page
+    assert "<b>" not in page
+    assert "\u202e" not in text
+    assert page.count("<details>") == page.count("</details>") <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a|b", "*a*", "_a_ b_c", "[x](http://x)", "`code`", "<script>", "![x](y)", "~~a~~", "1. a", "- a", "> a", "# a", "&amp;", "\\*", "2.1 ms [2.0, 2.3]"],
+)  # fmt: skip
+def test_plain_text_survives_the_renderer(text: str) -> None:
+    from html import unescape
+
+    page = rendered(f"| a | b |\n| --- | --- |\n| {plain(text)} | x |\n\n{plain(text)}\n")
+    cell = unescape(page.split("<td>")[1].split("</td>")[0])
+    paragraph = unescape(page.split("<p>")[1].split("</p>")[0])
+    assert cell == paragraph == text

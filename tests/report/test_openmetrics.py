@@ -1,0 +1,111 @@
+"""OpenMetrics: read back by prometheus_client's own strict parser, with the findings' numbers in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from svload import api
+from svload.model.errors import SvloadError
+from svload.model.events import Event
+from svload.report.openmetrics import openmetrics
+from svload.store import Journal, RunDir
+from svload.testing import make_run
+
+Reporter = Callable[[str], Any]
+
+
+def families(text: str) -> dict[str, Metric]:
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "hostile", "overloaded", "unmeasured"])
+@pytest.mark.parametrize("stamps", [False, True])
+def test_a_parser_of_others_takes_it(reported: Reporter, name: str, stamps: bool) -> None:
+    found = reported(name)
+    text = openmetrics(found.run, found.findings, stamps)
+    parsed = families(text)
+    assert text.endswith("# EOF\n")
+    assert {"svload_run", "svload_case", "svload_trials"} <= set(parsed)
+    stamped = [sample.timestamp is not None for family in parsed.values() for sample in family.samples]
+    assert all(stamped) if stamps else not any(stamped)
+
+
+def test_every_judged_number_of_a_case_is_in_it(reported: Reporter) -> None:
+    found = reported("plain")
+    parsed = families(openmetrics(found.run, found.findings))
+    response = {
+        (
+            sample.labels["case"],
+            sample.labels["group"],
+            sample.labels["stat"],
+            sample.labels["bound"],
+        ): sample.value
+        for sample in parsed["svload_traffic_response_seconds"].samples
+    }
+    for case in found.findings.cases:
+        for stat in ("p50", "p99", "mean"):
+            estimate = case.metrics.get(f"probe.response.{stat}")
+            for bound in ("value", "low", "high"):
+                wanted = getattr(estimate, bound) if estimate else None
+                assert response.get((case.case, "probe", stat, bound)) == wanted
+    assert parsed["svload_traffic_response_seconds"].unit == "seconds"
+
+
+def test_each_trial_is_in_exactly_one_state(reported: Reporter) -> None:
+    found = reported("mixed")
+    samples = families(openmetrics(found.run, found.findings))["svload_trial_instrument"].samples
+    held = {(one.labels["trial"], one.labels["svload_trial_instrument"]) for one in samples if one.value}
+    assert held == {(trial.trial, trial.verdict.instrument) for trial in found.findings.trials}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> tuple[RunDir, str]:
+    """A run in its second trial: one is sealed, one under load, nothing is judged."""
+    made = make_run(tmp_path, cases=2, replicates=1, duration_s=0.3)
+    first, second = (plan.trial for plan in made.planned_trials())
+    shutil.rmtree(made.trial(second).path)
+    made.events.unlink()
+    with Journal(made.events) as journal:
+        journal.write(Event("run-started", {"trials": 2, "sealed": 0}))
+        journal.write(Event("trial-sealed", {"trial": first, "instrument": "WEAK", "server": "STEADY"}))
+    group = {"name": "probe", "due": 12, "begun": 11, "ok": 7, "failed": 3, "in_flight": 1, "active_vus": 4, "errors": {"status": 3},
+             "last": {"ok": 5, "failed": 1, "response_p50_ns": 2_000_000, "response_p99_ns": 9_000_000}}  # fmt: skip
+    with Journal(made.trial(second).events) as journal:
+        journal.write(Event("progress", {"trial": second, "offset_s": 1.0, "groups": [group | {"ok": 1}], "generator_cpu_s": 0.2}))  # fmt: skip
+        journal.write(Event("progress", {"trial": second, "offset_s": 2.0, "groups": [group], "service_cores": {"cache": 0.5}}))  # fmt: skip
+    return made, second
+
+
+def test_a_running_trial_is_told_from_its_journal_and_nothing_is_judged(running: tuple[RunDir, str]) -> None:
+    run, trial = running
+    parsed = families(api.openmetrics(str(run.path)))
+    requests = {sample.labels["state"]: sample.value for sample in parsed["svload_running_requests"].samples}
+    assert requests == {"due": 12, "begun": 11, "ok": 7, "failed": 3}
+    assert {sample.labels["trial"] for sample in parsed["svload_running_requests"].samples} == {trial}
+    (error,) = parsed["svload_running_errors"].samples
+    assert (error.labels["error"], error.value) == ("status", 3)
+    assert [sample.value for sample in parsed["svload_running_response_seconds"].samples] == [0.002, 0.009]
+    assert [(s.labels["service"], s.value) for s in parsed["svload_running_service_cores"].samples] == [("cache", 0.5)]  # fmt: skip
+    weak = [s for s in parsed["svload_trial_instrument"].samples if s.labels["svload_trial_instrument"] == "WEAK"]  # fmt: skip
+    assert [sample.value for sample in weak] == [1]
+    assert {s.labels["state"]: s.value for s in parsed["svload_trials"].samples} == {
+        "planned": 2,
+        "sealed": 1,
+    }
+    assert not run.findings_path.exists()
+
+
+def test_it_is_written_whole_or_the_reader_is_told_why(reported: Reporter, tmp_path: Path) -> None:
+    found = reported("one")
+    text = api.openmetrics(str(found.run.path), tmp_path / "svload.om")
+    assert (tmp_path / "svload.om").read_text(encoding="utf-8") == text
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SvloadError, match=r"file/x\.om cannot be written.*\[usage\]"):
+        api.openmetrics(str(found.run.path), tmp_path / "file" / "x.om")

@@ -1,0 +1,84 @@
+"""`svload export`: every view as CSV and as Parquet, row for row what a query answers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from svload import api
+from svload.model.errors import SvloadError
+from svload.store import export_views, query, read_trial
+from svload.store.sql import VIEWS
+from svload.testing import SyntheticRun, make_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    made = make_run(
+        tmp_path_factory.mktemp("runs"), replicates=2, cases=2, duration_s=0.4, faults={"TC1.r1": "errors"}
+    )
+    api.analyse(made)
+    return made
+
+
+def test_every_view_becomes_a_file_with_the_query_s_columns_and_rows(
+    run: SyntheticRun, tmp_path: Path
+) -> None:
+    parquet = api.export_tables(str(run.path), "parquet", tmp_path)
+    texts = api.export_tables(str(run.path), "csv", tmp_path)
+    assert [path.name for path in parquet] == [f"{view}.parquet" for view in VIEWS]
+    for view, columnar, text in zip(VIEWS, parquet, texts, strict=True):
+        names, rows = query(run, f"select * from {view}")
+        table = pq.read_table(columnar)
+        with text.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+        assert table.column_names == lines[0] == names
+        assert table.num_rows == len(lines) - 1 == len(rows)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_it_stands_in_derived_where_no_place_is_named(run: SyntheticRun) -> None:
+    files = api.export_tables(str(run.path), "csv")
+    assert {path.parent for path in files} == {run.derived / "csv"}
+
+
+def test_the_probe_speaks_curl_s_units_and_keeps_what_did_not_happen_null(run: SyntheticRun) -> None:
+    data = read_trial(run.trial("TC1.r1"))
+    mine = data.samples["group"] == data.group_index("probe")
+    total = (data.samples["done_ns"] - data.samples["begun_ns"])[mine & (data.samples["done_ns"] >= 0)] / 1e9
+    ((shown, most, failed),) = query(
+        run,
+        "select count(time_total), max(time_total), count(*) filter (error_name <> '') from probe where trial = 'TC1.r1' and group_name = 'probe'",
+    )[1]
+    assert shown == len(total)
+    assert most == pytest.approx(total.max())
+    assert failed == (data.samples["error"][mine] > 0).sum() > 0
+    assert query(run, "select count(*) from probe where time_connect < time_namelookup")[1] == [(0,)]
+
+
+def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) -> None:
+    findings = api.read_findings(run)
+    metrics = {(trial, name): value for trial, name, value in query(run, "select trial, metric, value from metrics")[1]}  # fmt: skip
+    assert metrics == {
+        (trial.trial, name): estimate.value
+        for trial in findings.trials
+        for name, estimate in trial.metrics.items()
+    }
+    checks = query(run, "select trial, check_name, grade from checks")[1]
+    assert checks == [
+        (trial.trial, check.check, check.grade) for trial in findings.trials for check in trial.verdict.checks
+    ]
+
+
+def test_a_quote_in_a_folder_s_name_is_a_quote(run: SyntheticRun, tmp_path: Path) -> None:
+    (file,) = export_views(run, tmp_path / "it's", "csv", ["trials"])
+    assert file.read_text(encoding="utf-8").startswith("trial,")
+
+
+def test_a_place_that_cannot_be_written_is_said(run: SyntheticRun, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SvloadError, match=r"file cannot be written.*\[usage\]"):
+        api.export_tables(str(run.path), "csv", tmp_path / "file")

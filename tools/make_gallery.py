@@ -1,0 +1,68 @@
+"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium, ssconvert and pdftoppm."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from playwright.sync_api import sync_playwright
+from record_terminal import write_recording
+
+from svload import api
+from svload.store import find_run
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "gallery"
+FIGURES = ("response-double.svg", "tail-double.svg", "anatomy-double.svg")
+CSS = """body{font:16px/1.5 -apple-system,"Segoe UI","Liberation Sans",Arial,sans-serif;color:#1f2328;margin:24px;width:940px}
+table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #d1d9e0;padding:5px 11px}tr:nth-child(even){background:#f6f8fa}
+h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size:12px}li{margin:3px 0}"""
+
+
+def summary_picture(markdown: str, to: Path) -> None:
+    """The summary as a CI job's page shows it."""
+    body = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(markdown)
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1000, "height": 300})
+        page.set_content(f"<!doctype html><style>{CSS}</style>{body}")
+        page.screenshot(path=str(to), full_page=True)
+        browser.close()
+
+
+def workbook_picture(workbook: Path, to: Path) -> None:
+    """The summary sheet, printed: its page of the workbook, trimmed."""
+    with tempfile.TemporaryDirectory() as folder:
+        pages = Path(folder) / "book.pdf"
+        subprocess.run(["ssconvert", str(workbook), str(pages)], check=True, capture_output=True, timeout=300)
+        page = ["pdftoppm", "-f", "2", "-l", "2", "-r", "110", "-png", "-singlefile", str(pages), str(to.with_suffix(""))]  # fmt: skip
+        subprocess.run(page, check=True, capture_output=True, timeout=60)
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", help="a finished run's folder")
+    parser.add_argument("--command", default="svload demo", help="the command that made it")
+    asked = parser.parse_args(words)
+    run = find_run(asked.run, Path("runs"))
+    FOLDER.mkdir(exist_ok=True)
+    _, files = api.report(run)
+    with tempfile.TemporaryDirectory() as folder:
+        api.figures(str(run.path), Path(folder))
+        for name in FIGURES:
+            shutil.copy(Path(folder) / name, FOLDER / name)
+    write_recording(run, asked.command, FOLDER / "terminal.svg")
+    summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
+    workbook_picture(files["report.xlsx"], FOLDER / "workbook.png")
+    for path in sorted(FOLDER.iterdir()):
+        print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
