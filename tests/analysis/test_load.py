@@ -14,7 +14,7 @@ from svload.analysis.judge import judge_trial
 from svload.analysis.load import histogram_bars, summarise_load
 from svload.model.columns import ERRORS, bucket
 from svload.model.load import LoadSummary
-from svload.model.request_errors import HINTS, NEVER_ANSWERED
+from svload.model.request_hints import HINTS, no_server
 
 
 def counts_of(*values_ns: int) -> np.ndarray:
@@ -92,5 +92,11 @@ def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:
 
 
 def test_every_error_has_its_hint() -> None:
-    assert set(HINTS) == {name for name in ERRORS if name}
-    assert set(NEVER_ANSWERED) <= set(HINTS)
+    assert {name for name in ERRORS if name} <= set(HINTS)
+
+
+def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
+    answered = {"status", "check", "timeout_first_byte", "timeout_body", "read_reset", "short_body", "emfile"}
+    assert {name for name in answered if no_server(name)} == set()
+    assert no_server("connect_refused")
+    assert no_server("tls_certificate")

@@ -10,7 +10,7 @@ TITLE = "Errors, and what to do"
 def make() -> str:
     from svload.model.columns import ERRORS
     from svload.model.errors import CATALOGUE
-    from svload.model.request_errors import HINTS
+    from svload.model.request_hints import HINTS
 
     rows = [
         (code(kind.code), str(int(kind.exit_code)), kind.sentence, kind.remedy) for kind in CATALOGUE.values()

@@ -21,7 +21,7 @@ from svload.model.load import (
     ThresholdVerdict,
     Times,
 )
-from svload.model.request_errors import HINTS
+from svload.model.request_hints import HINTS
 from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration

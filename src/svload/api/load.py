@@ -17,7 +17,7 @@ from svload.api.runs import case_configs
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
-from svload.model.request_errors import HINTS, NEVER_ANSWERED
+from svload.model.request_hints import HINTS, no_server
 from svload.run.hands import early_hands
 from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
 
@@ -191,7 +191,7 @@ def _unanswered(origin: str) -> AbortIf:
 
 def _hopeless(origin: str, ok: int, errors: dict[str, int]) -> SvloadError | None:
     """The error to raise where every request failed without an answer; None if one had any."""
-    if ok or not errors or not set(errors) <= set(NEVER_ANSWERED):
+    if ok or not errors or not all(map(no_server, errors)):
         return None
     most = max(errors, key=lambda name: errors[name])
     what = ", ".join(errors)

@@ -14,32 +14,43 @@ HINTS: Mapping[str, str] = {
     "enobufs": "the kernel has no socket memory left for the generator: ask for less",
     "tls_handshake": "the two could not agree on TLS: is this port HTTPS, and which versions does it speak?",
     "tls_certificate": "the certificate is not trusted, expired or of another name: --cacert FILE names its authority, --insecure takes any",
+    "tls_untrusted": "the certificate's authority is not trusted: --cacert FILE names it, --insecure takes any",
+    "tls_expired": "the certificate has expired: renew it, or --insecure",
+    "tls_not_yet_valid": "the certificate is not valid yet: look at both clocks, or --insecure",
+    "tls_wrong_name": "the certificate is of another name: ask for the server by its own, or --insecure",
+    "tls_incompatible": "the two have no TLS version or cipher in common",
+    "tls_alert": "the server ended the handshake: its log says why",
+    "tls_malformed": "what came back is no TLS: is this port plain HTTP?",
+    "tls_closed": "the connection ended in the TLS handshake: is this port HTTPS?",
     "tls_timeout": "the TLS handshake took longer than the time-out",
     "write_reset": "the server closed while the request was being written: look at its limits of size and time",
     "read_reset": "the server closed before its answer was complete: look at its log",
     "stale_connection": "an idle connection was closed by the server just as it was used: its keep-alive time-out is short",
+    "empty_answer": "the server closed without a word: is this port HTTP, and not HTTPS?",
+    "timeout_send": "the request could not be sent within the time-out: the server does not read",
     "timeout_first_byte": "no answer within the time-out: the server is too slow for this load, or stalled",
+    "timeout_head": "the answer's head did not end within the time-out",
     "timeout_body": "the answer began and did not end within the time-out",
     "malformed": "what came back is not HTTP: is this port another protocol (HTTPS?)",
+    "malformed_header": "a header of the answer breaks HTTP's grammar",
+    "malformed_length": "the answer's Content-Length is none, or there are two",
+    "malformed_chunk": "a chunk of the answer breaks HTTP's grammar",
     "header_too_large": "the answer's header is larger than any sane one",
+    "short_head": "the connection ended in the answer's head: look at the server's log",
     "short_body": "the connection ended before the answer's stated length",
     "unexpected_data": "bytes came that no request had asked for",
     "status": "a complete answer with a status outside 200–399: see the statuses",
     "check": "a complete answer that failed a check",
+    "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",
     "lookup": "the host's name could not be resolved",
     "other": "an error without a name of its own: see the trial's events",
-}  # fmt: skip
+}
 
-NEVER_ANSWERED = (
-    "connect_refused",
-    "connect_timeout",
-    "connect_unreachable",
-    "tls_handshake",
-    "tls_certificate",
-    "tls_timeout",
-    "malformed",
-    "lookup",
-)
-"""Where every request ends so, there is no server of the asked kind there, and nothing to measure."""
+_NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup")
+
+
+def no_server(name: str) -> bool:
+    """Whether an error means that no server of the asked kind answered. Where every request ends so, there is nothing to measure."""
+    return name.startswith(_NO_SERVER)
