@@ -36,7 +36,7 @@ class TailMark:
 
 def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60) -> str:
     """The chart as SVG. Beyond the first percentile that is no number the field is hatched: too few."""
-    shown = [(line.css, *_points(line.curve, points)) for line in lines]
+    shown = [(line.css, *curve_points(line.curve, points)) for line in lines]
     values = [value for _, _, ys in shown for value in ys] + [
         v for mark in marks for v in _numbers(mark.estimate)
     ]
@@ -71,7 +71,7 @@ def _numbers(estimate: Estimate) -> list[float]:
     return [value for value in (estimate.value, estimate.low, estimate.high) if value is not None]
 
 
-def _points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
+def curve_points(curve: Curve, points: int) -> tuple[list[float], list[float]]:
     """Percentiles and values by nearest rank, up to the largest that one request in the sample stands for."""
     if not curve.total or not len(curve.values_s):
         return [], []

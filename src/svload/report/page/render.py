@@ -61,9 +61,11 @@ def series_csv(gathered: Gathered) -> str:
 
 def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
     for trial in gathered.digests.values():
-        parts = [(name, group.series) for name, group in trial.groups.items()]
-        for owner, series in (*parts, *trial.services.items(), ("machine", trial.machine)):
-            for metric, line in series.items():
-                for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
-                    if value == value:
-                        yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"
+        lines = [
+            (name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()
+        ]
+        lines += [(resource.owner, resource.label, line) for resource, line in trial.resources.items()]
+        for owner, metric, line in lines:
+            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+                if value == value:
+                    yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"

@@ -18,7 +18,7 @@ from svload.report.charts.usage import usage_chart
 from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
-from svload.report.page.cases import OUTCOME_NAMES, case_section
+from svload.report.page.cases import OUTCOME_NAMES, case_section, mean_parts
 from svload.report.page.detail import Detail
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.ran import what_was_run
@@ -281,23 +281,9 @@ def _anatomy_all(gathered: Gathered, group: str) -> str:
     """The main group's anatomy in every case, on one scale."""
     bars = []
     for case in gathered.findings.cases:
-        digests = gathered.counted(case)
-        found = [
-            one.groups[group].anatomy_s
-            for one in digests
-            if group in one.groups and one.groups[group].anatomy_s
-        ]
-        if found:
-            bars.append(
-                (
-                    case.case,
-                    {
-                        part: sum(one.get(part, 0.0) for one in found) / len(found)
-                        for one in found
-                        for part in one
-                    },
-                )
-            )
+        found = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
+        if parts := mean_parts(found):
+            bars.append((case.case, parts))
     return anatomy_chart(bars[:300], f"where a request of {group} spends its time, by case") if bars else ""
 
 
