@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -16,6 +16,7 @@ from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_cha
 from svload.report.digest import TrialDigest, merged_curve
 from svload.report.gather import Gathered
 from svload.report.load import describe_load
+from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.outlying import OutlierRow, outlier_rows
@@ -84,9 +85,7 @@ class CaseSection:
     n: int
 
 
-def case_section(
-    gathered: Gathered, case: CaseResult, detail: Detail, anchor: Callable[[str], str]
-) -> CaseSection:
+def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> CaseSection:
     """The section of one case, drawn in the detail that the page can afford; `anchor` gives permanent ids."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
@@ -104,7 +103,7 @@ def case_section(
     anatomy = {} if detail.small else _anatomy(names, counted)
     time = time_chart(case, names, services, counted, detail)
     resources = tuple(resource_charts(case, services, counted, detail))
-    places = {name: anchor(f"{case.case}.{name}") for name in _parts(names, resources)}
+    places = {name: anchor(case.case, name) for name in _parts(names, resources)}
     tables = {
         "order": Table(("trial", "place", "median_s", "verdict"), tuple(map(_order_row, replicates))),
         "anatomy": Table(

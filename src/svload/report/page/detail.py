@@ -15,8 +15,6 @@ class Detail:
     """Points per line over time; 0: the series stand in a CSV file beside."""
     replicates: int
     """Replicates that are drawn as lines of their own beside the median or the pooled curve."""
-    resource_replicates: int
-    """The same in the panels of every resource."""
     curve_points: int
     """Points of a percentile curve."""
     dots: int
@@ -31,11 +29,11 @@ class Detail:
 
 
 LEVELS = (
-    Detail(60, 8, 4, 60, 1000, 6, True, False),
-    Detail(40, 3, 0, 60, 200, 3, True, False, "There are many cases: over time only three replicates and the median of all are drawn."),
-    Detail(24, 0, 0, 40, 60, 2, False, False, "There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone."),
-    Detail(0, 0, 0, 40, 40, 1, False, False, "There are too many cases to draw each over time: those series are in series.csv beside this page."),
-    Detail(0, 0, 0, 24, 24, 1, False, True, "There are very many cases: their series over time are in series.csv beside this page, and of the curves only the main group's is drawn."),
+    Detail(60, 8, 60, 1000, 6, True, False),
+    Detail(40, 3, 60, 200, 3, True, False, "There are many cases: over time only three replicates and the median of all are drawn."),
+    Detail(24, 0, 40, 60, 2, False, False, "There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone."),
+    Detail(0, 0, 40, 40, 1, False, False, "There are too many cases to draw each over time: those series are in series.csv beside this page."),
+    Detail(0, 0, 24, 24, 1, False, True, "There are very many cases: their series over time are in series.csv beside this page, and of the curves only the main group's is drawn."),
 )  # fmt: skip
 """From the most to the least; the first that fits is used."""
 

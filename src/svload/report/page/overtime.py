@@ -129,7 +129,7 @@ def resource_charts(
         drawing = timeline(
             panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
             f"{case.case}: every monitored resource of {owner} that moved, {count_words(len(digests), 'trial')}",
-            points=detail.points, replicates=detail.resource_replicates, panel_px=LOW,
+            points=detail.points, replicates=0, panel_px=LOW,
         )  # fmt: skip
         yield ResourceChart(
             owner=owner,

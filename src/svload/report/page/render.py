@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from importlib.resources import files
 from io import StringIO
-
-from jinja2 import BaseLoader, Environment, StrictUndefined
-from markupsafe import Markup
 
 from svload.report.gather import Gathered
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
-from svload.report.page.view import helpers, page_context
-from svload.report.words import visible
+from svload.report.page.template import render_template
+from svload.report.page.view import page_context
 
 
 def render_page(gathered: Gathered) -> tuple[str, str | None]:
@@ -22,32 +18,10 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
     page = ""
     level = LEVELS[begin]
     for level in LEVELS[begin:]:
-        page = _render(page_context(gathered, level))
+        page = render_template("report.html.j2", page_context(gathered, level))
         if len(page.encode("utf-8", "replace")) <= LARGEST_BYTES:
             break
     return page, None if level.points else series_csv(gathered)
-
-
-def _render(context: dict[str, object]) -> str:
-    environment = Environment(
-        loader=BaseLoader(),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    environment.globals.update(helpers())
-    template = environment.from_string(_text("report.html.j2"))
-    return template.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
-
-
-def _shown(value: object) -> object:
-    return visible(value) if type(value) is str else value
-
-
-def _text(name: str) -> str:
-    return files("svload.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def series_csv(gathered: Gathered) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.model.results import CaseResult, Claim, Estimate, Findings
+from svload.model.units import Dimension
 from svload.report.answer import Sentence, answer
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
@@ -19,20 +20,16 @@ from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, case_section, mean_parts
+from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.matrix import matrix, shadings
-from svload.report.page.ran import what_was_run
+from svload.report.page.ran import card, what_was_run
 from svload.report.words import (
     GRADE_MARK,
-    dimension_of,
     full_metric,
     metric_label,
     services_of,
-    short_reason,
-    show_interval,
-    show_ratio,
     show_time,
-    show_value,
 )
 
 SECTIONS = {
@@ -75,6 +72,23 @@ class AnswerLine:
         return self.sentence.text[len(self.lead) :].strip()
 
 
+_OWN_IDS = (
+    *(
+        "top",
+        "theme",
+        "whole",
+        "alone-bar",
+        "shade",
+        "shade-low",
+        "shade-high",
+        "shades",
+        "table",
+        "thresholds",
+        "floor",
+    ),
+    *("filters", "by-grade", "search", "shown", "anatomy-chart", "cpu-chart", "memory-chart"),
+)
+"""Ids of the page itself, which no case may take."""
 _END = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 
 
@@ -104,7 +118,7 @@ class ClaimRow:
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     """All that report.html.j2 reads."""
     findings = gathered.findings
-    anchors = Anchors([*SECTIONS, "top"])
+    anchors = Anchors([*SECTIONS, *(f"{name}-h" for name in SECTIONS), *_OWN_IDS])
     ids = {case.case: anchors(case.case) for case in findings.cases}
     trial_ids = {trial.trial: anchors(trial.trial) for trial in findings.trials}
     claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
@@ -112,12 +126,13 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     shades = shadings(findings)
     group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
-    sections = [case_section(gathered, case, detail) for case in ran_cases]
+    sections = [case_section(gathered, case, detail, anchors) for case in ran_cases]
     silences = {
         section.case.case: next((line.silence for line in section.groups if line.name == group), "–")
         for section in sections
     }
     scale = _strip_scale(findings, group)
+    anatomy, usage = _anatomy_by_case(gathered, group), _usage(findings)
     ratios = [Ratio(claim.name, claim.ratio, claim.state) for claim in findings.claims]
     return {
         "findings": findings,
@@ -149,9 +164,11 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "overview_metrics": _OVERVIEW,
-        "anatomy_all": _anatomy_all(gathered, group),
+        "anatomy_all": _anatomy_chart(anatomy, group),
         "segments": SEGMENTS,
-        "usage": _usage(findings),
+        "usage": usage,
+        "data": packed({"anatomy-chart": _anatomy_table(anatomy), **{one.place: one.table for one in usage}}),
+        "card": card(gathered),
         "services": services_of(findings),
         "cases": sections,
         "outcome_names": OUTCOME_NAMES,
@@ -277,71 +294,64 @@ def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
     ]
 
 
-def _anatomy_all(gathered: Gathered, group: str) -> str:
-    """The main group's anatomy in every case, on one scale."""
-    bars = []
-    for case in gathered.findings.cases:
-        found = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
-        if parts := mean_parts(found):
-            bars.append((case.case, parts))
-    return anatomy_chart(bars[:300], f"where a request of {group} spends its time, by case") if bars else ""
+_MOST_BARS = 300
 
 
-def _usage(findings: Findings) -> list[tuple[str, str, str]]:
-    """(title, drawing, caption) of CPU and memory by service and case."""
-    cases = [case for case in findings.cases if case.excluded is None and case.trials]
-    services = services_of(findings)
+def _anatomy_by_case(gathered: Gathered, group: str) -> list[tuple[str, dict[str, float]]]:
+    """Mean seconds by segment of the main group, for each case that has any."""
     found = []
-    for metric, title in (
-        ("cpu.mean", "CPU, cores busy on average"),
-        ("memory.max", "memory, largest resident size"),
-    ):
-        key = f"x.{metric}"
-        bars = [
-            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
-        ]
-        drawing = usage_chart(
-            [case.case for case in cases],
-            bars,
-            dimension_of(key) if metric != "cpu.mean" else "count",
-            f"{title}, by case and service",
-        )
-        if drawing:
-            found.append((title, drawing, metric))
+    for case in gathered.findings.cases:
+        anatomies = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
+        if parts := mean_parts(anatomies):
+            found.append((case.case, parts))
     return found
 
 
-def number(estimate: Estimate | None, key: str) -> dict[str, Any]:
-    """A table cell: text, interval, tip and sort value of an estimate."""
-    dimension = dimension_of(key)
-    if estimate is None:
-        return {"text": "–", "interval": "", "tip": "not measured", "sort": "", "weak": False}
-    if estimate.value is None:
-        return {
-            "text": short_reason(estimate.reason),
-            "interval": "",
-            "tip": estimate.reason,
-            "sort": "",
-            "weak": False,
-        }
-    whole = show_interval(estimate, dimension)
-    text, bracket, rest = whole.partition(" [")
-    return {
-        "text": text,
-        "interval": bracket.strip() + rest,
-        "tip": estimate.reason or ("few in the tail: weak" if estimate.weak else ""),
-        "sort": f"{estimate.value:.9g}",
-        "weak": estimate.weak or "grows" in estimate.reason,
-    }
+def _anatomy_chart(bars: Sequence[tuple[str, Mapping[str, float]]], group: str) -> str:
+    """All cases on one scale; "" without any."""
+    told = f"where a request of {group} spends its time, by case"
+    return anatomy_chart(bars[:_MOST_BARS], told) if bars else ""
 
 
-def helpers() -> dict[str, Any]:
-    """Functions that the template calls."""
-    return {
-        "number": number,
-        "mark": GRADE_MARK,
-        "show_value": show_value,
-        "show_ratio": show_ratio,
-        "metric_label": metric_label,
-        "short_reason": short_reason,
-    }
+def _anatomy_table(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
+    rows = tuple((case, part, spent) for case, parts in bars for part, spent in parts.items())
+    return Table(("case", "part", "mean_s"), rows)
+
+
+@dataclass(frozen=True)
+class UsageChart:
+    """CPU or memory by service and case, with its permanent place."""
+
+    place: str
+    title: str
+    drawing: str
+    caption: str
+    table: Table
+
+
+_USAGE = (
+    ("cpu-chart", "cpu.mean", "CPU, cores busy on average", "One is one core."),
+    ("memory-chart", "memory.max", "Memory, largest resident size", "Largest sum over a service's processes; pages that several share count in each."),
+)  # fmt: skip
+
+
+def _usage(findings: Findings) -> list[UsageChart]:
+    cases = [case for case in findings.cases if case.excluded is None and case.trials]
+    services, names = services_of(findings), [case.case for case in cases]
+    found = []
+    for place, metric, title, caption in _USAGE:
+        bars = [
+            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
+        ]
+        dimension: Dimension = "count" if metric == "cpu.mean" else "size_bytes"
+        drawing = usage_chart(names, bars, dimension, f"{title}, by case and service")
+        if drawing:
+            rows = tuple(
+                (case, service, one.value, one.low, one.high)
+                for service, estimates in bars
+                for case, one in zip(names, estimates, strict=True)
+                if one is not None
+            )
+            table = Table(("case", "service", metric, "low", "high"), rows)
+            found.append(UsageChart(place, title, drawing, caption, table))
+    return found
