@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +83,19 @@ def test_over_budget_the_series_go_first_to_a_file_beside_and_the_page_says_so(
     assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}
     rate = [float(row["value"]) for row in rows if (row["of"], row["metric"]) == ("probe", "throughput")]
     assert max(rate) > 0
+
+
+@pytest.mark.look
+def test_a_thousand_trials_open_filter_and_are_linked_to(
+    visited: Callable[..., Any], thousand: Gathered, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(render.render_page(thousand)[0], encoding="utf-8")
+    page = visited(file)
+    cases = [case.case for case in thousand.findings.cases]
+    assert page.locator("#table tbody tr:visible").count() == len(cases)
+    page.select_option('select[data-i="0"]', index=1)
+    assert page.locator("article.case:visible").count() == len(cases) // 56
+    linked = visited(file, anchor=f"#{cases[-1]}")
+    assert linked.locator("article.case:visible").count() == 1
+    assert page.seen == linked.seen == []

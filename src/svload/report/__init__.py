@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         show_rows,
         show_why,
     )
-    from svload.report.write import write_all
+    from svload.report.write import write_all, write_comparison
 
 __all__ = [
     "live_view",
@@ -30,11 +30,13 @@ __all__ = [
     "show_rows",
     "show_why",
     "write_all",
+    "write_comparison",
 ]
 
 _HOME = {name: "terminal" for name in __all__ if name.startswith("show_")} | {
     "live_view": "live",
     "write_all": "write",
+    "write_comparison": "write",
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ TRIAL_LIMIT, MOMENT_LIMIT = 3.5, 5.0
 _LEAST_TRIALS, _LEAST_RATIO, _LEAST_MOMENT_RATIO, _LEAST_RESOURCE_CHANGE = 4, 1.1, 2.0, 0.2
 _NAMED_RESOURCES = 4
 _RARE = 0.1
+_FAILURES_FIRST = 10.0
 _SIGMA_OF_MAD = 1.4826
 
 
@@ -79,19 +81,27 @@ def _trials(digests: Sequence[TrialDigest], medians_s: dict[str, float], group: 
             )
 
 
+class _Moment(NamedTuple):
+    """A bin that stands apart: how far, where, and the slowest response that is usual there (0 for failures)."""
+
+    extremity: float
+    trial: TrialDigest
+    group: str
+    at: int
+    usual_s: float
+
+
 def _moments(digests: Sequence[TrialDigest]) -> list[Outlier]:
     names = list(dict.fromkeys(name for one in digests for name in one.groups))
     found = [
         one for name in names for one in (*_slow_moments(digests, name), *_failing_moments(digests, name))
     ]
-    found.sort(key=lambda pair: -pair[0])
-    return [_outlier(digests, *place) for _, *place in found[:MOMENTS]]  # type: ignore[arg-type]
+    found.sort(key=lambda moment: -moment.extremity)
+    return [_outlier(digests, moment) for moment in found[:MOMENTS]]
 
 
-def _slow_moments(
-    digests: Sequence[TrialDigest], group: str
-) -> Iterator[tuple[float, TrialDigest, str, int, float]]:
-    """(how extreme, trial, group, bin, the case's usual slowest response in s)."""
+def _slow_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Moment]:
+    """Bins whose slowest ok response is far above the case's usual one."""
     pooled = np.concatenate([_kept(one, _series(one, group, "slowest")) for one in digests] or [np.zeros(0)])
     pooled = np.log(pooled[pooled > 0])
     if len(pooled) < _LEAST_TRIALS:
@@ -101,12 +111,10 @@ def _slow_moments(
     for one in digests:
         series = _series(one, group, "slowest")
         for at in np.flatnonzero(_inside(one, series) & (series.values > exp(middle + limit))).tolist():
-            yield (log(series.values[at]) - middle) / limit, one, group, at, exp(middle)
+            yield _Moment((log(series.values[at]) - middle) / limit, one, group, at, exp(middle))
 
 
-def _failing_moments(
-    digests: Sequence[TrialDigest], group: str
-) -> Iterator[tuple[float, TrialDigest, str, int, float]]:
+def _failing_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Moment]:
     """Bins with failures, in a case where fewer than a tenth of all bins have any."""
     pooled = np.concatenate([_kept(one, _series(one, group, "failures")) for one in digests] or [np.zeros(0)])
     if not len(pooled) or not 0 < float((pooled > 0).mean()) < _RARE:
@@ -114,12 +122,11 @@ def _failing_moments(
     for one in digests:
         series = _series(one, group, "failures")
         for at in np.flatnonzero(_inside(one, series) & (series.values > 0)).tolist():
-            yield 10.0 + float(series.values[at]), one, group, at, 0.0
+            yield _Moment(_FAILURES_FIRST + float(series.values[at]), one, group, at, 0.0)
 
 
-def _outlier(
-    digests: Sequence[TrialDigest], trial: TrialDigest, group: str, at: int, usual_s: float
-) -> Outlier:
+def _outlier(digests: Sequence[TrialDigest], moment: _Moment) -> Outlier:
+    _, trial, group, at, usual_s = moment
     series = _series(trial, group, "slowest")
     half = (series.at_s[1] - series.at_s[0]) / 2 if len(series.at_s) > 1 else trial.end_s / 2
     span = (float(series.at_s[at] - half), float(series.at_s[at] + half))

@@ -45,11 +45,12 @@
       if (node.tagName === "TR") { of++; if (ok) shown++; }
     });
     cells.forEach((node) => node.classList.toggle("fade", !fits(node, levels)));
-    byId("shown").textContent = shown === of ? "" : shown + " of " + of + " cases";
+    byId("shown").textContent = shown === of ? "" : shown + " of " + of + " " + byId("shown").dataset.of;
   }
   if (form) {
     form.addEventListener("input", filter);
     form.addEventListener("submit", (event) => event.preventDefault());
+    if (byId("by-grade").value) filter();
   }
 
   // Permanent links. Who arrives by one sees what it names, alone, at the top of the page, and can ask for the rest.
@@ -73,7 +74,7 @@
   function reveal(arriving) {
     const at = target();
     if (!at) return;
-    if (at.closest(".hide")) { form.reset(); filter(); }
+    if (at.closest(".hide")) { all("select, input", form).forEach((one) => { one.value = ""; }); filter(); }
     if (at.closest(".aside")) whole();
     for (let one = at.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
     if (arriving) alone(at);
