@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import ARGUMENTS
+from tests.report.chromium import ARGUMENTS
 
 from svload import api
 from svload.report import write_all

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.chromium import ARGUMENTS
 
 from svload import api
 from svload.model.results import Findings
@@ -74,16 +75,6 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report
 def any_run(request: pytest.FixtureRequest, reported: Callable[[str], Reported]) -> Reported:
     """Each of the runs in turn, `slower` excepted, which is only there to be compared."""
     return reported(request.param)
-
-
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import ARGUMENTS
+from tests.report.chromium import ARGUMENTS
 
 pytestmark = pytest.mark.look
 Reporter = Callable[[str], Any]
