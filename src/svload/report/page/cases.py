@@ -74,6 +74,7 @@ class CaseSection:
     order: str
     anatomy: str
     time: TimeChart | None
+    carried: bool
     resources: tuple[ResourceChart, ...]
     outliers: tuple[OutlierRow, ...]
     outcomes: tuple[tuple[str, ...], ...]
@@ -111,7 +112,7 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
             tuple((group, part, spent) for group, parts in anatomy.items() for part, spent in parts.items()),
         ),
         **{f"tail.{name}": _tail_table(case, name, counted) for name in names},
-        **({"time": time.table} if time else {}),
+        **({"time": time.table} if time and detail.carried else {}),
         **{f"resources.{one.owner}": one.table for one in resources},
     }
     medians_s = {one.trial: one.value for one in replicates if one.value is not None}
@@ -126,6 +127,7 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
         ),
         anatomy=_anatomy_chart(anatomy, counted, case.case),
         time=time,
+        carried=detail.carried,
         resources=resources,
         outliers=tuple(outlier_rows(counted, medians_s, chief)),
         outcomes=tuple(_outcomes(name, digests) for name in names),

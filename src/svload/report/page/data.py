@@ -20,7 +20,7 @@ class Table:
 
 
 def csv_text(table: Table) -> str:
-    """The table as CSV, numbers with six digits; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    """The table as CSV, numbers with five digits; a text that a spreadsheet would take for a formula gets an apostrophe."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(table.heading)
@@ -32,7 +32,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.5g}"
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 

@@ -107,7 +107,7 @@ def resource_charts(
     case: CaseResult, services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
 ) -> Iterator[ResourceChart]:
     """A chart for each service and the machine, with every resource that was monitored."""
-    if not detail.points or not digests:
+    if not detail.resource_points or not digests:
         return
     every = sorted({resource for one in digests for resource in one.resources})
     for number, owner in enumerate((*services, MACHINE)):
@@ -129,7 +129,7 @@ def resource_charts(
         drawing = timeline(
             panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
             f"{case.case}: every monitored resource of {owner} that moved, {count_words(len(digests), 'trial')}",
-            points=detail.points, replicates=0, panel_px=LOW,
+            points=detail.resource_points, replicates=0, panel_px=LOW,
         )  # fmt: skip
         yield ResourceChart(
             owner=owner,

@@ -21,7 +21,7 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
         page = render_template("report.html.j2", page_context(gathered, level))
         if len(page.encode("utf-8", "replace")) <= LARGEST_BYTES:
             break
-    return page, None if level.points else series_csv(gathered)
+    return page, None if level.carried else series_csv(gathered)
 
 
 def series_csv(gathered: Gathered) -> str:
