@@ -1,10 +1,11 @@
-"""A table's cell from an estimate: what is shown, what is told on hovering, what it is sorted by."""
+"""A table's cell from an estimate: what is shown, what is told on hovering, what it is sorted by; and what a row is filtered by."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svload.model.results import Estimate
+from svload.model.results import CaseResult, Estimate
 from svload.report.words import dimension_of, short_reason, show_interval
 
 
@@ -28,3 +29,11 @@ def number(estimate: Estimate | None, key: str) -> dict[str, Any]:
 
 def _no_number(text: str, why: str) -> dict[str, Any]:
     return {"text": text, "interval": "", "tip": why, "sort": "", "weak": False}
+
+
+def filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
+    """The numbers of the case's levels by factor (`-` for a factor it does not have), which the script's filters compare."""
+    return " ".join(
+        str(levels.index(case.levels[factor])) if factor in case.levels else "-"
+        for factor, levels in factors.items()
+    )

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.analysis.runs import NOT_INTERLEAVED
-from svload.model.results import CaseResult, Estimate
+from svload.model.results import Estimate
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.tail import TailLine, curve_points, tail_chart
 from svload.report.digest import Curve, merged_curve
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
+from svload.report.page.cells import filter_text
 from svload.report.page.data import Table, packed
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
@@ -81,7 +82,9 @@ def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, 
             "title": f"{first.run.name} and {second.run.name}",
             "first": first,
             "second": second,
-            "sections_nav": SECTIONS,
+            "sections_nav": {
+                key: name for key, name in SECTIONS.items() if pairs or key not in ("cases", "curves")
+            },
             "sentences": _sentences(first.group, pairs),
             "nothing": "" if pairs else "the two runs have no case in common with the same name and levels",
             "drift": _DRIFT,
@@ -125,17 +128,10 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 change=show_change(ratio, dimension_of(metric)) if ratio.value is not None else "",
                 note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
-                filters=_filters(first.factors, mine[case]),
+                filters=filter_text(first.factors, mine[case]),
             )
         )
     return found
-
-
-def _filters(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
-    return " ".join(
-        str(levels.index(case.levels[factor])) if factor in case.levels else "-"
-        for factor, levels in factors.items()
-    )
 
 
 def _differs(ratio: Estimate) -> bool:

@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.model.results import CaseResult, Claim, Estimate, Findings
-from svload.model.units import Dimension
 from svload.report.answer import Sentence, answer
-from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
-from svload.report.charts.usage import usage_chart
 from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
-from svload.report.page.cases import OUTCOME_NAMES, case_section, mean_parts
-from svload.report.page.data import Table, packed
+from svload.report.page.cases import OUTCOME_NAMES, case_section
+from svload.report.page.cells import filter_text
+from svload.report.page.data import packed
 from svload.report.page.detail import Detail
 from svload.report.page.matrix import matrix, shadings
+from svload.report.page.overall import anatomy_by_case, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.words import (
     GRADE_MARK,
@@ -72,22 +71,26 @@ class AnswerLine:
         return self.sentence.text[len(self.lead) :].strip()
 
 
-_OWN_IDS = (
-    *(
-        "top",
-        "theme",
-        "whole",
-        "alone-bar",
-        "shade",
-        "shade-low",
-        "shade-high",
-        "shades",
-        "table",
-        "thresholds",
-        "floor",
-    ),
-    *("filters", "by-grade", "search", "shown", "anatomy-chart", "cpu-chart", "memory-chart"),
-)
+_OWN_IDS = [
+    "top",
+    "theme",
+    "whole",
+    "alone-bar",
+    "shade",
+    "shade-low",
+    "shade-high",
+    "shades",
+    "table",
+    "thresholds",
+    "floor",
+    "filters",
+    "by-grade",
+    "search",
+    "shown",
+    "anatomy-chart",
+    "cpu-chart",
+    "memory-chart",
+]
 """Ids of the page itself, which no case may take."""
 _END = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 
@@ -132,16 +135,19 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         for section in sections
     }
     scale = _strip_scale(findings, group)
-    anatomy, usage = _anatomy_by_case(gathered, group), _usage(findings)
+    overall = [anatomy_by_case(gathered, group), *usage_charts(findings)]
+    absent = [
+        name
+        for name, there in (("comparisons", findings.claims), ("anatomy", overall[0]), ("usage", overall[1:]))
+        if not there
+    ]
     ratios = [Ratio(claim.name, claim.ratio, claim.state) for claim in findings.claims]
     return {
         "findings": findings,
         "run": gathered.run.name,
         "title": findings.study + (f" ({findings.profile})" if findings.profile else ""),
         "when": _when(gathered),
-        "sections_nav": {
-            key: name for key, name in SECTIONS.items() if key != "comparisons" or findings.claims
-        },
+        "sections_nav": {key: name for key, name in SECTIONS.items() if key not in absent},
         "answer": found,
         "answer_lines": _answer_lines(found.sentences, {**claim_ids, **trial_ids, **ids}, findings),
         "unsaid_lines": _answer_lines(found.unsaid, {**claim_ids, **trial_ids, **ids}, findings),
@@ -155,7 +161,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "shades": shades,
         "shade_json": _shade_json(shades, ids),
         "factors": gathered.factors,
-        "filters": {case.case: _filter_text(gathered.factors, case) for case in findings.cases},
+        "filters": {case.case: filter_text(gathered.factors, case) for case in findings.cases},
         "claims": _claims(findings, ratios),
         "claim_axis": ratio_axis(axis) if (axis := ratio_scale(ratios)) else "",
         "group": group,
@@ -164,10 +170,10 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "overview_metrics": _OVERVIEW,
-        "anatomy_all": _anatomy_chart(anatomy, group),
+        "anatomy_all": overall[0],
         "segments": SEGMENTS,
-        "usage": usage,
-        "data": packed({"anatomy-chart": _anatomy_table(anatomy), **{one.place: one.table for one in usage}}),
+        "usage": overall[1:],
+        "data": packed({one.place: one.table for one in overall if one}),
         "card": card(gathered),
         "services": services_of(findings),
         "cases": sections,
@@ -235,14 +241,6 @@ def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
     )
 
 
-def _filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
-    """The case's level numbers by factor, for the script's filters."""
-    return " ".join(
-        str(known.index(case.levels[factor])) if factor in case.levels else "-"
-        for factor, known in factors.items()
-    )
-
-
 _OVERVIEW = ("response.p50", "response.p95", "response.p99", "throughput", "success_rate")
 
 
@@ -280,7 +278,7 @@ def _overview_row(
         model=case.load_model.get(group, ""),
         silence=silences.get(case.case, ""),
         counted=len(case.trials) - len(case.refused),
-        filters=_filter_text(gathered.factors, case),
+        filters=filter_text(gathered.factors, case),
     )
 
 
@@ -292,66 +290,3 @@ def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
         )
         for claim, one in zip(findings.claims, ratios, strict=True)
     ]
-
-
-_MOST_BARS = 300
-
-
-def _anatomy_by_case(gathered: Gathered, group: str) -> list[tuple[str, dict[str, float]]]:
-    """Mean seconds by segment of the main group, for each case that has any."""
-    found = []
-    for case in gathered.findings.cases:
-        anatomies = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
-        if parts := mean_parts(anatomies):
-            found.append((case.case, parts))
-    return found
-
-
-def _anatomy_chart(bars: Sequence[tuple[str, Mapping[str, float]]], group: str) -> str:
-    """All cases on one scale; "" without any."""
-    told = f"where a request of {group} spends its time, by case"
-    return anatomy_chart(bars[:_MOST_BARS], told) if bars else ""
-
-
-def _anatomy_table(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Table:
-    rows = tuple((case, part, spent) for case, parts in bars for part, spent in parts.items())
-    return Table(("case", "part", "mean_s"), rows)
-
-
-@dataclass(frozen=True)
-class UsageChart:
-    """CPU or memory by service and case, with its permanent place."""
-
-    place: str
-    title: str
-    drawing: str
-    caption: str
-    table: Table
-
-
-_USAGE = (
-    ("cpu-chart", "cpu.mean", "CPU, cores busy on average", "One is one core."),
-    ("memory-chart", "memory.max", "Memory, largest resident size", "Largest sum over a service's processes; pages that several share count in each."),
-)  # fmt: skip
-
-
-def _usage(findings: Findings) -> list[UsageChart]:
-    cases = [case for case in findings.cases if case.excluded is None and case.trials]
-    services, names = services_of(findings), [case.case for case in cases]
-    found = []
-    for place, metric, title, caption in _USAGE:
-        bars = [
-            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
-        ]
-        dimension: Dimension = "count" if metric == "cpu.mean" else "size_bytes"
-        drawing = usage_chart(names, bars, dimension, f"{title}, by case and service")
-        if drawing:
-            rows = tuple(
-                (case, service, one.value, one.low, one.high)
-                for service, estimates in bars
-                for case, one in zip(names, estimates, strict=True)
-                if one is not None
-            )
-            table = Table(("case", "service", metric, "low", "high"), rows)
-            found.append(UsageChart(place, title, drawing, caption, table))
-    return found
