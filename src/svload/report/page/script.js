@@ -60,7 +60,7 @@
     root.classList.remove("alone");
   }
   function alone(at) {
-    let node = at.closest("tr") ? at.closest("details, article, section") : at;
+    let node = at.closest("tr, dt") ? at.closest("details, article, section") : at;
     if (!main.contains(node) || node === main) return;
     for (; node !== main; node = node.parentElement)
       for (const other of node.parentElement.children)
@@ -78,7 +78,7 @@
     if (at.closest(".aside")) whole();
     for (let one = at.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
     if (arriving) alone(at);
-    if (arriving && !at.closest("tr")) scrollTo(0, 0); else at.scrollIntoView();
+    if (arriving && !at.closest("tr, dt")) scrollTo(0, 0); else at.scrollIntoView();
   }
   byId("whole").addEventListener("click", () => { whole(); reveal(false); });
   addEventListener("hashchange", () => reveal(false));
