@@ -249,9 +249,9 @@ def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
 
 
 def _outcome(status: int, error: int) -> str:
-    if error:
-        return f"error {error_name(error).replace('_', ' ')}"
-    return f"status {status}" if status else "ok"
+    told = [f"status {status}"] if status else []
+    told += ["error " + error_name(error).replace("_", " ")] if error else []
+    return ", ".join(told) or "ok"
 
 
 def _anatomy_of_histograms(

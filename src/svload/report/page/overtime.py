@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svload.model.results import CaseResult
 from svload.report.charts.timeline import LOW, Line, Panel, median_series, timeline
@@ -148,8 +149,8 @@ def _end_s(digests: Sequence[TrialDigest]) -> float:
     return max(one.end_s for one in digests)
 
 
-def _values(lines: Sequence[Series]) -> np.ndarray:
-    values: np.ndarray = np.concatenate([line.values for line in lines])
+def _values(lines: Sequence[Series]) -> NDArray[np.float64]:
+    values = np.concatenate([line.values for line in lines])
     return values[np.isfinite(values)]
 
 
