@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.chromium import ARGUMENTS
 
 from svload import api
 from svload.model.results import Findings
@@ -16,6 +17,7 @@ from svload.testing import SyntheticRun, make_run
 
 RUNS: dict[str, dict[str, Any]] = {
     "plain": {"cases": 6, "replicates": 3},
+    "slower": {"cases": 6, "replicates": 3, "seed": 2, "median_ms": 12.0},
     "mixed": {
         "cases": 7,
         "replicates": 4,
@@ -69,7 +71,81 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report
     return get
 
 
-@pytest.fixture(params=list(RUNS))
+@pytest.fixture(params=[name for name in RUNS if name != "slower"])
 def any_run(request: pytest.FixtureRequest, reported: Callable[[str], Reported]) -> Reported:
-    """Each of the runs in turn."""
+    """Each of the runs in turn, `slower` excepted, which is only there to be compared."""
     return reported(request.param)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """`visited(file, width, theme, anchor)`: the page, and in its `seen` every error and every request that was not for the file itself."""
+    needs("chromium")
+    browser = request.getfixturevalue("browser")
+    pages = []
+
+    def show(file: Path, width: int = 1200, theme: str = "light", anchor: str = "") -> Any:
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+        )
+        page.seen = []
+        page.on("pageerror", lambda error: page.seen.append(str(error)))
+        page.on("console", lambda message: page.seen.append(message.text))
+        page.on("dialog", lambda dialog: (page.seen.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: (
+                page.seen.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None
+            ),
+        )
+        page.goto(f"file://{file}{anchor}")
+        pages.append(page)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+@pytest.fixture
+def opened(visited: Callable[..., Any], reported: Callable[[str], Reported]) -> Callable[..., Any]:
+    """`opened("plain", width, theme, anchor)`: a run's report as `visited` shows it."""
+    return lambda name, *where, **more: visited(reported(name).files["report.html"], *where, **more)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The page of two runs, and its rows."""
+
+    file: Path
+    rows: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def compared(
+    reported: Callable[[str], Reported], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], Compared]:
+    """`compared("plain", "slower")`: made when first asked for."""
+    made: dict[tuple[str, str], Compared] = {}
+
+    def get(first: str, second: str) -> Compared:
+        if (first, second) not in made:
+            file = tmp_path_factory.mktemp("compared") / "compare.html"
+            runs = [str(reported(name).run.path) for name in (first, second)]
+            rows, written = api.compare(*runs, page=file)
+            assert written == file
+            made[first, second] = Compared(file, rows)
+        return made[first, second]
+
+    return get

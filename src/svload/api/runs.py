@@ -157,12 +157,23 @@ def read_findings(found: RunDir) -> Findings:
     return analyse(found)
 
 
-def compare(first: str, second: str, out: Path = RUNS) -> list[dict[str, Any]]:
-    """Effects and intervals between two runs, case by case. They were not interleaved, and every row says so."""
+def compare(
+    first: str, second: str, out: Path = RUNS, page: Path | None = None
+) -> tuple[list[dict[str, Any]], Path]:
+    """Effects and intervals between two runs, case by case, and the page that shows them.
+
+    They were not interleaved, and every row says so. The page is `page`, or compare.html in the second run's derived/.
+    """
     from svload import analysis
+    from svload.report import write_comparison
     from svload.store import find_run
 
-    return analysis.compare_runs(read_findings(find_run(first, out)), read_findings(find_run(second, out)))
+    runs = [find_run(name, out) for name in (first, second)]
+    found = [read_findings(run) for run in runs]
+    rows = analysis.compare_runs(*found)
+    path = page or runs[1].derived / "compare.html"
+    write_comparison((runs[0], found[0]), (runs[1], found[1]), rows, path)
+    return rows, path
 
 
 def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tuple[Any, ...]]]:

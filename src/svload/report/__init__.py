@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         show_rows,
         show_why,
     )
-    from svload.report.write import write_all
+    from svload.report.write import write_all, write_comparison
 
 __all__ = [
     "describe_load",
@@ -35,6 +35,7 @@ __all__ = [
     "show_rows",
     "show_why",
     "write_all",
+    "write_comparison",
 ]
 
 __getattr__ = late(
@@ -45,6 +46,6 @@ __getattr__ = late(
         "quick": ("show_load",),
         "quick_live": ("load_view",),
         "terminal": tuple(name for name in __all__ if name.startswith("show_") and name != "show_load"),
-        "write": ("write_all",),
+        "write": ("write_all", "write_comparison"),
     },
 )

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from svload.model.results import Claim, Finding, Findings, TrialResult
 from svload.report.words import (
     count_words,
+    dimension_of,
+    full_metric,
     list_words,
     main_group,
+    metric_words,
+    show_change,
     show_interval,
     unique,
 )
 
 MOST_SENTENCES = 10
 _CERTAINTY = {"claim": "claim", "no claim": "no claim", "undecidable": "seen, not a claim"}
+_RATIO_IN_SENTENCE = " × that with "
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def answer(findings: Findings) -> Answer:
 
 
 def _said(findings: Findings) -> list[Sentence]:
-    found = [_of_claim(claim) for claim in findings.claims if claim.state != "refused"]
+    found = [_of_claim(findings, claim) for claim in findings.claims if claim.state != "refused"]
     about_claims = {claim.sentence for claim in findings.claims}
     judged = {one.sentence for one in findings.thresholds if one.outcome in ("refused", "no value")}
     for finding in findings.findings:
@@ -62,9 +67,23 @@ def _of_finding(finding: Finding) -> Sentence:
     return Sentence(finding.sentence, finding.certainty, finding.evidence)
 
 
-def _of_claim(claim: Claim) -> Sentence:
+def _of_claim(findings: Findings, claim: Claim) -> Sentence:
     certainty = _CERTAINTY.get(claim.state, claim.state) + ("" if claim.planned else ", exploratory")
-    return Sentence(claim.sentence, certainty, (claim.name,))
+    return Sentence(_plainly(findings, claim), certainty, (claim.name,))
+
+
+def _plainly(findings: Findings, claim: Claim) -> str:
+    """The effect as people say it, then what the claim's own sentence says of how sure it is; all of that sentence without a ratio."""
+    metric = full_metric(findings, claim.metric)
+    _, told, rest = claim.sentence.partition(_RATIO_IN_SENTENCE)
+    if claim.ratio.value is None or not told:
+        return claim.sentence
+    cases = count_words(len(claim.pairs), "matched case")
+    effect = (
+        f"{claim.treatment} against {claim.baseline}: {metric_words(metric)} is "
+        f"{show_change(claim.ratio, dimension_of(metric))}, over {cases} in {count_words(claim.blocks, 'block')}."
+    )
+    return f"{effect} {rest.partition('). ')[2]}".strip()
 
 
 def _unsaid(findings: Findings) -> list[Sentence]:

@@ -14,10 +14,10 @@ from svload.analysis.view import kept_window
 from svload.model.columns import ERRORS, HISTOGRAM_METRICS
 from svload.model.facts import TrialLab
 from svload.model.results import GroupSummary, TrialSummary
+from svload.report.resources import BINS, Resource, Series, resources_of
 from svload.store.parquet import TrialData
 
 Floats = NDArray[np.float64]
-BINS = 60
 SEGMENTS = (
     "waiting for a slot",
     "generator lag",
@@ -29,6 +29,7 @@ SEGMENTS = (
     "transfer",
 )
 """The parts of a request from its intended start to its last byte, in order."""
+_MONITORS_CPU = Resource("", "sampler", "cpu_ratio")
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Series:
-    """A line over time: seconds from the load's start and values; a NaN breaks the line."""
+class SlowRequest:
+    """One of a trial's slowest requests that have a row: when it was due, how long it took, its parts by `SEGMENTS`, and how it ended."""
 
-    at_s: Floats
-    values: Floats
+    due_s: float
+    response_s: float
+    parts_s: dict[str, float]
+    outcome: str
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class GroupDigest:
     service: Curve
     anatomy_s: dict[str, float]
     series: dict[str, Series]
+    slow: tuple[SlowRequest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,7 @@ class TrialDigest:
     window_s: tuple[float, float]
     kept_s: tuple[float, float]
     groups: dict[str, GroupDigest]
-    machine: dict[str, Series]
-    services: dict[str, dict[str, Series]]
+    resources: dict[Resource, Series]
     monitors_cpu: float | None
     lab: TrialLab
     summary: TrialSummary
@@ -99,8 +102,10 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
             service=_curve(histograms, inside, "service", None),
             anatomy_s=_anatomy(data, index, histograms, inside, (kept.low_ns, kept.high_ns)),
             series=_group_series(intervals, histograms, summary.interval_ns, end_ns),
+            slow=_slow(data, index),
         )
-    machine, services, cost = _monitored(data.monitors, end_ns)
+    resources = resources_of(data.monitors, end_ns)
+    cost = resources.get(_MONITORS_CPU)
     return TrialDigest(
         name=summary.trial,
         case=summary.case,
@@ -109,9 +114,8 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
         window_s=(summary.window_ns[0] / 1e9, summary.window_ns[1] / 1e9),
         kept_s=(kept.low_ns / 1e9, kept.high_ns / 1e9),
         groups=groups,
-        machine=machine,
-        services=services,
-        monitors_cpu=cost,
+        resources=resources,
+        monitors_cpu=float(cost.values.mean()) if cost else None,
         lab=data.lab,
         summary=summary,
         seal_facts=dict(data.seal.files) if data.seal else {},
@@ -186,7 +190,8 @@ def _anatomy(
     mine = (samples["group"] == index) & (samples["due_ns"] >= kept_ns[0]) & (samples["due_ns"] < kept_ns[1])
     ok = mine & (samples["error"] == 0) & (samples["done_ns"] >= 0) & (samples["first_byte_ns"] >= 0)
     if ok.any():
-        return _anatomy_of_rows({name: samples[name][ok].astype(np.float64) for name in _STAMPS})
+        parts = _parts_ns({name: samples[name][ok].astype(np.float64) for name in _STAMPS})
+        return {name: float(part.mean()) / 1e9 for name, part in parts.items()}
     return _anatomy_of_histograms(histograms, inside)
 
 
@@ -196,8 +201,8 @@ _STAMPS = (
 )  # fmt: skip
 
 
-def _anatomy_of_rows(rows: Mapping[str, Floats]) -> dict[str, float]:
-    """Curl's variables lie on one axis from `begun` (METHOD §6); after redirects what they do not cover is the server's."""
+def _parts_ns(rows: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun` (METHOD §6); after redirects what they do not cover is the server's."""
     lookup = rows["lookup_ns"]
     connect = np.maximum(rows["connect_ns"] - lookup, 0)
     reached = np.maximum(rows["connect_ns"], lookup)
@@ -216,7 +221,37 @@ def _anatomy_of_rows(rows: Mapping[str, Floats]) -> dict[str, float]:
         server,
         rows["done_ns"] - rows["first_byte_ns"],
     )
-    return {name: float(part.mean()) / 1e9 for name, part in zip(SEGMENTS, parts, strict=True)}
+    return dict(zip(SEGMENTS, parts, strict=True))
+
+
+_SLOWEST = 12
+
+
+def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
+    """The slowest finished requests of a group that have rows, failed ones too, the slowest first."""
+    samples = data.samples
+    mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
+    took = samples["done_ns"][mine] - samples["due_ns"][mine]
+    chosen = mine[np.argsort(-took, kind="stable")[:_SLOWEST]]
+    rows = {name: samples[name][chosen].astype(np.float64) for name in _STAMPS}
+    begun, reached = rows["begun_ns"] >= 0, rows["first_byte_ns"] >= 0
+    rows["first_byte_ns"] = np.where(reached, rows["first_byte_ns"], rows["done_ns"])
+    parts = _parts_ns(rows)
+    return tuple(
+        SlowRequest(
+            due_s=float(rows["due_ns"][at]) / 1e9,
+            response_s=float(rows["done_ns"][at] - rows["due_ns"][at]) / 1e9,
+            parts_s={name: float(part[at]) / 1e9 for name, part in parts.items()} if begun[at] else {},
+            outcome=_outcome(int(samples["status"][row]), int(samples["error"][row])),
+        )
+        for at, row in enumerate(chosen.tolist())
+    )
+
+
+def _outcome(status: int, error: int) -> str:
+    told = [f"status {status}"] if status else []
+    told += ["error " + error_name(error).replace("_", " ")] if error else []
+    return ", ".join(told) or "ok"
 
 
 def _anatomy_of_histograms(
@@ -246,7 +281,8 @@ def _group_series(
     interval_ns: int,
     end_ns: int,
 ) -> dict[str, Series]:
-    """Throughput, failures (1/s), and response p50 and p99 (s) of the requests due then, in at most `BINS` bins of whole intervals."""
+    """By name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s), requests under way or waiting at the end
+    of each, and p50, p99 and the slowest ok response (s) of the requests due then."""
     whole = max(-(-end_ns // interval_ns), 1)
     per_bin = -(-whole // BINS)
     bins = -(-whole // per_bin)
@@ -261,28 +297,32 @@ def _group_series(
         weights = sum((intervals[name][during].astype(np.float64) for name in names), np.zeros(len(at)))
         return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
 
-    low, high = _quantiles_over_time(histograms, per_bin, bins, total("due"))
+    due, done = total("due"), total("completed_ok", "completed_failed")
+    low, high, slowest = _responses_over_time(histograms, per_bin, bins, due)
     return {
-        "throughput": Series(at_s, total("completed_ok", "completed_failed") / seconds),
+        "due": Series(at_s, due / seconds),
+        "throughput": Series(at_s, done / seconds),
         "failures": Series(at_s, total("completed_failed") / seconds),
+        "under way": Series(at_s, np.cumsum(due - total("dropped") - done)),
         "p50": Series(at_s, low),
         "p99": Series(at_s, high),
+        "slowest": Series(at_s, slowest),
     }
 
 
 _LEAST_FOR_P50, _LEAST_FOR_P99 = 6, 100
 
 
-def _quantiles_over_time(
+def _responses_over_time(
     histograms: Mapping[str, NDArray[Any]], per_bin: int, bins: int, due: Floats
-) -> tuple[Floats, Floats]:
-    """p50 and p99 of each bin (failures above all); NaN where a bin has too few requests for a picture of it."""
+) -> tuple[Floats, Floats, Floats]:
+    """p50 and p99 of each bin (failures above all) and its slowest ok response; NaN where a bin has too few requests for a picture of it."""
     mine = _metric(histograms, "response")
     at = histograms["interval"][mine].astype(np.int64) // per_bin
     bucket = histograms["bucket"][mine].astype(np.int64)
     nothing = np.full(bins, np.nan)
     if not len(bucket):
-        return nothing, nothing
+        return nothing, nothing, nothing
     first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
     inside = at < bins
     counts = np.bincount(
@@ -298,60 +338,9 @@ def _quantiles_over_time(
         known = (column < width) & (due >= least)
         middle = bucket_middles(np.minimum(column, width - 1) + first) / 1e9
         found.append(np.where(known, middle, np.nan))
-    return found[0], found[1]
-
-
-def _monitored(
-    monitors: Mapping[str, NDArray[Any]], end_ns: int
-) -> tuple[dict[str, Series], dict[str, dict[str, Series]], float | None]:
-    """(the machine's series, each service's, the monitors' own CPU share). CPU in cores, memory in bytes."""
-    metric, service = monitors["metric"], monitors["service"]
-    offset, entity, value = monitors["offset_ns"], monitors["entity"], monitors["value"]
-    machine: dict[str, Series] = {}
-    services: dict[str, dict[str, Series]] = {}
-    busy = np.flatnonzero((metric == "busy_seconds_total") & (monitors["monitor"] == "host"))
-    if len(busy):
-        rates = [_rate(offset[busy][which], value[busy][which]) for which in _by_entity(entity[busy])]
-        machine["cpu"] = _summed(rates, end_ns)
-    for name, wanted in (("cpu", "cpu_seconds_total"), ("memory", "rss_bytes")):
-        found = np.flatnonzero(metric == wanted)
-        for one in dict.fromkeys(service[found]):
-            mine = found[service[found] == one]
-            whole = mine[entity[mine] == ""] if (entity[mine] == "").any() else mine
-            parts = [(offset[whole][which], value[whole][which]) for which in _by_entity(entity[whole])]
-            lines = (
-                [_rate(*part) for part in parts]
-                if name == "cpu"
-                else [(at / 1e9, held) for at, held in parts]
-            )
-            if one:
-                services.setdefault(str(one), {})[name] = _summed(lines, end_ns)
-    cost = value[(monitors["monitor"] == "sampler") & (metric == "cpu_ratio")]
-    return machine, services, float(cost.mean()) if len(cost) else None
-
-
-def _by_entity(entity: NDArray[Any]) -> list[NDArray[np.int64]]:
-    return [np.flatnonzero(entity == name) for name in dict.fromkeys(entity)]
-
-
-def _rate(offset_ns: NDArray[Any], value: NDArray[Any]) -> tuple[Floats, Floats]:
-    """A counter's rate per second between neighbouring readings, at their middles."""
-    order = np.argsort(offset_ns, kind="stable")
-    at, value = offset_ns[order].astype(np.float64) / 1e9, value[order].astype(np.float64)
-    gap = np.diff(at)
-    usable = gap > 0
-    middle = (at[1:] + at[:-1]) / 2
-    return middle[usable], (np.diff(value)[usable] / gap[usable])
-
-
-def _summed(lines: list[tuple[Floats, Floats]], end_ns: int) -> Series:
-    """The sum of lines on the first one's moments, within the trial, thinned to twice `BINS` points."""
-    at, total = lines[0]
-    total = total + sum((np.interp(at, *line) for line in lines[1:] if len(line[0])), np.zeros(len(at)))
-    inside = (at >= 0) & (at <= end_ns / 1e9)
-    at, total = at[inside], total[inside]
-    step = max(1, -(-len(at) // (2 * BINS)))
-    return Series(at[::step], np.maximum(total[::step], 0))
+    last = width - 1 - np.argmax(counts.reshape(bins, width)[:, ::-1] > 0, axis=1)
+    slowest = np.where(running[:, -1] > 0, bucket_middles(last + first) / 1e9, np.nan)
+    return found[0], found[1], slowest
 
 
 def error_name(code: int) -> str:

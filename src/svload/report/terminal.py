@@ -169,12 +169,11 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console().print(table)
 
 
-def show_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Two runs, case by case."""
+def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
+    """Two runs, case by case; last the page that shows them."""
     out = console()
     if not rows:
         out.print("the two runs have no case in common")
-        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("case", "metric", "ratio", "95 % interval", ""):
         table.add_column(heading, overflow="fold")
@@ -188,7 +187,9 @@ def show_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
             interval,
             str(row.get("note", "")),
         )
-    out.print(table)
+    if rows:
+        out.print(table)
+    out.print(Text(_short(page)), soft_wrap=True)
 
 
 def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:

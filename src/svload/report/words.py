@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from svload.model.metrics import CATALOGUE, STATS
@@ -235,3 +236,56 @@ def visible(text: str) -> str:
 def unique(texts: Iterable[str]) -> list[str]:
     """Without repetition, in order."""
     return list(dict.fromkeys(text for text in texts if text))
+
+
+def show_change(ratio: Estimate, dimension: Dimension) -> str:
+    """A ratio as people say it, with its interval: `69 % shorter (95 % interval 68 to 70 %)`, `3.2 times as long (95 % interval 3.1 to 3.4)`."""
+    if ratio.value is None:
+        return "without a number"
+    said = _Change.of(ratio.value, dimension)
+    if ratio.low is None or ratio.high is None:
+        return f"{said.whole} (no interval)"
+    low, high = (_Change.of(bound, dimension) for bound in (ratio.low, ratio.high))
+    if low.words == high.words == said.words:
+        first, last = sorted((low, high), key=lambda one: one.number)
+        return f"{said.whole} (95 % interval {first.text} to {last.text}{said.unit})"
+    return f"{said.whole} (95 % interval {low.whole} to {high.whole})"
+
+
+_TIMES_FROM = 2.0
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A ratio as a number with the words around it."""
+
+    number: float
+    unit: str
+    words: str
+
+    @classmethod
+    def of(cls, ratio: float, dimension: Dimension) -> _Change:
+        less, more, as_much = ("shorter", "longer", "as long") if dimension == "time_s" else ("lower", "higher", "as high")  # fmt: skip
+        if ratio >= _TIMES_FROM:
+            return cls(ratio, "", f"times {as_much}")
+        return cls(100 * abs(ratio - 1), " %", less if ratio < 1 else more)
+
+    @property
+    def text(self) -> str:
+        return f"{self.number:.3g}"
+
+    @property
+    def whole(self) -> str:
+        return f"{self.text}{self.unit} {self.words}"
+
+
+_STAT_WORDS = {"p50": "median", "mean": "mean", "min": "smallest", "max": "largest"}
+
+
+def metric_words(key: str) -> str:
+    """A full metric name inside a sentence: `probe.response.p50` → `the median response of probe`."""
+    owner, name, stat = split_metric(key)
+    if not name:
+        return key
+    words = f"{_STAT_WORDS.get(stat, stat)} {name.replace('_', ' ')}".strip()
+    return f"the {words} of {owner}" if owner else f"the {words}"

@@ -1,10 +1,12 @@
-"""`write_all`: everything in derived/ that people and other tools read, from a run's sealed trials and its findings."""
+"""What is made of judged runs: `write_all`, everything in derived/ that people and other tools read, from a run's sealed trials and its findings; the page of two runs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from svload.model.errors import SvloadError
 from svload.model.results import Findings
@@ -55,3 +57,17 @@ def _replace(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_bytes(text.encode("utf-8", "replace"))
     os.replace(temporary, path)
+
+
+def write_comparison(
+    first: tuple[RunDir, Findings],
+    second: tuple[RunDir, Findings],
+    rows: Sequence[Mapping[str, Any]],
+    path: Path,
+) -> None:
+    """Write the page that compares two judged runs; `rows` as `analysis.compare_runs` gives them. Raises as `write_all` does."""
+    from svload.report.page.compare import compare_page
+
+    page = compare_page(gather(*first), gather(*second), rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, page)

@@ -143,19 +143,22 @@ def _say_files(files: Sequence[Path], as_json: bool) -> None:
 def compare(
     first: str = typer.Argument(help="The run taken as the baseline."),
     second: str = typer.Argument(help="The other run."),
+    to: Path = typer.Option(
+        None, "--to", help="The page's file; default derived/compare.html of the other run."
+    ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Compare two runs case by case: ratios with intervals. They were not interleaved, and it says so."""
+    """Compare two runs case by case: ratios with intervals, and a page. They were not interleaved, and it says so."""
     from svload import api
 
-    rows = api.compare(first, second, _out(out))
+    rows, page = api.compare(first, second, _out(out), to)
     if json:
         print_json(rows)
     else:
         from svload.report import show_comparison
 
-        show_comparison(rows)
+        show_comparison(rows, page)
 
 
 def query(

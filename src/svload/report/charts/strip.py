@@ -85,7 +85,7 @@ def _spoken(replicates: Sequence[Replicate], estimate: Estimate | None, dimensio
     )
 
 
-ORDER_WIDTH, ORDER_HEIGHT = 300, 200
+ORDER_WIDTH, ORDER_HEIGHT = 380, 240
 
 
 def order_chart(

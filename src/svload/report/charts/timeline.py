@@ -10,10 +10,13 @@ import numpy as np
 from svload.model.units import Dimension
 from svload.report.charts.scales import Scale, around, tick_texts
 from svload.report.charts.svg import Drawing, broken
-from svload.report.digest import Series
+from svload.report.resources import Series
 
 WIDTH = 860
-_LEFT, _RIGHT, _TOP, _PANEL, _GAP, _BOTTOM = 64, 12, 18, 62, 28, 34
+TALL, LOW = 62, 34
+"""Heights of a panel in px: of the main ones, and of many small ones."""
+_LETTER_PX = 6.3
+_LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 
 @dataclass(frozen=True)
@@ -28,29 +31,34 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Quantities of one unit; an axis from zero."""
+    """Quantities of one unit; an axis from zero, or around the values. `note` says what it is, after the title."""
 
     title: str
     dimension: Dimension
     lines: Sequence[Line] = field(default_factory=tuple)
+    note: str = ""
+    zero: bool = True
 
 
 def timeline(
     panels: Sequence[Panel], end_s: float, window_s: tuple[float, float], kept_s: tuple[float, float],
-    title: str, *, points: int = 60, replicates: int = 6,
+    title: str, *, points: int = 60, replicates: int = 6, panel_px: int = TALL,
 ) -> str:  # fmt: skip
-    """All panels that have a number, as SVG; "" without any. `points` and `replicates` bound the drawing's size."""
+    """All panels that have a number, as SVG; "" without any. `points` and `replicates` bound the drawing's size.
+
+    The axis is the same for the same `end_s`, whatever the panels: charts of one case stand exactly below each other.
+    """
     usable = [panel for panel in panels if _numbers(panel)]
     if not usable or end_s <= 0:
         return ""
-    height = _TOP + len(usable) * (_PANEL + _GAP) - _GAP + _BOTTOM
+    height = _TOP + len(usable) * (panel_px + _GAP) - _GAP + _BOTTOM
     drawing = Drawing(WIDTH, height, title)
     x = Scale(0.0, end_s, _LEFT, WIDTH - _RIGHT)
     bottom = height - _BOTTOM
     _shade(drawing, x, window_s, kept_s, bottom)
     for number, panel in enumerate(usable):
-        top = _TOP + number * (_PANEL + _GAP)
-        _panel(drawing, panel, x, top, points, replicates)
+        top = _TOP + number * (panel_px + _GAP)
+        _panel(drawing, panel, x, (top, top + panel_px), points, replicates)
     ticks = x.ticks(10, "time_s")
     for tick, text in zip(ticks, tick_texts(ticks, "time_s"), strict=True):
         anchor = "start" if not tick else "end" if x(tick) > WIDTH - 2 * _RIGHT else "middle"
@@ -85,10 +93,13 @@ def _numbers(panel: Panel) -> list[float]:
     return [float(value) for value in values[np.isfinite(values)]]
 
 
-def _panel(drawing: Drawing, panel: Panel, x: Scale, top: float, points: int, replicates: int) -> None:
-    y = around(_numbers(panel), False, top + _PANEL, top, zero=True)
+def _panel(
+    drawing: Drawing, panel: Panel, x: Scale, place: tuple[float, float], points: int, replicates: int
+) -> None:
+    top, bottom = place
+    y = around(_numbers(panel), False, bottom, top, zero=panel.zero)
     assert y is not None
-    ticks = y.ticks(4, panel.dimension)
+    ticks = y.ticks(4 if bottom - top >= TALL else 3, panel.dimension)
     drawing.lines(((_LEFT, y(t), WIDTH - _RIGHT, y(t)) for t in ticks), "grid")
     for tick, text in zip(ticks, tick_texts(ticks, panel.dimension), strict=True):
         drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
@@ -103,6 +114,8 @@ def _panel(drawing: Drawing, panel: Panel, x: Scale, top: float, points: int, re
             _runs(median_series(known), x, y, points), f"{line.css} {'fine' if line.thin else 'main'}"
         )
     drawing.text(_LEFT, top - 6, panel.title, "name")
+    if panel.note:
+        drawing.text(_LEFT + _LETTER_PX * len(panel.title) + 12, top - 6, panel.note)
 
 
 def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[float, float]]]:

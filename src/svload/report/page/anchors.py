@@ -1,4 +1,4 @@
-"""Permanent ids: a case's own name where it can be one, so that `report.html#TC7` stays true."""
+"""Permanent ids: a case's own name where it can be one, so that `report.html#TC7` stays true, and `#TC7.time` for a part of it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ _LONGEST = 60
 
 
 class Anchors:
-    """Unique ids by name. The same names in the same order give the same ids."""
+    """Unique ids by name, or by owner and part. The same names in the same order give the same ids."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._taken = {name.lower() for name in reserved}
-        self._ids: dict[str, str] = {}
+        self._ids: dict[tuple[str, ...], str] = {}
 
-    def __call__(self, name: str) -> str:
-        """The id of a name: itself, or its plain part with a hash where it has characters that links lose."""
+    def __call__(self, *name: str) -> str:
+        """The id of a name (an owner and its part: with a dot between): itself, or its plain part with a hash where links lose characters."""
         if name not in self._ids:
-            self._ids[name] = self._new(name)
+            self._ids[name] = self._new(".".join(name))
         return self._ids[name]
-
-    def known(self, name: str) -> str | None:
-        """The id if that name has one already."""
-        return self._ids.get(name)
 
     def _new(self, name: str) -> str:
         plain = _PLAIN.sub("-", name).strip("-.")

@@ -12,16 +12,18 @@ from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.strip import Replicate, order_chart
-from svload.report.charts.tail import TailLine, TailMark, tail_chart
-from svload.report.charts.timeline import Line, Panel, timeline
+from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
 from svload.report.digest import TrialDigest, merged_curve
 from svload.report.gather import Gathered
 from svload.report.load import describe_load
+from svload.report.page.anchors import Anchors
+from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
+from svload.report.page.outlying import OutlierRow, outlier_rows
+from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, time_chart
 from svload.report.words import GRADE_MARK, count_words, show_value
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-_COLOURS = 6
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,19 @@ class CheckRow:
 
 @dataclass(frozen=True)
 class CaseSection:
-    """Everything that a case's section shows."""
+    """Everything that a case's section shows. `places` are the permanent ids of its parts, `data` its charts' numbers, packed."""
 
     case: CaseResult
+    places: dict[str, str]
+    data: str
     groups: tuple[GroupLine, ...]
     tails: tuple[tuple[str, str], ...]
     order: str
     anatomy: str
-    time: str
+    time: TimeChart | None
+    carried: bool
+    resources: tuple[ResourceChart, ...]
+    outliers: tuple[OutlierRow, ...]
     outcomes: tuple[tuple[str, ...], ...]
     errors: tuple[tuple[str, str, int, str], ...]
     services: tuple[str, ...]
@@ -79,8 +86,8 @@ class CaseSection:
     n: int
 
 
-def case_section(gathered: Gathered, case: CaseResult, detail: Detail) -> CaseSection:
-    """The section of one case, drawn in the detail that the page can afford."""
+def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> CaseSection:
+    """The section of one case, drawn in the detail that the page can afford; `anchor` gives permanent ids."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
@@ -90,19 +97,39 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail) -> CaseSe
     chief = head if head in names else next(iter(names), "")
     services = tuple(dict.fromkeys(facts.service for one in digests for facts in one.lab.services))
     key = f"{chief}.response.p50"
+    replicates = [
+        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
+        for one in trials
+    ]  # fmt: skip
+    anatomy = {} if detail.small else _anatomy(names, counted)
+    time = time_chart(case, names, services, counted, detail)
+    resources = tuple(resource_charts(case, services, counted, detail))
+    places = {name: anchor(case.case, name) for name in _parts(names, resources)}
+    tables = {
+        "order": Table(("trial", "place", "median_s", "verdict"), tuple(map(_order_row, replicates))),
+        "anatomy": Table(
+            ("group", "part", "mean_s"),
+            tuple((group, part, spent) for group, parts in anatomy.items() for part, spent in parts.items()),
+        ),
+        **{f"tail.{name}": _tail_table(case, name, counted) for name in names},
+        **({"time": time.table} if time and detail.carried else {}),
+        **{f"resources.{one.owner}": one.table for one in resources},
+    }
+    medians_s = {one.trial: one.value for one in replicates if one.value is not None}
     return CaseSection(
         case=case,
+        places=places,
+        data="" if detail.small else packed({places[name]: table for name, table in tables.items()}),
         groups=tuple(_group_line(case, name, specs.get(name), counted) for name in names),
         tails=tuple((name, _tail(case, name, counted, detail)) for name in names if name == chief or not detail.small),
         order="" if detail.small else order_chart(
-            [
-                Replicate(one.trial, gathered.place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
-                for one in trials[: detail.dots]
-            ],
-            case.metrics.get(key), "time_s", f"median response of {chief}",
+            replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
         ),
-        anatomy="" if detail.small else _anatomy(names, counted, case.case),
-        time=_time(names, services, counted, case.case, detail),
+        anatomy=_anatomy_chart(anatomy, counted, case.case),
+        time=time,
+        carried=detail.carried,
+        resources=resources,
+        outliers=tuple(outlier_rows(counted, medians_s, chief)),
         outcomes=tuple(_outcomes(name, digests) for name in names),
         errors=tuple(_errors(names, digests)),
         services=services,
@@ -111,6 +138,17 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail) -> CaseSe
         trials=trials,
         n=len(counted),
     )  # fmt: skip
+
+
+def _parts(names: Sequence[str], resources: Sequence[ResourceChart]) -> Iterator[str]:
+    """The parts of a section that have a place of their own."""
+    yield from ("numbers", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
+    yield from (f"tail.{name}" for name in names)
+    yield from (f"resources.{one.owner}" for one in resources)
+
+
+def _order_row(one: Replicate) -> tuple[object, ...]:
+    return one.trial, one.place + 1, one.value, one.grade
 
 
 def _value(trial: TrialResult, key: str) -> float | None:
@@ -153,69 +191,52 @@ def _tail(case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: D
     )
 
 
-def _anatomy(names: Sequence[str], digests: Sequence[TrialDigest], case: str) -> str:
-    bars = []
-    for name in names:
-        found = [
-            one.groups[name].anatomy_s for one in digests if name in one.groups and one.groups[name].anatomy_s
-        ]
-        if found:
-            parts = {
-                part: sum(one.get(part, 0.0) for one in found) / len(found) for one in found for part in one
-            }
-            bars.append((name, parts))
-    return (
-        anatomy_chart(
-            bars, f"{case}: where a request's time goes, mean over {count_words(len(digests), 'trial')}"
-        )
-        if bars
-        else ""
-    )
+_TABLE_POINTS = 60
 
 
-def _time(
-    names: Sequence[str], services: Sequence[str], digests: Sequence[TrialDigest], case: str, detail: Detail
-) -> str:
-    if not detail.points or not digests:
-        return ""
-    colour = {name: f"c{number % _COLOURS}" for number, name in enumerate((*names, *services, ""))}
-
-    def of_groups(series: str, label: str, thin: bool = False) -> list[Line]:
-        found = [[one.groups[name].series[series] for one in digests if name in one.groups] for name in names]
-        return [
-            Line(f"{name} {label}".strip(), colour[name], lines, thin)
-            for name, lines in zip(names, found, strict=True)
-        ]
-
-    def of_services(metric: str) -> list[Line]:
-        found = {
-            name: [one.services[name][metric] for one in digests if metric in one.services.get(name, {})]
-            for name in services
-        }
-        return [Line(name, colour[name], lines) for name, lines in found.items() if lines]
-
-    machine = [one.machine["cpu"] for one in digests if "cpu" in one.machine]
-    panels = [
-        Panel("throughput", "rate_rps", of_groups("throughput", "")),
-        Panel(
-            "response p50 (thick) and p99 (thin)",
-            "time_s",
-            [*of_groups("p99", "p99", True), *of_groups("p50", "p50")],
-        ),
-        Panel("failed requests", "rate_rps", of_groups("failures", "")),
-        Panel(
-            "CPU, cores busy",
-            "count",
-            [*of_services("cpu"), *([Line("machine", colour[""], machine)] if machine else [])],
-        ),
-        Panel("memory, resident", "size_bytes", of_services("memory")),
+def _tail_table(case: CaseResult, name: str, digests: Sequence[TrialDigest]) -> Table:
+    """The pooled curves, each trial's, and the headline percentiles with their intervals."""
+    mine = [one for one in digests if name in one.groups]
+    curves = {
+        ("response", "pooled"): merged_curve([one.groups[name].response for one in mine]),
+        ("service", "pooled"): merged_curve([one.groups[name].service for one in mine]),
+        **{("response", one.name): one.groups[name].response for one in mine},
+    }
+    rows: list[tuple[object, ...]] = [
+        (metric, trial, p, value, None, None)
+        for (metric, trial), curve in curves.items()
+        for p, value in zip(*curve_points(curve, _TABLE_POINTS), strict=True)
     ]
-    first = digests[0]
-    return timeline(
-        panels, max(one.end_s for one in digests), first.window_s, first.kept_s,
-        f"{case} over time: throughput, response, failures, CPU and memory of {count_words(len(digests), 'trial')}",
-        points=detail.points, replicates=detail.replicates,
-    )  # fmt: skip
+    for stat, p in TAIL.items():
+        estimate = case.metrics.get(f"{name}.response.{stat}")
+        if estimate is not None and estimate.value is not None:
+            rows.append(("response", "headline", p, estimate.value, estimate.low, estimate.high))
+    return Table(("metric", "trial", "p", "seconds", "low", "high"), tuple(rows))
+
+
+def _anatomy(names: Sequence[str], digests: Sequence[TrialDigest]) -> dict[str, dict[str, float]]:
+    """Mean seconds by segment over the trials, for each group that has any."""
+    found = {}
+    for name in names:
+        parts = [one.groups[name].anatomy_s for one in digests if name in one.groups]
+        if mean := mean_parts(parts):
+            found[name] = mean
+    return found
+
+
+def mean_parts(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean over trials of each part; a part that a trial does not have took no time there."""
+    known = [one for one in found if one]
+    return {part: sum(one.get(part, 0.0) for one in known) / len(known) for one in known for part in one}
+
+
+def _anatomy_chart(
+    anatomy: Mapping[str, Mapping[str, float]], digests: Sequence[TrialDigest], case: str
+) -> str:
+    if not anatomy:
+        return ""
+    told = f"{case}: where a request's time goes, mean over {count_words(len(digests), 'trial')}"
+    return anatomy_chart(list(anatomy.items()), told)
 
 
 _OUTCOMES = (

@@ -12,7 +12,11 @@ class Detail:
     """One level of detail. `note` is what the page says about it; empty for the whole."""
 
     points: int
-    """Points per line over time; 0: the series stand in a CSV file beside."""
+    """Points per line over time; 0: no series is drawn."""
+    resource_points: int
+    """Points per line of the panels of every monitored resource; 0: only CPU and memory are drawn."""
+    carried: bool
+    """Whether the page carries the numbers of its series; else all of them stand in series.csv beside."""
     replicates: int
     """Replicates that are drawn as lines of their own beside the median or the pooled curve."""
     curve_points: int
@@ -28,16 +32,18 @@ class Detail:
     note: str = ""
 
 
+_BESIDE = "the series of every monitored resource are in series.csv beside this page"
 LEVELS = (
-    Detail(60, 8, 60, 1000, 6, True, False),
-    Detail(40, 3, 60, 200, 3, True, False, "There are many cases: over time only three replicates and the median of all are drawn."),
-    Detail(24, 0, 40, 60, 2, False, False, "There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone."),
-    Detail(0, 0, 40, 40, 1, False, False, "There are too many cases to draw each over time: those series are in series.csv beside this page."),
-    Detail(0, 0, 24, 24, 1, False, True, "There are very many cases: their series over time are in series.csv beside this page, and of the curves only the main group's is drawn."),
+    Detail(60, 60, True, 8, 60, 1000, 6, True, False),
+    Detail(60, 20, True, 8, 60, 1000, 6, True, False, "There is much to draw: of monitored resources 20 points of each series are drawn at most; their CSV has all."),
+    Detail(40, 0, False, 3, 60, 200, 3, True, False, f"There are many cases: over time CPU and memory, three replicates and the median of all are drawn; {_BESIDE}."),
+    Detail(24, 0, False, 0, 40, 60, 2, False, False, f"There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone; {_BESIDE}."),
+    Detail(0, 0, False, 0, 40, 40, 1, False, False, f"There are too many cases to draw each over time: {_BESIDE}, with those of load, responses and errors."),
+    Detail(0, 0, False, 0, 24, 24, 1, False, True, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
 )  # fmt: skip
-"""From the most to the least; the first that fits is used."""
+"""From the most to the least; the first that fits is used. What goes first are the series of monitored resources."""
 
-_UP_TO = (90, 125, 180, 230)
+_UP_TO = (45, 60, 125, 180, 230)
 
 
 def first_level(cases: int) -> int:

@@ -9,7 +9,7 @@ from svload.analysis.phases import outside_load
 from svload.model.units import show_duration, show_size
 from svload.report.gather import Gathered, seal_hashes
 from svload.report.load import describe_load
-from svload.report.words import count_words, list_words, show_time
+from svload.report.words import count_words, list_words, show_time, unique
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,26 @@ def what_was_run(gathered: Gathered) -> Ran:
         ),
         plants=tuple(gathered.lock.plants.items()),
     )
+
+
+def card(gathered: Gathered) -> str:
+    """The run in one sentence for the first page: when, how much, which servers, which svload, seed and study."""
+    lock, findings = gathered.lock, gathered.findings
+    when = dict(_facts(gathered)).get("when", "")
+    servers = unique(
+        f"{name} ({kit} {version})".replace(" )", ")") for name, kit, version, _ in _services(gathered)
+    )
+    same_host = gathered.placement is not None and len(gathered.placement.machines) <= 1
+    parts = [
+        f"{count_words(findings.sealed_trials, 'trial')} of {show_duration(lock.measure.duration_ns / 1e9)}",
+        when,
+        "load and servers on one machine" if same_host else "",
+        f"servers: {list_words(servers)}" if servers else "",
+        f"svload {lock.svload_version}",
+        f"seed {lock.seed}",
+        f"study {lock.study_sha256[:12]}",
+    ]
+    return "; ".join(filter(None, parts)) + "."
 
 
 def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from importlib.resources import files
 from io import StringIO
-
-from jinja2 import BaseLoader, Environment, StrictUndefined
-from markupsafe import Markup
 
 from svload.report.gather import Gathered
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
-from svload.report.page.view import helpers, page_context
-from svload.report.words import visible
+from svload.report.page.template import render_template
+from svload.report.page.view import page_context
 
 
 def render_page(gathered: Gathered) -> tuple[str, str | None]:
@@ -22,32 +18,10 @@ def render_page(gathered: Gathered) -> tuple[str, str | None]:
     page = ""
     level = LEVELS[begin]
     for level in LEVELS[begin:]:
-        page = _render(page_context(gathered, level))
+        page = render_template("report.html.j2", page_context(gathered, level))
         if len(page.encode("utf-8", "replace")) <= LARGEST_BYTES:
             break
-    return page, None if level.points else series_csv(gathered)
-
-
-def _render(context: dict[str, object]) -> str:
-    environment = Environment(
-        loader=BaseLoader(),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
-    environment.globals.update(helpers())
-    template = environment.from_string(_text("report.html.j2"))
-    return template.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
-
-
-def _shown(value: object) -> object:
-    return visible(value) if type(value) is str else value
-
-
-def _text(name: str) -> str:
-    return files("svload.report.page").joinpath(name).read_text(encoding="utf-8")
+    return page, None if level.carried else series_csv(gathered)
 
 
 def series_csv(gathered: Gathered) -> str:
@@ -61,9 +35,11 @@ def series_csv(gathered: Gathered) -> str:
 
 def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
     for trial in gathered.digests.values():
-        parts = [(name, group.series) for name, group in trial.groups.items()]
-        for owner, series in (*parts, *trial.services.items(), ("machine", trial.machine)):
-            for metric, line in series.items():
-                for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
-                    if value == value:
-                        yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"
+        lines = [
+            (name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()
+        ]
+        lines += [(resource.owner, resource.label, line) for resource, line in trial.resources.items()]
+        for owner, metric, line in lines:
+            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+                if value == value:
+                    yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"

@@ -1,88 +1,159 @@
 (function () {
   "use strict";
-  var root = document.documentElement, all = function (q, at) { return Array.from((at || document).querySelectorAll(q)); };
+  const root = document.documentElement, main = document.querySelector("main");
+  const all = (query, at) => Array.from((at || document).querySelectorAll(query));
+  const byId = (id) => document.getElementById(id);
   root.classList.add("live");
+
+  // Light and dark: the system's choice until the reader makes one.
   try { if (localStorage.svloadTheme) root.dataset.theme = localStorage.svloadTheme; } catch (e) { /* a file may have no storage */ }
-  document.getElementById("theme").addEventListener("click", function () {
-    var dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  byId("theme").addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
     try { localStorage.svloadTheme = root.dataset.theme; } catch (e) { /* as above */ }
   });
 
-  var shades = JSON.parse(document.getElementById("shades").textContent), pick = document.getElementById("shade");
-  if (pick) pick.addEventListener("change", function () {
-    var one = shades[+pick.value];
-    document.getElementById("shade-low").textContent = one[1];
-    document.getElementById("shade-high").textContent = one[2];
-    all("td[data-c]").forEach(function (cell) {
-      var found = one[3][cell.dataset.c] || ["–", -1];
-      cell.className = cell.className.replace(/\bq(n|\d)\b/, "q" + (found[1] < 0 ? "n" : found[1]));
-      cell.querySelector(".v").textContent = found[0];
+  // The matrix, coloured by the metric that the reader picks.
+  const pick = byId("shade");
+  if (pick) {
+    const shades = JSON.parse(byId("shades").textContent);
+    pick.addEventListener("change", () => {
+      const [, low, high, cells] = shades[+pick.value];
+      byId("shade-low").textContent = low;
+      byId("shade-high").textContent = high;
+      all("td[data-c]").forEach((cell) => {
+        const [text, shade] = cells[cell.dataset.c] || ["–", -1];
+        cell.className = cell.className.replace(/\bq(n|\d)\b/, "q" + (shade < 0 ? "n" : shade));
+        cell.querySelector(".v").textContent = text;
+      });
     });
-  });
-
-  var form = document.getElementById("filters"), rows = all("[data-g]"), cells = all(".matrix [data-f]");
-  function fits(node) {
-    var own = node.dataset.f.split(" ");
-    return all("select[data-i]", form).every(function (s) { return !s.value || own[+s.dataset.i] === s.value; });
   }
+
+  // Filters: rows and sections of cases that do not fit are hidden, cells of the matrix fade.
+  const form = byId("filters"), rows = all("[data-g]"), cells = all(".matrix [data-f]");
+  const chosen = () => all("select[data-i]", form).filter((one) => one.value);
+  const fits = (node, levels) => {
+    const own = node.dataset.f.split(" ");
+    return levels.every((one) => own[+one.dataset.i] === one.value);
+  };
   function filter() {
-    var grade = document.getElementById("by-grade").value, words = document.getElementById("search").value.trim().toLowerCase(), shown = 0, of = 0;
-    rows.forEach(function (node) {
-      var ok = fits(node) && (!grade || node.dataset.g === grade) && (!words || node.dataset.t.includes(words));
+    const levels = chosen(), grade = byId("by-grade").value, words = byId("search").value.trim().toLowerCase();
+    let shown = 0, of = 0;
+    rows.forEach((node) => {
+      const ok = fits(node, levels) && (!grade || node.dataset.g === grade) && (!words || node.dataset.t.includes(words));
       node.classList.toggle("hide", !ok);
       if (node.tagName === "TR") { of++; if (ok) shown++; }
     });
-    cells.forEach(function (node) { node.classList.toggle("fade", !fits(node)); });
-    document.getElementById("shown").textContent = shown === of ? "" : shown + " of " + of + " cases";
+    cells.forEach((node) => node.classList.toggle("fade", !fits(node, levels)));
+    byId("shown").textContent = shown === of ? "" : shown + " of " + of + " " + byId("shown").dataset.of;
   }
-  form.addEventListener("input", filter);
-  form.addEventListener("submit", function (e) { e.preventDefault(); });
-  addEventListener("hashchange", reveal);
-  function reveal() {
-    var at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (!at) return;
-    var hidden = at.closest(".hide");
-    if (hidden) { form.reset(); filter(); }
-    for (var d = at.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
-    at.scrollIntoView();
+  if (form) {
+    form.addEventListener("input", filter);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    if (byId("by-grade").value) filter();
   }
-  if (location.hash) reveal();
 
-  all(".sort").forEach(function (button) {
-    button.addEventListener("click", function () {
-      var head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0], at = head.cellIndex;
-      var up = head.getAttribute("aria-sort") !== "ascending";
-      all("th[aria-sort]", table).forEach(function (th) { th.setAttribute("aria-sort", "none"); });
+  // Permanent links. Who arrives by one sees what it names, alone, at the top of the page, and can ask for the rest.
+  function whole() {
+    all(".aside").forEach((node) => node.classList.remove("aside"));
+    byId("alone-bar").hidden = true;
+    root.classList.remove("alone");
+  }
+  function alone(at) {
+    let node = at.closest("tr, dt") ? at.closest("details, article, section") : at;
+    if (!main.contains(node) || node === main) return;
+    for (; node !== main; node = node.parentElement)
+      for (const other of node.parentElement.children)
+        if (other !== node && !other.matches("[data-keep], summary, script")) other.classList.add("aside");
+    byId("alone-bar").hidden = false;
+    root.classList.add("alone");
+  }
+  function target() {
+    try { return byId(decodeURIComponent(location.hash.slice(1))); } catch (e) { return null; /* no id has such a name */ }
+  }
+  function reveal(arriving) {
+    const at = target();
+    if (!at) return;
+    if (at.closest(".hide")) { all("select, input", form).forEach((one) => { one.value = ""; }); filter(); }
+    if (at.closest(".aside")) whole();
+    for (let one = at.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
+    if (arriving) alone(at);
+    if (arriving && !at.closest("tr, dt")) scrollTo(0, 0); else at.scrollIntoView();
+  }
+  byId("whole").addEventListener("click", () => { whole(); reveal(false); });
+  addEventListener("hashchange", () => reveal(false));
+  if (location.hash) {
+    const [arrived] = performance.getEntriesByType("navigation");
+    reveal(!arrived || arrived.type === "navigate");
+  }
+
+  // Tables that can be sorted by a column.
+  function sortKey(row, column) {
+    const cell = row.cells[column];
+    if (!cell || cell.colSpan > 1) return "";
+    return cell.dataset.v !== undefined ? cell.dataset.v : cell.textContent.trim();
+  }
+  function compareKeys(a, b) {
+    const difference = Number(a) - Number(b);
+    return isNaN(difference) ? a.localeCompare(b, undefined, { numeric: true }) : difference;
+  }
+  all(".sort").forEach((button) => {
+    button.addEventListener("click", () => {
+      const head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0];
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      all("th[aria-sort]", table).forEach((one) => one.setAttribute("aria-sort", "none"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      var key = function (row) { var c = row.cells[at]; return !c || c.colSpan > 1 ? "" : c.dataset.v !== undefined ? c.dataset.v : c.textContent.trim(); };
-      Array.from(body.rows).map(function (row, n) { return [key(row), n, row]; }).sort(function (a, b) {
+      Array.from(body.rows).map((row, place) => [sortKey(row, head.cellIndex), place, row]).sort((a, b) => {
         if (a[0] === "" || b[0] === "") return (a[0] === "") - (b[0] === "") || a[1] - b[1];
-        var x = Number(a[0]), y = Number(b[0]), d = isNaN(x) || isNaN(y) ? a[0].localeCompare(b[0], undefined, { numeric: true }) : x - y;
-        return (up ? d : -d) || a[1] - b[1];
-      }).forEach(function (one) { body.appendChild(one[2]); });
+        return (up ? 1 : -1) * compareKeys(a[0], b[0]) || a[1] - b[1];
+      }).forEach(([, , row]) => body.appendChild(row));
     });
   });
-  all("table[data-csv]").forEach(function (table) {
-    var button = document.createElement("button");
+
+  // CSV: of a table as it is shown, and of the numbers behind a chart, which the page carries compressed.
+  function save(text, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(["\ufeff" + text], { type: "text/csv" }));
+    link.download = name + ".csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+  function saver(label, what, action) {
+    const button = document.createElement("button");
     button.type = "button";
     button.className = "csv";
-    button.textContent = "Save as CSV";
-    button.addEventListener("click", function () {
-      var lines = Array.from(table.rows).filter(function (row) { return !row.matches(".hide, .sentence"); }).map(function (row) {
-        return Array.from(row.cells).map(function (cell) {
-          var text = (cell.dataset.v && cell.matches(".num") ? cell.dataset.v : cell.innerText).replace(/\s+/g, " ").trim();
-          if (/^[=+@\-\t]/.test(text) && isNaN(text)) text = "'" + text;
-          return '"' + text.replace(/"/g, '""') + '"';
-        }).join(",");
-      });
-      var link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob(["\ufeff" + lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
-      link.download = table.dataset.csv + ".csv";
-      link.click();
-      setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
-    });
-    table.parentElement.after(button);
+    button.textContent = label;
+    button.setAttribute("aria-label", what);
+    button.addEventListener("click", action);
+    return button;
+  }
+  function cellText(cell) {
+    const raw = cell.dataset.v && cell.matches(".num") ? cell.dataset.v : cell.innerText;
+    const text = raw.replace(/\s+/g, " ").trim();
+    const safe = /^[=+@\-\t]/.test(text) && isNaN(text) ? "'" + text : text;
+    return '"' + safe.replace(/"/g, '""') + '"';
+  }
+  all("table[data-csv]").forEach((table) => {
+    table.parentElement.after(saver("Save as CSV", "Save the table of " + table.dataset.csv + " as CSV", () => {
+      const kept = Array.from(table.rows).filter((row) => !row.matches(".hide, .sentence"));
+      save(kept.map((row) => Array.from(row.cells).map(cellText).join(",")).join("\r\n") + "\r\n", table.dataset.csv);
+    }));
   });
-  addEventListener("beforeprint", function () { all("details").forEach(function (d) { d.open = true; }); });
+  const unpacked = new Map();
+  function tablesOf(owner) {
+    if (!unpacked.has(owner)) {
+      const packed = owner.querySelector(":scope > script.data").textContent;
+      const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+      unpacked.set(owner, new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json());
+    }
+    return unpacked.get(owner);
+  }
+  if ("DecompressionStream" in window) all("figure[data-csv]").forEach((figure) => {
+    figure.append(saver("CSV", "Save the numbers of this chart as CSV", async () => {
+      const tables = await tablesOf(figure.closest("article, main"));
+      if (figure.id in tables) save(tables[figure.id], figure.id);
+    }));
+  });
+
+  addEventListener("beforeprint", () => all("details").forEach((one) => { one.open = true; }));
 })();

@@ -10,29 +10,25 @@ from typing import Any
 
 from svload.model.results import CaseResult, Claim, Estimate, Findings
 from svload.report.answer import Sentence, answer
-from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
-from svload.report.charts.usage import usage_chart
 from svload.report.digest import SEGMENTS
-from svload.report.gather import Gathered, anatomy_by_case
+from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, case_section
+from svload.report.page.cells import filter_text
+from svload.report.page.data import packed
 from svload.report.page.detail import Detail
 from svload.report.page.matrix import matrix, shadings
-from svload.report.page.ran import what_was_run
+from svload.report.page.overall import anatomy_overall, usage_charts
+from svload.report.page.ran import card, what_was_run
 from svload.report.words import (
     GRADE_MARK,
-    dimension_of,
     full_metric,
     metric_label,
     services_of,
-    short_reason,
-    show_interval,
-    show_ratio,
     show_time,
-    show_value,
 )
 
 SECTIONS = {
@@ -75,6 +71,27 @@ class AnswerLine:
         return self.sentence.text[len(self.lead) :].strip()
 
 
+_OWN_IDS = [
+    "top",
+    "theme",
+    "whole",
+    "alone-bar",
+    "shade",
+    "shade-low",
+    "shade-high",
+    "shades",
+    "table",
+    "thresholds",
+    "floor",
+    "filters",
+    "by-grade",
+    "search",
+    "shown",
+    "anatomy-chart",
+    "cpu-chart",
+    "memory-chart",
+]
+"""Ids of the page itself, which no case may take."""
 _END = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 
 
@@ -104,7 +121,7 @@ class ClaimRow:
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     """All that report.html.j2 reads."""
     findings = gathered.findings
-    anchors = Anchors([*SECTIONS, "top"])
+    anchors = Anchors([*SECTIONS, *(f"{name}-h" for name in SECTIONS), *_OWN_IDS])
     ids = {case.case: anchors(case.case) for case in findings.cases}
     trial_ids = {trial.trial: anchors(trial.trial) for trial in findings.trials}
     claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
@@ -112,21 +129,25 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     shades = shadings(findings)
     group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
-    sections = [case_section(gathered, case, detail) for case in ran_cases]
+    sections = [case_section(gathered, case, detail, anchors) for case in ran_cases]
     silences = {
         section.case.case: next((line.silence for line in section.groups if line.name == group), "–")
         for section in sections
     }
     scale = _strip_scale(findings, group)
+    overall = [anatomy_overall(gathered, group), *usage_charts(findings)]
+    absent = [
+        name
+        for name, there in (("comparisons", findings.claims), ("anatomy", overall[0]), ("usage", overall[1:]))
+        if not there
+    ]
     ratios = [Ratio(claim.name, claim.ratio, claim.state) for claim in findings.claims]
     return {
         "findings": findings,
         "run": gathered.run.name,
         "title": findings.study + (f" ({findings.profile})" if findings.profile else ""),
         "when": _when(gathered),
-        "sections_nav": {
-            key: name for key, name in SECTIONS.items() if key != "comparisons" or findings.claims
-        },
+        "sections_nav": {key: name for key, name in SECTIONS.items() if key not in absent},
         "answer": found,
         "answer_lines": _answer_lines(found.sentences, {**claim_ids, **trial_ids, **ids}, findings),
         "unsaid_lines": _answer_lines(found.unsaid, {**claim_ids, **trial_ids, **ids}, findings),
@@ -140,7 +161,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "shades": shades,
         "shade_json": _shade_json(shades, ids),
         "factors": gathered.factors,
-        "filters": {case.case: _filter_text(gathered.factors, case) for case in findings.cases},
+        "filters": {case.case: filter_text(gathered.factors, case) for case in findings.cases},
         "claims": _claims(findings, ratios),
         "claim_axis": ratio_axis(axis) if (axis := ratio_scale(ratios)) else "",
         "group": group,
@@ -149,9 +170,11 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "overview_metrics": _OVERVIEW,
-        "anatomy_all": _anatomy_all(gathered, group),
+        "anatomy_all": overall[0],
         "segments": SEGMENTS,
-        "usage": _usage(findings),
+        "usage": overall[1:],
+        "data": packed({one.place: one.table for one in overall if one}),
+        "card": card(gathered),
         "services": services_of(findings),
         "cases": sections,
         "outcome_names": OUTCOME_NAMES,
@@ -218,14 +241,6 @@ def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
     )
 
 
-def _filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
-    """The case's level numbers by factor, for the script's filters."""
-    return " ".join(
-        str(known.index(case.levels[factor])) if factor in case.levels else "-"
-        for factor, known in factors.items()
-    )
-
-
 _OVERVIEW = ("response.p50", "response.p95", "response.p99", "throughput", "success_rate")
 
 
@@ -263,7 +278,7 @@ def _overview_row(
         model=case.load_model.get(group, ""),
         silence=silences.get(case.case, ""),
         counted=len(case.trials) - len(case.refused),
-        filters=_filter_text(gathered.factors, case),
+        filters=filter_text(gathered.factors, case),
     )
 
 
@@ -275,69 +290,3 @@ def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
         )
         for claim, one in zip(findings.claims, ratios, strict=True)
     ]
-
-
-def _anatomy_all(gathered: Gathered, group: str) -> str:
-    """The main group's anatomy in every case, on one scale."""
-    bars = list(anatomy_by_case(gathered, group).items())
-    return anatomy_chart(bars[:300], f"where a request of {group} spends its time, by case") if bars else ""
-
-
-def _usage(findings: Findings) -> list[tuple[str, str, str]]:
-    """(title, drawing, caption) of CPU and memory by service and case."""
-    cases = [case for case in findings.cases if case.excluded is None and case.trials]
-    services = services_of(findings)
-    found = []
-    for metric, title in (
-        ("cpu.mean", "CPU, cores busy on average"),
-        ("memory.max", "memory, largest resident size"),
-    ):
-        key = f"x.{metric}"
-        bars = [
-            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
-        ]
-        drawing = usage_chart(
-            [case.case for case in cases],
-            bars,
-            dimension_of(key) if metric != "cpu.mean" else "count",
-            f"{title}, by case and service",
-        )
-        if drawing:
-            found.append((title, drawing, metric))
-    return found
-
-
-def number(estimate: Estimate | None, key: str) -> dict[str, Any]:
-    """A table cell: text, interval, tip and sort value of an estimate."""
-    dimension = dimension_of(key)
-    if estimate is None:
-        return {"text": "–", "interval": "", "tip": "not measured", "sort": "", "weak": False}
-    if estimate.value is None:
-        return {
-            "text": short_reason(estimate.reason),
-            "interval": "",
-            "tip": estimate.reason,
-            "sort": "",
-            "weak": False,
-        }
-    whole = show_interval(estimate, dimension)
-    text, bracket, rest = whole.partition(" [")
-    return {
-        "text": text,
-        "interval": bracket.strip() + rest,
-        "tip": estimate.reason or ("few in the tail: weak" if estimate.weak else ""),
-        "sort": f"{estimate.value:.9g}",
-        "weak": estimate.weak or "grows" in estimate.reason,
-    }
-
-
-def helpers() -> dict[str, Any]:
-    """Functions that the template calls."""
-    return {
-        "number": number,
-        "mark": GRADE_MARK,
-        "show_value": show_value,
-        "show_ratio": show_ratio,
-        "metric_label": metric_label,
-        "short_reason": short_reason,
-    }

@@ -1,0 +1,229 @@
+"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it is a claim (METHOD §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svload.analysis.runs import NOT_INTERLEAVED
+from svload.model.results import Estimate
+from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
+from svload.report.charts.tail import TailLine, curve_points, tail_chart
+from svload.report.digest import Curve, merged_curve
+from svload.report.gather import Gathered
+from svload.report.page.anchors import Anchors
+from svload.report.page.cells import filter_text
+from svload.report.page.data import Table, packed
+from svload.report.page.ran import what_was_run
+from svload.report.page.template import render_template
+from svload.report.words import (
+    count_words,
+    dimension_of,
+    list_words,
+    metric_label,
+    metric_words,
+    show_change,
+    split_metric,
+)
+
+SECTIONS = {"answer": "Answer", "runs": "The runs", "cases": "Case by case", "curves": "Curves"}
+_OWN_IDS = ("top", "theme", "whole", "alone-bar", "table", "filters", "by-grade", "search", "shown")
+_MOST_SENTENCES, _MOST_NAMED, _MOST_CURVES, _POINTS = 9, 3, 120, 60
+_DRIFT = "The runs were not interleaved: whatever changed between them, the machine included, is inside every difference. Nothing here is a claim."
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why there is none."""
+
+    case: str
+    metric: str
+    label: str
+    first: Estimate | None
+    second: Estimate | None
+    ratio: Estimate
+    drawing: str
+    change: str
+    note: str
+    filters: str
+
+
+@dataclass(frozen=True)
+class Differing:
+    """A fact of the runs that is not the same in both."""
+
+    name: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class CurvePair:
+    """Both runs' pooled curves of a case."""
+
+    case: str
+    place: str
+    drawing: str
+    table: Table
+
+
+def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The page; `rows` as `analysis.compare_runs` gives them."""
+    pairs = _pairs(first, second, rows)
+    scale = ratio_scale([Ratio(row.case, row.ratio, "") for row in pairs])
+    anchors = Anchors([*SECTIONS, *(f"{name}-h" for name in SECTIONS), *_OWN_IDS])
+    ids = {row.case: anchors(row.case) for row in pairs}
+    curves = list(_curves(first, second, list(ids), anchors))
+    same, differing = _facts(first, second)
+    return render_template(
+        "compare.html.j2",
+        {
+            "title": f"{first.run.name} and {second.run.name}",
+            "first": first,
+            "second": second,
+            "sections_nav": {
+                key: name for key, name in SECTIONS.items() if pairs or key not in ("cases", "curves")
+            },
+            "sentences": _sentences(first.group, pairs),
+            "nothing": "" if pairs else "the two runs have no case in common with the same name and levels",
+            "drift": _DRIFT,
+            "same": same,
+            "differing": differing,
+            "only": [(run.run.name, names) for run, names in _alone(first, second) if names],
+            "factors": first.factors,
+            "levels_by_case": {case.case: case.levels for case in first.findings.cases},
+            "metrics": list(dict.fromkeys(row.label for row in pairs)),
+            "chosen": _label(f"{first.group}.response.p50"),
+            "pairs": pairs,
+            "axis": ratio_axis(scale) if scale else "",
+            "ids": ids,
+            "curves": curves,
+            "group": first.group,
+            "data": packed({one.place: one.table for one in curves}),
+        },
+    )
+
+
+def _label(metric: str) -> str:
+    return metric_label(metric) if split_metric(metric)[1] else metric
+
+
+def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]]) -> list[PairRow]:
+    mine, theirs = ({case.case: case for case in run.findings.cases} for run in (first, second))
+    ratios = [Estimate(value=row["ratio"], low=row["low"], high=row["high"]) for row in rows]
+    named = [Ratio(str(row["case"]), ratio, "differs" if _differs(ratio) else "not shown") for row, ratio in zip(rows, ratios, strict=True)]  # fmt: skip
+    scale = ratio_scale(named)
+    found = []
+    for row, ratio, one in zip(rows, ratios, named, strict=True):
+        case, metric = str(row["case"]), str(row["metric"])
+        found.append(
+            PairRow(
+                case=case,
+                metric=metric,
+                label=_label(metric),
+                first=mine[case].metrics.get(metric),
+                second=theirs[case].metrics.get(metric),
+                ratio=ratio,
+                drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
+                change=show_change(ratio, dimension_of(metric)) if ratio.value is not None else "",
+                note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
+                filters=filter_text(first.factors, mine[case]),
+            )
+        )
+    return found
+
+
+def _differs(ratio: Estimate) -> bool:
+    """Whether the interval excludes no change."""
+    return ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
+
+
+def _sentences(group: str, pairs: Sequence[PairRow]) -> list[tuple[str, tuple[str, ...]]]:
+    """(sentence, cases that it is about), the main group's metrics first."""
+    metrics = list(dict.fromkeys(row.metric for row in pairs if row.ratio.value is not None))
+    metrics.sort(key=lambda metric: split_metric(metric)[0] != group)
+    return [_sentence(metric, [row for row in pairs if row.metric == metric and row.ratio.value is not None]) for metric in metrics[:_MOST_SENTENCES]]  # fmt: skip
+
+
+def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ...]]:
+    words = metric_words(metric)
+    head = f"{words[:1].upper()}{words[1:]}"
+    known = [row for row in pairs if row.ratio.low is not None]
+    differing = sorted((row for row in known if _differs(row.ratio)), key=lambda row: -_size(row.ratio))
+    if not known:
+        told = f"too few trials for an interval in any of {count_words(len(pairs), 'case')}"
+    elif not differing:
+        widest = max(_reach(row.ratio) for row in known)
+        told = f"no difference is shown in any of {count_words(len(known), 'case')}; any is below {100 * widest:.3g} %"
+    else:
+        most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
+        rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
+        told = f"in {len(differing)} of {count_words(len(known), 'case')} the second run differs by more than the interval: {most}{rest}"
+    return f"{head}: {told}.", tuple(row.case for row in (differing or pairs)[:_MOST_NAMED])
+
+
+def _size(ratio: Estimate) -> float:
+    value = ratio.value or 1.0
+    return max(value, 1 / value)
+
+
+def _reach(ratio: Estimate) -> float:
+    """The largest change, as a share, that the interval leaves possible."""
+    assert ratio.low is not None
+    assert ratio.high is not None
+    return max(ratio.high - 1, 1 - ratio.low)
+
+
+def _facts(first: Gathered, second: Gathered) -> tuple[list[str], list[Differing]]:
+    """(names of what is the same, what differs) of everything that was run: facts, servers, settings as found."""
+    mine, theirs = _every_fact(first), _every_fact(second)
+    names = list(dict.fromkeys([*mine, *theirs]))
+    same = [name for name in names if mine.get(name) == theirs.get(name)]
+    differing = [
+        Differing(name, mine.get(name, "–"), theirs.get(name, "–")) for name in names if name not in same
+    ]
+    return same, differing
+
+
+_OF_ONE_RUN = ("run", "when", "trials", "cost of the monitors")
+
+
+def _every_fact(run: Gathered) -> dict[str, str]:
+    ran = what_was_run(run)
+    found = {name: value for name, value in ran.facts if name not in _OF_ONE_RUN}
+    found |= {f"{service}: version": f"{kit} {version}".strip() for service, kit, version, _ in ran.services}
+    for row in ran.settings:
+        name = f"{row.service}: {row.name}"
+        found[name] = "; ".join(filter(None, (found.get(name, ""), row.found)))
+    return found
+
+
+def _alone(first: Gathered, second: Gathered) -> Iterator[tuple[Gathered, list[str]]]:
+    """Each run with the cases that only it has, or has with other levels."""
+    for run, other in ((first, second), (second, first)):
+        known = {case.case: case.levels for case in other.findings.cases}
+        yield (
+            run,
+            [case.case for case in run.findings.cases if known.get(case.case) != case.levels],
+        )
+
+
+def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: Anchors) -> Iterator[CurvePair]:
+    """The main group's response in both runs, one picture a case."""
+    group = first.group
+    for case in cases[:_MOST_CURVES]:
+        pooled: list[Curve] = []
+        for run in (first, second):
+            result = next(one for one in run.findings.cases if one.case == case)
+            mine = [one.groups[group].response for one in run.counted(result) if group in one.groups]
+            pooled.append(merged_curve(mine))
+        lines = [TailLine(curve, f"main c{number}") for number, curve in enumerate(pooled)]
+        drawing = tail_chart(lines, [], f"{case}, {group}: response time by percentile in both runs", _POINTS)
+        if drawing:
+            rows = tuple(
+                (run.run.name, p, value)
+                for run, curve in zip((first, second), pooled, strict=True)
+                for p, value in zip(*curve_points(curve, _POINTS), strict=True)
+            )
+            yield CurvePair(case, anchors(case, "curves"), drawing, Table(("run", "p", "seconds"), rows))

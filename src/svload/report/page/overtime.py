@@ -1,0 +1,197 @@
+"""A case over time: load, responses, errors, CPU and memory, then every monitored resource, all on one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.model.results import CaseResult
+from svload.report.charts.timeline import LOW, Line, Panel, median_series, timeline
+from svload.report.digest import TrialDigest
+from svload.report.page.data import Table
+from svload.report.page.detail import Detail
+from svload.report.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
+from svload.report.words import count_words, show_value
+
+COLOURS = 6
+_LEAST_CHANGE = 1e-3
+
+
+@dataclass(frozen=True)
+class TimeChart:
+    """The main panels. `no_failures` replaces the panel of failures where there is nothing to draw."""
+
+    drawing: str
+    names: tuple[str, ...]
+    no_failures: bool
+    table: Table
+
+
+@dataclass(frozen=True)
+class ResourceChart:
+    """Every monitored resource of one owner: a panel for each that moved, a word for each that did not."""
+
+    owner: str
+    drawing: str
+    moved: int
+    still: tuple[tuple[str, str], ...]
+    table: Table
+
+
+def time_chart(
+    case: CaseResult,
+    names: Sequence[str],
+    services: Sequence[str],
+    digests: Sequence[TrialDigest],
+    detail: Detail,
+) -> TimeChart | None:
+    """The main panels of a case's counted trials; None where the page cannot afford them or there is nothing to draw."""
+    if not detail.points or not digests:
+        return None
+    colour = {name: f"c{number % COLOURS}" for number, name in enumerate((*names, *services, MACHINE))}
+
+    def of_groups(series: str, label: str, thin: bool = False) -> list[Line]:
+        return [
+            Line(
+                f"{name} {label}".strip(),
+                colour[name],
+                [one.groups[name].series[series] for one in digests if name in one.groups],
+                thin,
+            )
+            for name in names
+        ]
+
+    def of_services(metric: tuple[str, str]) -> list[Line]:
+        found = ((name, _replicates(digests, Resource(name, *metric))) for name in services)
+        return [Line(name, colour[name], lines) for name, lines in found if lines]
+
+    failures = of_groups("failures", "failed")
+    failed = any(
+        np.nansum(series.values) > 0 for line in failures for series in line.replicates if len(series.values)
+    )
+    machine = _replicates(digests, MACHINE_CPU)
+    panels = [
+        Panel(
+            "throughput", "rate_rps",
+            [*of_groups("due", "due", True), *of_groups("throughput", "completed")],
+            "completed (line) and due (dashed)",
+        ),
+        Panel(
+            "response", "time_s",
+            [*of_groups("p99", "p99", True), *of_groups("p50", "p50")],
+            "p50 (line) and p99 (dashed), by the time they were due",
+        ),
+        Panel("under way", "count", of_groups("under way", "under way"), "requests due and not yet answered"),
+        *([Panel("failed requests", "rate_rps", failures)] if failed else []),
+        Panel(
+            "CPU", "count",
+            [*of_services(CPU), *([Line(MACHINE, colour[MACHINE], machine)] if machine else [])],
+            "cores busy",
+        ),
+        Panel("memory", "size_bytes", of_services(MEMORY), "resident"),
+    ]  # fmt: skip
+    drawing = timeline(
+        panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
+        f"{case.case} over time: throughput, response, requests under way, failures, CPU and memory of {count_words(len(digests), 'trial')}",
+        points=detail.points, replicates=detail.replicates,
+    )  # fmt: skip
+    if not drawing:
+        return None
+    table = Table(("trial", "of", "metric", "offset_s", "value"), tuple(_every_point(digests, services)))
+    return TimeChart(drawing, (*names, *services, MACHINE), not failed, table)
+
+
+def resource_charts(
+    case: CaseResult, services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
+) -> Iterator[ResourceChart]:
+    """A chart for each service and the machine, with every resource that was monitored."""
+    if not detail.resource_points or not digests:
+        return
+    every = sorted({resource for one in digests for resource in one.resources})
+    for number, owner in enumerate((*services, MACHINE)):
+        mine = {one: _replicates(digests, one) for one in every if one.owner == owner}
+        still = {one: value for one, lines in mine.items() if (value := _still(lines)) is not None}
+        moved = {one: lines for one, lines in mine.items() if one not in still}
+        if not mine:
+            continue
+        panels = [
+            Panel(
+                one.label,
+                one.dimension,
+                [Line(one.label, f"c{number % COLOURS}", lines)],
+                one.meaning,
+                _from_zero(lines),
+            )
+            for one, lines in moved.items()
+        ]
+        drawing = timeline(
+            panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
+            f"{case.case}: every monitored resource of {owner} that moved, {count_words(len(digests), 'trial')}",
+            points=detail.resource_points, replicates=0, panel_px=LOW,
+        )  # fmt: skip
+        yield ResourceChart(
+            owner=owner,
+            drawing=drawing,
+            moved=len(moved),
+            still=tuple((one.label, show_value(value, one.dimension)) for one, value in still.items()),
+            table=Table(("metric", "offset_s", "median", "low", "high"), tuple(_spread_points(moved))),
+        )
+
+
+def _replicates(digests: Sequence[TrialDigest], resource: Resource) -> list[Series]:
+    return [one.resources[resource] for one in digests if resource in one.resources]
+
+
+def _end_s(digests: Sequence[TrialDigest]) -> float:
+    return max(one.end_s for one in digests)
+
+
+def _values(lines: Sequence[Series]) -> NDArray[np.float64]:
+    values = np.concatenate([line.values for line in lines])
+    return values[np.isfinite(values)]
+
+
+def _still(lines: Sequence[Series]) -> float | None:
+    """The value of a resource that kept it in every trial (within 0.1 %); None for one that moved."""
+    values = _values(lines)
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    return low if high - low <= _LEAST_CHANGE * max(abs(low), abs(high)) else None
+
+
+def _from_zero(lines: Sequence[Series]) -> bool:
+    values = _values(lines)
+    return not len(values) or float(values.min()) < 0.5 * float(values.max())
+
+
+def _every_point(digests: Sequence[TrialDigest], services: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """The points behind the main panels, of every trial."""
+    wanted = {MACHINE_CPU: "CPU, cores busy"}
+    wanted |= {Resource(name, *CPU): "CPU, cores busy" for name in services}
+    wanted |= {Resource(name, *MEMORY): "memory, bytes" for name in services}
+    for trial in digests:
+        parts = [(name, metric, line) for name, one in trial.groups.items() for metric, line in one.series.items()]  # fmt: skip
+        parts += [
+            (one.owner, name, trial.resources[one]) for one, name in wanted.items() if one in trial.resources
+        ]
+        for owner, metric, line in parts:
+            for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
+                if value == value:
+                    yield trial.name, owner, metric, at, value
+
+
+def _spread_points(moved: Mapping[Resource, Sequence[Series]]) -> Iterator[tuple[object, ...]]:
+    """The median over trials and their spread, at the moments of the longest trial."""
+    for resource, lines in moved.items():
+        known = [line for line in lines if len(line.at_s)]
+        middle = median_series(known)
+        table = np.array(
+            [np.interp(middle.at_s, line.at_s, line.values, left=np.nan, right=np.nan) for line in known]
+        )
+        for at, value, column in zip(middle.at_s.tolist(), middle.values.tolist(), table.T, strict=True):
+            if np.isfinite(column).any():
+                yield resource.label, at, value, float(np.nanmin(column)), float(np.nanmax(column))

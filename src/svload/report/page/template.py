@@ -1,0 +1,49 @@
+"""The pages' templates: every text escaped, what nobody sees spelt out, style and script inside the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from svload.report.page.cells import number
+from svload.report.words import GRADE_MARK, metric_label, short_reason, show_ratio, show_value, visible
+
+
+def render_template(name: str, context: Mapping[str, object]) -> str:
+    """The page of that template (a file beside this one)."""
+    page = _environment().get_template(name)
+    return page.render(style=Markup(_text("style.css")), script=Markup(_text("script.js")), **context)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.globals.update(
+        number=number,
+        mark=GRADE_MARK,
+        show_value=show_value,
+        show_ratio=show_ratio,
+        metric_label=metric_label,
+        short_reason=short_reason,
+    )
+    return environment
+
+
+def _shown(value: object) -> object:
+    return visible(value) if type(value) is str else value
+
+
+@cache
+def _text(name: str) -> str:
+    return files("svload.report.page").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,69 @@
+"""axe-core on every state of the page, in both themes: no serious or critical fault, everything opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.look
+Reporter = Callable[[str], Any]
+GRAVE = ("serious", "critical")
+OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+
+
+def faults(page: Any) -> list[str]:
+    """Grave faults, each with the rule and the first elements that break it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.evaluate(OPEN_ALL)
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['impact']} {one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}"
+        for one in found
+        if one["impact"] in GRAVE
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused", "one", "hostile", "overloaded", "unmeasured"])
+def test_the_report_has_no_grave_fault(opened: Callable[..., Any], name: str, theme: str) -> None:
+    page = opened(name, 1200, theme)
+    assert faults(page) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_of_two_runs_has_no_grave_fault(
+    visited: Callable[..., Any], compared: Callable[[str, str], Any], theme: str
+) -> None:
+    page = visited(compared("plain", "slower").file, 1200, theme)
+    assert faults(page) == []
+
+
+def test_a_grave_fault_would_be_found(opened: Callable[..., Any]) -> None:
+    page = opened("one")
+    page.evaluate(
+        "document.querySelector('#search').closest('label').replaceWith(document.createElement('input'))"
+    )
+    page.evaluate("document.querySelector('.over').style.color = '#ddd'")
+    told = " ".join(faults(page))
+    assert "label" in told
+    assert "color-contrast" in told
+
+
+def test_it_works_by_keyboard(opened: Callable[..., Any], reported: Reporter) -> None:
+    """Tab reaches the skip link first, Enter on a cell goes to its case, and the theme's button takes the space bar."""
+    page = opened("plain")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#answer"
+    page.locator(".matrix td a").first.focus()
+    page.keyboard.press("Enter")
+    case = page.evaluate("location.hash").removeprefix("#")
+    assert case in {one.case for one in reported("plain").findings.cases}
+    assert page.locator(f'[id="{case}"]').evaluate("node => node.getBoundingClientRect().top < innerHeight")
+    page.locator("#theme").focus()
+    page.keyboard.press("Space")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -1,0 +1,76 @@
+"""The answer's sentences: an effect as people say it, with its interval and how sure it is; nothing that the claim does not carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from svload.model.results import Estimate
+from svload.report.answer import MOST_SENTENCES, answer
+from svload.report.words import metric_words, show_change
+
+Reporter = Callable[[str], Any]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "told"),
+    [
+        (0.307, 0.296, 0.317, "69.3 % shorter (95 % interval 68.3 to 70.4 %)"),
+        (1.18, 1.16, 1.21, "18 % longer (95 % interval 16 to 21 %)"),
+        (3.2, 3.1, 3.4, "3.2 times as long (95 % interval 3.1 to 3.4)"),
+        (1.01, 0.98, 1.04, "1 % longer (95 % interval 2 % shorter to 4 % longer)"),
+        (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 % longer to 2.1 times as long)"),
+        (0.5, None, None, "50 % shorter (no interval)"),
+    ],
+)
+def test_a_ratio_is_said_as_people_say_it(
+    value: float, low: float | None, high: float | None, told: str
+) -> None:
+    assert show_change(Estimate(value=value, low=low, high=high), "time_s") == told
+
+
+def test_other_quantities_are_higher_or_lower() -> None:
+    assert (
+        show_change(Estimate(value=0.9, low=0.8, high=0.95), "rate_rps")
+        == "10 % lower (95 % interval 5 to 20 %)"
+    )
+    assert show_change(Estimate(value=2.0, low=2.0, high=2.0), "count").startswith("2 times as high")
+    assert show_change(Estimate(value=None, reason="too few"), "time_s") == "without a number"
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("probe.response.p50", "the median response of probe"),
+        ("probe.response.p99.9", "the p99.9 response of probe"),
+        ("cache.hit_ratio", "the hit ratio of cache"),
+        ("throughput", "the throughput"),
+        ("nobody knows", "nobody knows"),
+    ],
+)
+def test_a_metric_is_named_in_words(key: str, words: str) -> None:
+    assert metric_words(key) == words
+
+
+def test_a_comparison_is_told_with_effect_interval_and_certainty(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    found = answer(findings)
+    assert 0 < len(found.sentences) <= MOST_SENTENCES
+    for claim in findings.claims:
+        (line,) = [one for one in found.sentences if claim.name in one.evidence]
+        assert line.text.startswith(
+            f"{claim.treatment} against {claim.baseline}: the median response of probe is "
+        )
+        assert show_change(claim.ratio, "time_s") in line.text
+        assert "× that with" not in line.text
+        if claim.state == "undecidable":
+            assert "This claims nothing" in line.text
+            assert line.certainty == "seen, not a claim"
+
+
+def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:
+    found = answer(reported("refused").findings)
+    assert found.sentences == ()
+    assert found.nothing is not None
