@@ -40,6 +40,63 @@ pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The calling thread's id, as /proc/self/task knows it.
+pub fn thread_id() -> i32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// (time on a CPU, time spent waiting for one) of a thread of this process, ns; `None` where the kernel does not tell.
+pub fn schedstat(thread_id: i32) -> Option<(i64, i64)> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    Some((fields.next()??, fields.next()??))
+}
+
+/// Sleeps until CLOCK_MONOTONIC reaches `at_ns`; a signal may end the sleep early.
+pub fn sleep_until(at_ns: i64) {
+    let spec = libc::timespec {
+        tv_sec: at_ns.max(0) / 1_000_000_000,
+        tv_nsec: at_ns.max(0) % 1_000_000_000,
+    };
+    // SAFETY: reads `spec`, which lives through the call; the remainder is not asked for.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &spec,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
+/// Asks the fair scheduler for a shorter time slice of the calling thread (Linux 6.12; older kernels leave it as it is).
+pub fn shorten_slice(slice_ns: u64) {
+    // struct sched_attr of linux/sched/types.h, version 0: size, policy (SCHED_OTHER), flags (KEEP_PARAMS is not set), nice, …, runtime.
+    #[repr(C)]
+    #[derive(Default)]
+    struct SchedAttr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    // SAFETY: getpriority takes integers only.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        nice,
+        runtime: slice_ns,
+        ..SchedAttr::default()
+    };
+    // SAFETY: passes a live struct of the size that it names; thread 0 is the caller. A refusal changes nothing.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0u32) };
+}
+
 /// Lets timers of the calling thread fire without being grouped (PR_SET_TIMERSLACK, 1 ns).
 pub fn sharpen_timers() -> io::Result<()> {
     // SAFETY: prctl with PR_SET_TIMERSLACK takes one unsigned long and touches no memory of ours.

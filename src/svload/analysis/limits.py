@@ -66,6 +66,28 @@ REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
+HICCUP = 0.10
+"""Longest gap on a core of the load over the smallest shown p99."""
+RUN_QUEUE = (0.01, 0.05)
+"""Share of wall time that threads of the load waited for a core."""
+GENERATOR_CPU = 0.90
+"""CPU of the load without spinning, over the cores that it has."""
+STEAL = (0.01, 0.05)
+"""Share of any second of a core that the hypervisor gave to others."""
+OTHERS_CPU = (0.05, 0.20)
+"""CPU of processes that are neither generators, servers nor monitors, over all cores."""
+CALIBRATION = (0.03, 0.10)
+"""Drift of a fixed piece of work from before the load to after it."""
+CLOCK_DRIFT_NS_PER_MIN = 1_000_000
+"""Monotonic against wall clock; also what a suspension must exceed."""
+CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
+"""Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
+TIME_WAIT = 0.05
+"""Sockets in TIME_WAIT at the start over the local ports."""
+GC_PAUSE = 0.10
+"""Longest pause of a garbage collector over the smallest shown p99."""
+UNEVEN_WORKERS = 0.25
+"""Connections of the busiest of a server's workers over an even share, less one."""
 BACKLOG = 0.05
 """Growth of the backlog over what was due from which a server is overloaded."""
 SLOTS_FULL = 0.5

@@ -90,7 +90,10 @@ class Seal(Artefact):
 
 
 class CheckResult(Frozen):
-    """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it."""
+    """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
+
+    `measured` is False where the trial holds no facts for it: then its grade says nothing.
+    """
 
     check: str
     grade: Grade
@@ -98,6 +101,7 @@ class CheckResult(Frozen):
     value: float | None = None
     limit: float | None = None
     remedy: str = ""
+    measured: bool = True
 
 
 class Verdict(Frozen):

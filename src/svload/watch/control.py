@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,7 +61,12 @@ class Sampler:
     def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
         """Watch these services from now on (others than before, or the same after a restart); the monitors' names."""
         services = [one.model_dump(mode="json") for one in facts.values()]
-        message = {"services": services, "interval_s": self._interval_s, "out": str(self._out)}
+        message = {
+            "services": services,
+            "own": sorted(_own(facts.values())),
+            "interval_s": self._interval_s,
+            "out": str(self._out),
+        }
         ready = self._tell({"prepare": message})
         self.problems = tuple(ready["problems"])
         return tuple(ready["monitors"])
@@ -85,3 +91,13 @@ class Sampler:
         from svload.model.messages import Tell
 
         return self._agent.prepare([Tell(child=CHILD, message=message, timeout_s=PREPARE_S)])[0]
+
+
+def _own(facts: Iterable[ServiceFacts]) -> set[int]:
+    """Pids that belong to the measurement: this process, the services', and whoever listens where a server that ran already is asked."""
+    from svload.host.conditions import listeners
+
+    known = list(facts)
+    ports = {end.port for one in known if not one.processes for end in one.endpoints}
+    processes = {process.pid for one in known for process in one.processes}
+    return {int(os.readlink("/proc/self"))} | processes | (listeners(ports) if ports else set())
