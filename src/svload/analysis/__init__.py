@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run
+    from svload.analysis.floor import floor_of, floors_of, one_case_a_load, settings_digest
     from svload.analysis.judge import judge_run, judge_trial
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
@@ -19,22 +20,30 @@ __all__ = [
     "ANALYSIS_VERSION",
     "compare_runs",
     "estimate_run",
+    "floor_of",
+    "floors_of",
     "headline",
     "judge_run",
     "judge_trial",
+    "one_case_a_load",
     "plan_comparisons",
+    "settings_digest",
 ]
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Stamped on derived/; findings of another version are made anew."""
 
 _HOME = {
     "compare_runs": "runs",
     "estimate_run": "estimate",
+    "floor_of": "floor",
+    "floors_of": "floor",
     "headline": "sentences",
     "judge_run": "judge",
     "judge_trial": "judge",
+    "one_case_a_load": "floor",
     "plan_comparisons": "contrasts",
+    "settings_digest": "floor",
 }
 
 

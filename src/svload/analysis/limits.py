@@ -30,6 +30,10 @@ DESCRIBE_BLOCKS = 3
 """Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
 CLAIM_BRING_UPS = 6
 """Bring-ups needed for a claim about a factor that restarts services."""
+AA_PAIRS = 20
+"""Pairs that an A/A certificate needs."""
+AA_QUANTILE = 0.95
+"""Quantile of |log ratio| over those pairs that is the floor."""
 SUCCESS_DIFFERS = 0.001
 """Difference of success rates from which a claim tells both."""
 

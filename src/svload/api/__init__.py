@@ -5,6 +5,7 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 
 from __future__ import annotations
 
+from svload.api.certificates import AA_PAIRS, aa, certify
 from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up
 from svload.api.quick import doctor, init, load, load_summary, probe
 from svload.api.runs import (
@@ -24,7 +25,7 @@ from svload.api.runs import (
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, load_lock, plan, resume, run_study
 
 __all__ = [
-    "DEMO_STUDY", "RUNS", "Choices", "Emit", "RunResult", "analyse", "compare", "doctor", "init", "judge_trial",
+    "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "RunResult", "aa", "analyse", "certify", "compare", "doctor", "init", "judge_trial",
     "lab_down", "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "load_summary", "pack", "plan",
     "probe", "query", "read_findings", "report", "resume", "run_study", "schema", "verdict_exit", "verify", "why",
 ]  # fmt: skip

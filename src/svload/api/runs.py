@@ -12,7 +12,7 @@ from svload.model.events import Event
 if TYPE_CHECKING:
     from svload.model.results import Findings, TrialResult
     from svload.model.study import Case, CaseConfig, Lock
-    from svload.store import RunDir
+    from svload.store import RunDir, TrialData
 
 Emit = Callable[[Event], None]
 RUNS = Path("runs")
@@ -62,14 +62,16 @@ def analyse(found: RunDir) -> Findings:
     attempts = [
         _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
     ]
-    phases = _phases(read_events(found.events).events)
+    events = read_events(found.events).events
     findings = analysis.judge_run(
         lock,
         case_configs(lock),
         trials,
         planned=len(found.planned_trials()),
         attempts=attempts,
-        phases_s=phases,
+        phases_s=_phases(events),
+        certificates=found.certificates(),
+        environment=_environment(events, trials),
     )
     found.derived.mkdir(exist_ok=True)
     write_artefact(found.findings_path, findings)
@@ -79,6 +81,18 @@ def analyse(found: RunDir) -> Findings:
 def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
     last = next((event.data for event in reversed(events) if event.kind == "notice"), {})
     return {"attempt": name, "why": last.get("why", "interrupted"), "text": last.get("text", "")}
+
+
+def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[str, str]:
+    """The machine in words, as the run's last start and the preflight found it."""
+    from svload.host.machine import measured_words
+
+    told = [event.data["machine"] for event in events if isinstance(event.data.get("machine"), dict)]
+    words = {str(name): str(value) for name, value in told[-1].items()} if told else {}
+    machines = [
+        one.lab.conditions.machine for one in trials if one.lab.conditions and one.lab.conditions.machine
+    ]
+    return words | (measured_words(machines[-1]) if machines else {})
 
 
 def _phases(events: Sequence[Event]) -> dict[str, float]:

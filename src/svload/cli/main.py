@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from svload.cli.commands import lab, look, quick, studies
+from svload.cli.commands import certificates, lab, look, quick, studies
 from svload.model.errors import ExitCode, SvloadError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app = typer.Typer(
 studies.register(app)
 look.register(app)
 quick.register(app)
+certificates.register(app)
 app.add_typer(lab.app, name="lab")
 
 

@@ -44,7 +44,7 @@ def machine(
         cores=len(os.sched_getaffinity(0)),
         load_cores=load_cores,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        open_files=_open_files(),
         local_ports=high - low + 1,
         port_reuse_s=port_reuse_s(),
         clock_source=_read(CLOCK_SOURCE) or None,
@@ -62,6 +62,13 @@ def local_ports() -> tuple[int, int]:
 def port_reuse_s() -> float:
     """How long a local port rests after a connection to loopback that this side closed first (net.ipv4.tcp_tw_reuse 1, or 2: loopback)."""
     return REUSED_AFTER_S if _read(Path("/proc/sys/net/ipv4/tcp_tw_reuse")) in ("1", "2") else TIME_WAIT_S
+
+
+def _open_files() -> int:
+    """Descriptors that a generator may have: its hard limit, which root may raise to fs.nr_open."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = int(_read(Path("/proc/sys/fs/nr_open")) or hard)
+    return most if os.geteuid() == 0 or hard == resource.RLIM_INFINITY else hard
 
 
 def listeners(ports: Iterable[int]) -> set[int]:

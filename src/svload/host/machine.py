@@ -8,16 +8,19 @@ import resource
 from pathlib import Path
 
 from svload.host.cores import split_cores
+from svload.host.preflight import Preflight
+from svload.model.conditions import Machine
+from svload.model.units import show_duration, show_size
 
 
-def describe_machine() -> dict[str, str]:
-    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion control."""
+def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
+    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion control; and what was measured."""
     available = sorted(os.sched_getaffinity(0))
     cores = split_cores(available)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     low, high = (int(part) for part in _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split())
     return {
-        "cores": f"{len(available)} ({_model()})",
+        "cores": f"{len(available)} ({processor()})",
         "load on cores": _list(cores.load),
         "servers on cores": _list(cores.servers)
         + ("" if cores.pinned else " (shared: too few to pin apart)"),
@@ -30,7 +33,18 @@ def describe_machine() -> dict[str, str]:
         "kernel": platform.release(),
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        **(measured_words(measured) if measured else {}),
     }
+
+
+def measured_words(found: Preflight | Machine) -> dict[str, str]:
+    """What the preflight measured, in words."""
+    words = {}
+    if found.loopback_bytes_per_s is not None:
+        words["loopback"] = f"{show_size(found.loopback_bytes_per_s)}/s in one stream"
+    if found.timer_floor_ns is not None:
+        words["timers"] = f"a sleep of 1 ms wakes {show_duration(found.timer_floor_ns / 1e9)} late"
+    return words
 
 
 def _read(path: str, otherwise: str) -> str:
@@ -40,7 +54,7 @@ def _read(path: str, otherwise: str) -> str:
         return otherwise
 
 
-def _model() -> str:
+def processor() -> str:
     lines = _read("/proc/cpuinfo", "").splitlines()
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),

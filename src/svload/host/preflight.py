@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import socket
-import statistics
 import threading
 import time
 from pathlib import Path
@@ -109,7 +108,7 @@ def measure_timer_floor() -> float | None:
     thread = threading.Thread(target=sleeper)
     thread.start()
     thread.join()
-    return statistics.median(late) if late else None
+    return sorted(late)[len(late) // 2] if late else None
 
 
 def _kept(path: Path) -> Preflight | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
+from svload.model.certificates import InstrumentCertificate
 
 Grade = Literal["VALID", "WEAK", "REFUSED"]
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
@@ -176,6 +177,9 @@ class Claim(Frozen):
     sentence: str
     gated: bool = False
     failed: bool = False
+    floor: float | None = Field(
+        default=None, description="|log ratio| that the lab shows against itself (A/A certificate)"
+    )
 
 
 class ThresholdResult(Frozen):
@@ -216,3 +220,9 @@ class Findings(Artefact):
     thresholds: tuple[ThresholdResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     phases_s: dict[str, float] = {}
+    environment: dict[str, str] = Field(
+        default={}, description="the machine in words: what it is, what the preflight measured there"
+    )
+    instrument: InstrumentCertificate | None = Field(
+        default=None, description="the instrument's certificate that held when the run began"
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from svload.report.live import live_view
     from svload.report.terminal import (
+        show_aa,
         show_comparison,
         show_doctor,
         show_findings,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "live_view",
+    "show_aa",
     "show_comparison",
     "show_doctor",
     "show_findings",

@@ -12,12 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from svload.model.certificates import AaCertificate
 from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
+from svload.report.certificates import instrument_words, percent_of_log
 from svload.report.live import GRADE_STYLE
-from svload.report.words import visible
+from svload.report.words import GRADE_MARK, outcome, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -99,7 +101,7 @@ def show_why(result: TrialResult) -> None:
     out = console()
     out.print(Text.assemble(f"{result.trial} (case {result.case}): instrument ", (result.verdict.instrument, GRADE_STYLE[result.verdict.instrument]), f", server {result.verdict.server}"))  # fmt: skip
     for check in result.verdict.checks:
-        mark = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}[check.grade]
+        mark = GRADE_MARK[outcome(check)]
         out.print(
             Text(
                 f"{mark} {check.check}: {check.sentence}",
@@ -203,10 +205,33 @@ def show_doctor(found: Mapping[str, Any]) -> None:
     out = console()
     for name, value in found["machine"].items():
         out.print(f"{name:24} {value}")
+    for line in instrument_words(found["instrument"]):
+        out.print(line)
     for problem in found["problems"]:
         out.print(Text(problem, style="red"))
     if not found["problems"]:
         out.print(Text("nothing is missing", style="green"))
+
+
+def show_aa(certificate: AaCertificate | None, run: Path) -> None:
+    """The floors of an A/A run, by load and metric, or that none were made."""
+    out = console()
+    if certificate is None:
+        out.print(f"No certificate: too few pairs are left, or the run did not end. Its trials: {run}")
+        return
+    out.print(
+        f"{certificate.pairs} pairs of {', '.join(certificate.cases)}"
+        + (", restarted before each trial" if certificate.restarts else "")
+        + "; the floor is the effect that 95 % of the pairs do not reach"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("metric", "floor", "sd of a pair"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    for floor in certificate.floors:
+        if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
+            table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
+    out.print(table)
+    out.print(f"It holds for these settings on {certificate.place}. Its trials: {run}")
 
 
 def _short(path: Path) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from svload.model.metrics import CATALOGUE, STATS
-from svload.model.results import CaseResult, Estimate, Findings
+from svload.model.results import CaseResult, CheckResult, Estimate, Findings
 from svload.model.units import Dimension, show_duration, show_size
 
-GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}
+NOT_MEASURED = "not measured"
+GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗", NOT_MEASURED: "–"}
 NONE = "–"
 _CURL: Mapping[str, Dimension] = {
     "lookup": "time_s",
@@ -235,3 +236,8 @@ def visible(text: str) -> str:
 def unique(texts: Iterable[str]) -> list[str]:
     """Without repetition, in order."""
     return list(dict.fromkeys(text for text in texts if text))
+
+
+def outcome(check: CheckResult) -> str:
+    """A check's grade, or that the trial holds no facts for it."""
+    return check.grade if check.measured else NOT_MEASURED

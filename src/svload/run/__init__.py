@@ -1,7 +1,10 @@
 """A trial, then all: order, journal, resume, placement."""
 
+from svload.run.aa import aa_batch, aa_lock, compares_restarts
+from svload.run.certify import certificate_study, certify
 from svload.run.execute import Options, Outcome, begin, execute
 from svload.run.faults import FAULTS, plant, planted_config
+from svload.run.fits import misfits
 from svload.run.order import next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 
@@ -9,8 +12,14 @@ __all__ = [
     "FAULTS",
     "Options",
     "Outcome",
+    "aa_batch",
+    "aa_lock",
     "begin",
+    "certificate_study",
+    "certify",
+    "compares_restarts",
     "execute",
+    "misfits",
     "next_trial",
     "permitted_targets",
     "plant",

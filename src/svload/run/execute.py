@@ -27,7 +27,10 @@ from svload.host import (
     split_cores,
     start_agent,
 )
+from svload.host.conditions import machine
+from svload.host.preflight import preflight
 from svload.lab import Lab
+from svload.model.certificates import Certificates
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.messages import Lease
@@ -70,11 +73,17 @@ class Options:
     need_bytes: int = 0
 
 
-def begin(lock: Lock, out: Path) -> RunDir:
-    """A new run's folder with its lock and its first batch, written before anything is started. Raises SvloadError."""
+def begin(
+    lock: Lock, out: Path, certificates: Certificates | None = None, batch: Batch | None = None
+) -> RunDir:
+    """A new run's folder with its lock, its first batch and the certificates that hold now, written before anything is started.
+
+    `batch` stands for the study's own. Raises SvloadError.
+    """
     run = RunDir.create(out, lock.name, lock.profile)
     write_artefact(run.lock_path, lock)
-    write_artefact(run.batch_path(0), study.first_batch(lock))
+    write_artefact(run.batch_path(0), batch or study.first_batch(lock))
+    write_artefact(run.certificates_path, certificates or Certificates())
     return run
 
 
@@ -208,7 +217,8 @@ class _Execution:
         generators.ensure(
             max(sum(group.generators for group in config.groups) for config in self.configs.values())
         )
-        return Bench(agent, lab, generators, sampler, tables, permitted, self.emit, self.stop.is_set)
+        can = machine(len(cores.load), *preflight())
+        return Bench(agent, lab, generators, sampler, tables, permitted, can, self.emit, self.stop.is_set)
 
     def _place(self, agent: Agent, cores: CoreSplit) -> None:
         groups = {group for case in self.configs.values() for group in case.groups}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from svload.model.certificates import Certificates
 from svload.model.errors import fail
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.study import Lock
@@ -99,6 +100,11 @@ class RunDir:
         return self.path / "placement.json"
 
     @property
+    def certificates_path(self) -> Path:
+        """certificates.json: what was known of instrument and noise when the run began."""
+        return self.path / "certificates.json"
+
+    @property
     def trials(self) -> Path:
         """trials/: one folder a trial."""
         return self.path / "trials"
@@ -151,6 +157,12 @@ class RunDir:
     def placement(self) -> Placement | None:
         """Which share ran where, or None before it is decided."""
         return Placement.read(self.placement_path) if self.placement_path.exists() else None
+
+    def certificates(self) -> Certificates:
+        """The certificates that held when the run began; none for a run of an svload that kept none."""
+        return (
+            Certificates.read(self.certificates_path) if self.certificates_path.exists() else Certificates()
+        )
 
     def planned_trials(self) -> tuple[TrialPlan, ...]:
         """All trials of all batches, in the order they run."""

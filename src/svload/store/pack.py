@@ -106,7 +106,14 @@ def _cache() -> Path:
 
 def _packed_files(run: RunDir) -> list[Path]:
     """What goes into a pack, in a fixed order; links never."""
-    found = [run.lock_path, run.placement_path, run.events, run.findings_path, *run.plan.glob("*.json")]
+    found = [
+        run.lock_path,
+        run.placement_path,
+        run.certificates_path,
+        run.events,
+        run.findings_path,
+        *run.plan.glob("*.json"),
+    ]
     found += run.inputs.rglob("*")
     for name in run.sealed_trials():
         found += run.trial(name).path.rglob("*")

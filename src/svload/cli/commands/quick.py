@@ -81,11 +81,22 @@ def probe(
 def doctor(
     study: str = typer.Argument(None, help="A study whose kits are checked too."),
     profile: str = typer.Option(None, "--profile", "-p"),
+    certify: bool = typer.Option(
+        False,
+        "--certify",
+        help="First measure the instrument on a server of known times, and keep its certificate (half a minute).",
+    ),
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Say what this machine is, what it can measure, and what a study would miss here."""
     from svload import api
 
+    if certify:
+        from svload.cli.output import live
+
+        with live() as emit:
+            api.certify(emit, 0.0 if no_wait else None)
     found = api.doctor(study, profile)
     if json:
         print_json(found)

@@ -65,12 +65,8 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     ]
     if walls:
         yield "when", f"{show_time(min(walls))} to {show_time(max(walls))}"
-    machine = next(
-        (event.data["machine"] for event in gathered.events if isinstance(event.data.get("machine"), dict)),
-        None,
-    )
-    if isinstance(machine, dict):
-        yield from ((f"machine: {name}", str(value)) for name, value in machine.items())
+    yield from ((f"machine: {name}", value) for name, value in findings.environment.items())
+    yield "instrument certificate", instrument_line(findings.instrument)
     yield from _placement(gathered)
     yield (
         "trials",
