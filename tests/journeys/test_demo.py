@@ -14,7 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from .world import World, findings, only_run
+from svload.analysis.checks import all_checks
+
+from .world import NOISE, OUTSIDE, World, findings, only_run
 
 CASES = "TC0,TC2,TC9,TC11"
 PLANTS = {"no-hits": "manipulation", "generator-limited": "generator-harm", "too-short": "warm-up"}
@@ -91,7 +93,9 @@ def test_why_says_every_check(demo: Demo) -> None:
     assert "TC11.r1" in said.stdout
     assert "hit_ratio" in said.stdout
     told = json.loads(demo.svload("why", "TC11.r1", "--json").stdout)
-    assert len(told["verdict"]["checks"]) >= 10
+    assert {check["check"] for check in told["verdict"]["checks"]} == {check.name for check in all_checks()}
+    unmeasured = [check["check"] for check in told["verdict"]["checks"] if not check["measured"]]
+    assert unmeasured == [], "this machine told all that its checks ask for"
     unknown = demo.world.svload("why", "TC7.r9", "--out", str(demo.world.runs))
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "has no sealed trial TC7.r9" in unknown.stderr
@@ -198,14 +202,16 @@ def test_a_planted_fault_refuses_exactly_its_trials(world: World, plant: str) ->
             assert not {"identities", "little", "load-asked"} & set(refused[trial]), (
                 "the engine did as it was told"
             )
-        if set(refused) == planted:
+        others = {trial: set(checks) for trial, checks in refused.items() if trial not in planted}
+        assert all(checks <= NOISE for checks in others.values()), others
+        if all(checks & OUTSIDE for checks in others.values()):
             break
         assert attempt == 0, f"trials without a fault were refused twice: {refused}"
-        warnings.warn(f"a busy machine: {set(refused) - planted} were refused too; once more", stacklevel=1)
+        warnings.warn(f"a busy machine: {others} were refused too; once more", stacklevel=1)
     assert f"planted faults: {plant} in TC11" in ended.stderr
 
 
-NOISE = 0.1
+MOST_HARMED = 0.1
 
 
 def wait_for_calm(bound_s: float = 60.0) -> None:
@@ -218,9 +224,9 @@ def wait_for_calm(bound_s: float = 60.0) -> None:
 @pytest.mark.truth_long
 @pytest.mark.timeout(900)
 def test_the_whole_demo_is_believed(world: World) -> None:
-    """On an idle machine no trial is refused (`make bench` holds that); on any machine only the generator's own delays may refuse one.
+    """On an idle machine no trial is refused (`make bench` holds that); on any machine only its noise may refuse one.
 
-    A share of trials beyond `NOISE` would be a fault of ours, not of the machine.
+    More than `MOST_HARMED` of the trials refused with nothing outside to blame would be a fault of ours, not of the machine.
     """
     for attempt in range(2):
         wait_for_calm()
@@ -228,8 +234,9 @@ def test_the_whole_demo_is_believed(world: World) -> None:
         told = json.loads(ended.stdout)
         refused = refused_trials(told["findings"])
         assert (told["sealed"], told["complete"]) == (80, True)
-        assert all(set(checks) <= {"generator-harm"} for checks in refused.values()), refused
-        if len(refused) <= NOISE * told["sealed"]:
+        assert all(set(checks) <= NOISE for checks in refused.values()), refused
+        harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
+        if len(harmed) <= MOST_HARMED * told["sealed"]:
             break
         assert attempt == 0, f"refused twice: {refused}"
         warnings.warn(f"a busy machine: {refused} were refused; once more", stacklevel=1)

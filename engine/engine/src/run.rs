@@ -77,7 +77,7 @@ pub fn run_share<S>(
                 .map(|group| group.end_ns())
                 .max()
                 .unwrap_or(0);
-            let watch = move || {
+            let beside = move || {
                 pin(cpus, thread).ok();
                 witness::watch(&control.watched[thread], clock, span_ns)
             };
@@ -85,7 +85,7 @@ pub fn run_share<S>(
             witnesses.push(
                 thread::Builder::new()
                     .name(format!("witness-{thread}"))
-                    .spawn_scoped(scope, watch)
+                    .spawn_scoped(scope, beside)
                     .ok(),
             );
         }

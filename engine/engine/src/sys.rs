@@ -70,33 +70,6 @@ pub fn sleep_until(at_ns: i64) {
     };
 }
 
-/// Asks the fair scheduler for a shorter time slice of the calling thread (Linux 6.12; older kernels leave it as it is).
-pub fn shorten_slice(slice_ns: u64) {
-    // struct sched_attr of linux/sched/types.h, version 0: size, policy (SCHED_OTHER), flags (KEEP_PARAMS is not set), nice, …, runtime.
-    #[repr(C)]
-    #[derive(Default)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    // SAFETY: getpriority takes integers only.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        nice,
-        runtime: slice_ns,
-        ..SchedAttr::default()
-    };
-    // SAFETY: passes a live struct of the size that it names; thread 0 is the caller. A refusal changes nothing.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0u32) };
-}
-
 /// Lets timers of the calling thread fire without being grouped (PR_SET_TIMERSLACK, 1 ns).
 pub fn sharpen_timers() -> io::Result<()> {
     // SAFETY: prctl with PR_SET_TIMERSLACK takes one unsigned long and touches no memory of ours.

@@ -12,10 +12,6 @@ const PERIOD_NS: i64 = 10_000_000;
 const LOOK_LEAST_NS: i64 = 100_000_000;
 const LOOK_MOST_NS: i64 = 10_000_000_000;
 const LOOKS: i64 = 600;
-/// The time slice that it asks for: the scheduler lets a sleeper with a short one go before a thread at work, so that its
-/// lateness is the machine's and not the load's own.
-const SLICE_NS: u64 = 100_000;
-
 /// What a thread of the load tells its witness.
 #[derive(Default)]
 pub struct Watched {
@@ -50,10 +46,11 @@ impl Watched {
     /// (CPU time without what was spun away, time spent waiting for a CPU), ns; `None` where nothing can be read.
     fn totals(&self, over: bool) -> Option<(i64, i64)> {
         let (cpu_ns, run_queue_ns) = if over {
-            (
-                self.last_cpu_ns.load(Ordering::Relaxed),
-                self.last_run_queue_ns.load(Ordering::Relaxed),
-            )
+            let last_ns = self.last_cpu_ns.load(Ordering::Relaxed);
+            if last_ns == 0 {
+                return None;
+            }
+            (last_ns, self.last_run_queue_ns.load(Ordering::Relaxed))
         } else {
             sys::schedstat(self.thread_id.load(Ordering::Acquire))?
         };
@@ -77,7 +74,8 @@ pub struct Look {
 /// Watches until the thread has ended; a load of `span_ns` gets about 600 entries, at most one in 100 ms, at least one in 10 s.
 pub fn watch(watched: &Watched, clock: Clock, span_ns: i64) -> Vec<Look> {
     let _ = sys::sharpen_timers();
-    sys::shorten_slice(SLICE_NS);
+    // With a slice as short as that of the thread it watches, it wakes beside it: its lateness is the machine's, not the load's own.
+    let _ = sys::shorten_slice();
     let look_ns = (span_ns / LOOKS).clamp(LOOK_LEAST_NS, LOOK_MOST_NS);
     let mut looks = Vec::with_capacity((span_ns / look_ns).max(0) as usize + 16);
     let mut due_ns = clock.now_ns() + PERIOD_NS;

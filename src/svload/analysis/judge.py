@@ -13,6 +13,7 @@ from svload.analysis.checks.base import worst
 from svload.analysis.compare import judge_claims, metrics_of_claims
 from svload.analysis.criteria import criterion_of, owners_of_case
 from svload.analysis.measures import measure_trial
+from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
 from svload.analysis.server import GROWS, overloaded_groups, server_state
@@ -51,7 +52,7 @@ def judge_trial(
     metrics = measure_trial(trial, config, window, wanted, groups)
     context = Context(groups, metrics, cut, owners)
     checks = tuple(check.judge(trial, config, context) for check in all_checks())
-    state, told = server_state(context, checks)
+    state, told = server_state(context, checks, saturated(trial, window))
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     replicate, block = _place(trial)

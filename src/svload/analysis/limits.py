@@ -70,6 +70,8 @@ REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
+LIMIT_ACTED = 0.95
+"""Use of a CPU quota below which, with no throttled time, it never acted."""
 HICCUP = 0.10
 """Longest gap on a core of the load over the smallest shown p99."""
 RUN_QUEUE = (0.01, 0.05)
@@ -88,11 +90,13 @@ CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
 """Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
 TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
+UNEVEN_WORKERS = 0.25
+"""Connections of the busiest of workers that share a port over an even share, less one."""
 GC_PAUSE = 0.10
 """Longest pause of a garbage collector over the smallest shown p99."""
-UNEVEN_WORKERS = 0.25
-"""Connections of the busiest of a server's workers over an even share, less one."""
 BACKLOG = 0.05
 """Growth of the backlog over what was due from which a server is overloaded."""
 SLOTS_FULL = 0.5
 """Share of the median response spent waiting for a slot from which an open loop's server is saturated."""
+WORKERS_FULL = 0.9
+"""Share of readings with all workers at work and requests waiting from which a server is saturated."""

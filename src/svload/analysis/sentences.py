@@ -94,7 +94,7 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
             told = (
                 "the backlog grows, percentiles grow with the run's length"
                 if state == "OVERLOADED"
-                else "the slots are full, the arrivals are served"
+                else "the server works at a limit, or arrivals wait for slots; they are served"
             )
             yield Finding(
                 kind="server",

@@ -170,10 +170,10 @@ def load_summary(summary: Any, result: TrialResult) -> dict[str, Any]:
     }
 
 
-def doctor(study_path: str | None, profile: str | None) -> dict[str, Any]:
+def doctor(study_path: str | None, profile: str | None, *, anew: bool = False) -> dict[str, Any]:
     """What this machine is and carries, its instrument certificate, and what a study would miss here.
 
-    Keys: `machine`, `instrument` (null: none), `problems` (sentences).
+    Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are measured once a boot, or `anew`.
     """
     from svload import host, lab, run, study
     from svload.host import certificates
@@ -186,8 +186,8 @@ def doctor(study_path: str | None, profile: str | None) -> dict[str, Any]:
         config = study.resolve(lock, lock.valid_cases[0])
         problems = [str(problem) for problem in lab.check(config.services, host.cache_dir())]
         configs = [study.resolve(lock, case) for case in lock.valid_cases]
-        problems += [str(problem) for problem in run.misfits(configs, machine(load_cores=1))]
-    figures = preflight(anew=True)
+        problems += [str(problem) for problem in run.misfits(configs, machine())]
+    figures = preflight(anew=anew)
     certificate = certificates.instrument()
     return {
         "machine": host.describe_machine(figures),

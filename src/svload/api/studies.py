@@ -194,7 +194,7 @@ def must_fit(lock: Lock) -> None:
     from svload import run
     from svload.host.conditions import machine
 
-    if problems := run.misfits(case_configs(lock).values(), machine(load_cores=1)):
+    if problems := run.misfits(case_configs(lock).values(), machine()):
         raise SvloadError(*problems)
 
 

@@ -8,11 +8,14 @@ import os
 import platform
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from svload.host.folders import state_dir
 from svload.host.machine import processor
 from svload.model.certificates import AaCertificate, Certificates, InstrumentCertificate, Place
 from svload.model.errors import SvloadError
+
+Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)
 
 
 def place() -> Place:
@@ -58,7 +61,7 @@ def _path(kind: str, where: Place, settings: str, state: Path | None) -> Path:
     return (state or state_dir()) / "certificates" / f"{kind}-{key}.json"
 
 
-def _read[Kind: (InstrumentCertificate, AaCertificate)](kind: type[Kind], path: Path) -> Kind | None:
+def _read(kind: type[Kind], path: Path) -> Kind | None:
     try:
         return kind.read(path)
     except (OSError, SvloadError):

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from svload.host.cores import split_cores
+from svload.host.linux import descriptors
 from svload.host.sock_diag import TCP_LISTEN, count_time_wait, tcp_sockets
 from svload.model.conditions import Machine, Moment
 
@@ -21,28 +23,26 @@ REUSED_AFTER_S = 1.0
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
-def moment(calibration_ns: float | None = None) -> Moment:
-    """The machine now. The three clocks are read within a microsecond of each other."""
-    low, high = local_ports()
+def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Moment:
+    """The machine now; the ports that rest are counted if asked (some 10 ms where thousands do). The clocks are read within a microsecond."""
     return Moment(
         monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC),
         realtime_ns=time.clock_gettime_ns(time.CLOCK_REALTIME),
         boottime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         clock_source=_read(CLOCK_SOURCE) or None,
         calibration_ns=calibration_ns,
-        time_wait=count_time_wait(low, high),
+        time_wait=count_time_wait(*local_ports()) if ports else None,
     )
 
 
-def machine(
-    load_cores: int, loopback_bytes_per_s: float | None = None, timer_floor_ns: float | None = None
-) -> Machine:
+def machine(loopback_bytes_per_s: float | None = None, timer_floor_ns: float | None = None) -> Machine:
     """What this machine can carry; the two figures are those of `host.preflight`."""
     low, high = local_ports()
+    available = os.sched_getaffinity(0)
     return Machine(
         kernel=platform.release(),
-        cores=len(os.sched_getaffinity(0)),
-        load_cores=load_cores,
+        cores=len(available),
+        load_cores=len(split_cores(available).load),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         open_files=_open_files(),
         local_ports=high - low + 1,
@@ -82,15 +82,7 @@ def listeners(ports: Iterable[int]) -> set[int]:
     }
     if not inodes:
         return set()
-    return {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _holds(pid, inodes)}
-
-
-def _holds(pid: str, inodes: set[str]) -> bool:
-    folder = f"/proc/{pid}/fd"
-    try:
-        return any(os.readlink(f"{folder}/{descriptor}") in inodes for descriptor in os.listdir(folder))
-    except OSError:
-        return False
+    return {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and descriptors(int(pid)) & inodes}
 
 
 def _read(path: Path) -> str:

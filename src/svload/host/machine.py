@@ -6,11 +6,14 @@ import os
 import platform
 import resource
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from svload.host.cores import split_cores
 from svload.host.preflight import Preflight
-from svload.model.conditions import Machine
 from svload.model.units import show_duration, show_size
+
+if TYPE_CHECKING:
+    from svload.model.conditions import Machine
 
 
 def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
@@ -55,6 +58,7 @@ def _read(path: str, otherwise: str) -> str:
 
 
 def processor() -> str:
+    """The processor's own name, else the architecture's."""
     lines = _read("/proc/cpuinfo", "").splitlines()
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),

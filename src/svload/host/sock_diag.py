@@ -12,7 +12,7 @@ _DUMP = 0x300  # NLM_F_ROOT | NLM_F_MATCH
 _REQUEST = 0x1
 _NLMSG_DONE, _NLMSG_ERROR = 3, 2
 _NETLINK_SOCK_DIAG = 4
-TCP_TIME_WAIT, TCP_LISTEN = 6, 10
+TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
 # struct inet_diag_msg: family, state, timer, retrans, sockid {sport, dport, src[4], dst[4], if, cookie[2]}, expires, rqueue, wqueue, uid, inode
 _ENTRY_BYTES = 72
 

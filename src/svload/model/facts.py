@@ -43,6 +43,10 @@ class Counters(Frozen):
     raw: dict[str, float] = {}
 
 
+CPUS = "cpus"
+"""The setting that says how many cores a service's quota allows."""
+
+
 class Setting(Frozen):
     """A setting as asked and as the running service reports it (`None`: it cannot be read back)."""
 

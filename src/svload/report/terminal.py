@@ -17,7 +17,7 @@ from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
-from svload.report.certificates import instrument_words, percent_of_log
+from svload.report.certificates import instrument_line, instrument_words, percent_of_log
 from svload.report.live import GRADE_STYLE
 from svload.report.words import GRADE_MARK, outcome, visible
 
@@ -48,6 +48,7 @@ def show_findings(findings: Findings, files: Mapping[str, Path]) -> None:
         _say(out, "? " + sentence.text, "yellow")
     if found.left_out:
         _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
+    _say(out, f"instrument certificate: {instrument_line(findings.instrument)}", "dim")
     for name, path in files.items():
         if name != "report.html":
             out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from svload import study
 from svload.drive.generators import Generators
+from svload.drive.shares import on_cores
 from svload.host import (
     Agent,
     CoreSplit,
@@ -137,7 +138,10 @@ class _Execution:
     configs: dict[str, CaseConfig] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.configs = {case.name: study.resolve(self.lock, case) for case in self.lock.valid_cases}
+        cores = len(split_cores(os.sched_getaffinity(0)).load)
+        self.configs = {
+            case.name: on_cores(study.resolve(self.lock, case), cores) for case in self.lock.valid_cases
+        }
 
     def go(self) -> None:
         self._enough_disk()
@@ -217,7 +221,7 @@ class _Execution:
         generators.ensure(
             max(sum(group.generators for group in config.groups) for config in self.configs.values())
         )
-        can = machine(len(cores.load), *preflight())
+        can = machine(*preflight())
         return Bench(agent, lab, generators, sampler, tables, permitted, can, self.emit, self.stop.is_set)
 
     def _place(self, agent: Agent, cores: CoreSplit) -> None:
@@ -283,7 +287,8 @@ class _Execution:
         try:
             if self.lab_broken:
                 self._mend(bench)
-            bench.lab.apply(config.services, restart=plan.restart)
+            if bench.lab.apply(config.services, restart=plan.restart):
+                bench.sampler.attach(bench.lab.facts())
             trial = TrialRun(bench, plan, config, self.lock.measure.duration_ns, folder, attempt, self.previous_case,
                              self.lock.plants.get(plan.case))  # fmt: skip
             trial.run()

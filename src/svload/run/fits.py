@@ -30,9 +30,9 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
         connections = _connections(group)
         if connections is None:
             continue
-        each = ceil(connections / group.generators)
+        each = ceil(connections / min(group.generators, machine.load_cores))
         if each + RESERVE > machine.open_files:
-            hint = f"Raise the limit (ulimit -n {each + RESERVE}), use more generators or fewer users."
+            hint = f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users."
             yield (
                 f"{group.name} asks a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
                 hint,

@@ -92,7 +92,7 @@ class TrialRun:
                 self._warm(config, shares)
             with self._phase("count"):
                 self._settle()
-                before = self.bench.lab.counters(), self._moment()
+                before = self.bench.lab.counters(), self._moment(ports=True)
                 self.marked_ns = self.bench.sampler.mark()
             load = self._load(shares, times)
             with self._phase("settle"):
@@ -153,8 +153,8 @@ class TrialRun:
     def _settle(self) -> None:
         self.bench.lab.settle(time.monotonic_ns())
 
-    def _moment(self) -> Moment:
-        return moment(self.bench.generators.calibrate())
+    def _moment(self, *, ports: bool = False) -> Moment:
+        return moment(self.bench.generators.calibrate(), ports=ports)
 
     def _load(self, shares: list[Share], times: Timeline) -> Load:
         pulses = Pulses(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, smallest_shown_p99
@@ -55,7 +56,7 @@ class Hiccups(Check):
         )
 
 
-def _end(at: np.ndarray, high_ns: int) -> float:
+def _end(at: NDArray[np.float64], high_ns: int) -> float:
     """The first reading at or after the window's end."""
     after = int(np.searchsorted(at, high_ns))
     return float(at[min(after, len(at) - 1)])

@@ -97,7 +97,7 @@ def doctor(
 
         with live() as emit:
             api.certify(emit, 0.0 if no_wait else None)
-    found = api.doctor(study, profile)
+    found = api.doctor(study, profile, anew=certify)
     if json:
         print_json(found)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from svload.model.units import show_duration, show_size
+from svload.report.certificates import instrument_line
 from svload.report.gather import Gathered, seal_hashes
 from svload.report.load import describe_load
 from svload.report.words import count_words, list_words, show_time
