@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from svload import study
@@ -84,6 +85,40 @@ def with_table(trial: TrialData, table: str, **columns: Any) -> TrialData:
     old = {name: getattr(trial, table)[name] for name in getattr(trial, table)}
     new = {name: value(old) if callable(value) else value for name, value in columns.items()}
     return replace(trial, **{table: {**old, **new}})
+
+
+def with_readings(
+    trial: TrialData, monitor: str, metric: str, change: Callable[[Any, Any], Any], entity: str | None = None
+) -> TrialData:
+    """The trial whose monitor read `change(offsets in s, old values)`, for one entity or for each."""
+    table = trial.monitors
+    value = np.array(table["value"])
+    mine = (table["monitor"] == monitor) & (table["metric"] == metric)
+    names = sorted(set(table["entity"][mine])) if entity is None else [entity]
+    for name in names:
+        rows = np.flatnonzero(mine & (table["entity"] == name))
+        assert len(rows), (monitor, metric, name)
+        value[rows] = change(table["offset_ns"][rows] / 1e9, value[rows])
+    return with_table(trial, "monitors", value=value)
+
+
+def with_conditions(
+    trial: TrialData,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+    machine: dict[str, Any] | None = None,
+) -> TrialData:
+    """The trial made under other conditions."""
+    old = trial.lab.conditions
+    assert old is not None and old.machine is not None
+    new = old.model_copy(
+        update={
+            "before": old.before.model_copy(update=before or {}),
+            "after": old.after.model_copy(update=after or {}),
+            "machine": old.machine.model_copy(update=machine or {}),
+        }
+    )
+    return replace(trial, lab=trial.lab.model_copy(update={"conditions": new}))
 
 
 def with_config(config: CaseConfig, group: str, **changes: Any) -> CaseConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from svload import api
 from svload.analysis import limits
 from svload.drive import shares
 
@@ -36,8 +37,23 @@ METHOD = {
     "RECONCILED": (0.005, 0.02),
     "REUSE": 0.02,
     "TLS_COUNTED": 0.02,
+    "LIMIT_ACTED": 0.95,
+    "HICCUP": 0.10,
+    "RUN_QUEUE": (0.01, 0.05),
+    "GENERATOR_CPU": 0.90,
+    "STEAL": (0.01, 0.05),
+    "OTHERS_CPU": (0.05, 0.20),
+    "CALIBRATION": (0.03, 0.10),
+    "CLOCK_DRIFT_NS_PER_MIN": 1_000_000,
+    "CLOCK_SOURCES": ("tsc", "kvm-clock", "arch_sys_counter"),
+    "TIME_WAIT": 0.05,
+    "UNEVEN_WORKERS": 0.25,
+    "GC_PAUSE": 0.10,
+    "AA_PAIRS": 20,
+    "AA_QUANTILE": 0.95,
     "BACKLOG": 0.05,
     "SLOTS_FULL": 0.5,
+    "WORKERS_FULL": 0.9,
 }
 
 
@@ -52,3 +68,7 @@ def test_no_limit_is_left_out() -> None:
 
 def test_the_window_has_as_many_intervals_as_mser_asks_for() -> None:
     assert limits.MSER_OBSERVATIONS == shares.MSER_OBSERVATIONS
+
+
+def test_the_command_asks_for_as_many_pairs_as_a_certificate_needs() -> None:
+    assert limits.AA_PAIRS == api.AA_PAIRS

@@ -17,7 +17,9 @@ from svload.watch.sampler import METRICS as SAMPLER_METRICS
 FACTS: dict[str, Any] = {
     "service": "everything",
     "kit": "any",
-    "processes": [{"name": "one", "pid": 1, "start_ticks": 1}],
+    "processes": [{"name": "one", "pid": 0, "start_ticks": 1}],
+    "endpoints": [{"scheme": "http", "address": "127.0.0.1", "port": 9}],
+    "settings": [{"name": "cpus", "asked": "1", "found": "1"}],
     "admin": {
         "truth": {"url": "http://127.0.0.1:9"},
         "memcached": {"address": "127.0.0.1", "port": 9},
@@ -83,6 +85,6 @@ class TestEveryMonitor:
 
 
 def test_the_host_and_a_service_get_theirs() -> None:
-    assert [kind.name for kind in monitors_for(None)] == ["host"]
-    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {"host"}
+    assert [kind.name for kind in monitors_for(None)] == ["host", "others"]
+    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {"host", "others"}
     assert monitors_for({"service": "x"}) == []

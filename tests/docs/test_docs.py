@@ -42,12 +42,16 @@ svload() {
         done
         command svload plan "${kept[@]}"
         ;;
-    demo|load|probe|resume|lab|init|pack|report|export|compare|verify|why|query) command svload "$1" --help ;;
+    aa|demo|load|probe|resume|lab|init|pack|report|export|compare|verify|why|query) command svload "$1" --help ;;
     *) command svload "$@" ;;
     esac
 }
 make() { command make -n -C "$PROJECT" "$@"; }
 """
+
+
+JUDGING = re.compile(r"^(svload (?:demo|run|resume|report)\b[^&|<>\\\n]*)$", re.MULTILINE)
+"""Commands that end with 4 where the machine is too busy for a threshold to be judged: that is right, and no fault of the example."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,8 @@ def command_of(block: Block, text: str) -> list[str] | None:
         return ["svload", "plan", str(path.parent)] if path.name == "study.yaml" else None
     if block.language == "console":
         text = "".join(f"{line[2:]}\n" for line in text.splitlines() if line.startswith("$ "))
-    return ["bash", "-euo", "pipefail", "-c", (DRY if block.layer == "plan" else "") + text]
+    text = DRY + text if block.layer == "plan" else JUDGING.sub(r"\1 || [ $? -eq 4 ]", text)
+    return ["bash", "-euo", "pipefail", "-c", text]
 
 
 class Answer(BaseHTTPRequestHandler):

@@ -14,7 +14,7 @@ from svload.host import cgroups
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine that offers nothing yet: `offer` what it shall have."""
     monkeypatch.setattr(cgroups, "_mounts", dict)
-    monkeypatch.setattr(cgroups, "_own_groups", dict)
+    monkeypatch.setattr(cgroups, "_groups", lambda path: {})
     return tmp_path
 
 
@@ -24,7 +24,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, machine: Path, own: str, *controllers
     monkeypatch.setattr(
         cgroups, "_mounts", lambda: {name: (str(machine / name), "/") for name in controllers}
     )
-    monkeypatch.setattr(cgroups, "_own_groups", lambda: dict.fromkeys(controllers, own))
+    monkeypatch.setattr(cgroups, "_groups", lambda path: dict.fromkeys(controllers, own))
 
 
 def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,3 +90,16 @@ def test_removing_empties_the_parents_and_may_be_repeated(
     assert not (machine / "memory/svload").exists()
     assert (machine / "memory").exists()
     assert not cgroups.remove(paths)
+
+
+def test_the_time_a_quota_held_back_is_read_in_both_versions(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, machine, "/a", "cpu", "unified")
+    paths = cgroups.of_process(1)
+    assert paths == {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}
+    assert cgroups.throttled_s(paths) is None
+    (machine / "cpu/a/cpu.stat").write_text("nr_periods 7\nnr_throttled 2\nthrottled_time 1500000000\n")
+    (machine / "unified/a/cpu.stat").write_text("usage_usec 9\nnr_throttled 2\nthrottled_usec 250000\n")
+    assert cgroups.throttled_s(paths) == 1.5
+    assert cgroups.throttled_s({"unified": paths["unified"]}) == 0.25

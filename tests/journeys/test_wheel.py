@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .world import refused_trials
+from .world import NOISE, OUTSIDE, refused_trials
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
@@ -99,8 +99,8 @@ def test_wheel_is_whole(installed: Installed) -> None:
     assert study == (ROOT / "studies" / "001-svload" / "study.yaml").read_text()
 
 
-NOISE = 0.1
-"""The share of trials that a busy machine may have refused by delays of the generator; more would be a fault of ours."""
+MOST_HARMED = 0.1
+"""The share of trials that delays of the generator may have refused with nothing outside to blame; more would be a fault of ours."""
 
 
 def wait_for_calm(bound_s: float = 60.0) -> None:
@@ -121,8 +121,9 @@ def test_the_wheel_runs_the_whole_demo_and_it_is_believed(installed: Installed) 
         told = json.loads(done.stdout)
         refused = refused_trials(told["findings"])
         assert (told["sealed"], told["complete"]) == (80, True)
-        assert all(set(checks) <= {"generator-harm"} for checks in refused.values()), refused
-        if len(refused) <= NOISE * told["sealed"]:
+        assert all(set(checks) <= NOISE for checks in refused.values()), refused
+        harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
+        if len(harmed) <= MOST_HARMED * told["sealed"]:
             break
         assert attempt == 0, f"refused twice: {refused}"
         warnings.warn(f"a busy machine: {refused} were refused; once more", stacklevel=1)

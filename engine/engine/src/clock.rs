@@ -19,4 +19,9 @@ impl Clock {
     pub fn now_ns(&self) -> i64 {
         sys::monotonic_ns() - self.origin_ns
     }
+
+    /// The CLOCK_MONOTONIC time of an offset.
+    pub fn to_monotonic(self, offset_ns: i64) -> i64 {
+        self.origin_ns + offset_ns
+    }
 }

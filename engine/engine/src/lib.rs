@@ -29,6 +29,7 @@ pub mod target;
 pub mod tls;
 pub mod vu;
 pub mod wire;
+mod witness;
 pub mod worker;
 
 pub use error::{ErrorKind, RunError};

@@ -9,6 +9,7 @@ use crate::error::ErrorKind;
 use crate::record::buckets::{bucket, middle_ns, BUCKETS};
 use crate::record::Sample;
 use crate::sys::Bell;
+use crate::witness::Watched;
 
 /// Completions since the last report.
 #[derive(Clone, Debug)]
@@ -95,6 +96,8 @@ pub struct Control {
     /// One a thread, rung to stop it.
     pub bells: Vec<Bell>,
     pub boards: Vec<Board>,
+    /// One a thread, for its witness.
+    pub watched: Vec<Watched>,
 }
 
 impl Control {
@@ -109,6 +112,7 @@ impl Control {
             boards: (0..threads)
                 .map(|_| Mutex::new(vec![Post::default(); groups]))
                 .collect(),
+            watched: (0..threads).map(|_| Watched::default()).collect(),
         })
     }
 

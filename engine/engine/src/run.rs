@@ -14,6 +14,7 @@ use crate::record::summary;
 use crate::share::{self, Fault, Share};
 use crate::sys;
 use crate::table::Table;
+use crate::witness;
 use crate::worker::{Outcome, Worker};
 
 /// From "now" to offset 0 where a share names no start, so that every thread is ready.
@@ -32,7 +33,7 @@ impl<S> From<Fault> for RunError<S> {
 /// Runs a share to its end. `sink` receives the progress JSON about once a second, from the calling thread; its error stops the load.
 ///
 /// Blocks until the load has ended: by its own duration, or at once when the share's `stop_fd` becomes readable.
-/// Returns the tables `samples`, `intervals`, `histograms`, `rows` and `summary` (engine/README.md).
+/// Returns the tables `samples`, `intervals`, `histograms`, `rows`, `witness` and `summary` (engine/README.md).
 ///
 /// # Errors
 /// [`RunError::Share`] for a share that can't be run, [`RunError::Os`] for a machine that refuses, [`RunError::Sink`] from the sink.
@@ -53,10 +54,11 @@ pub fn run_share<S>(
     });
     thread::scope(|scope| {
         let mut threads = Vec::new();
+        let mut witnesses = Vec::new();
         for thread in 0..plan.threads {
             let (plan, control, cpus) = (&plan, &control, share.cpus.as_slice());
             let body = move || {
-                let _leaving = Leaving(control);
+                let _leaving = Leaving(control, thread);
                 work(plan, control, thread, clock, cpus)
             };
             let spawned = thread::Builder::new()
@@ -69,6 +71,23 @@ pub fn run_share<S>(
                     return Err(os("starting a thread")(error));
                 }
             }
+            let span_ns = plan
+                .groups
+                .iter()
+                .map(|group| group.end_ns())
+                .max()
+                .unwrap_or(0);
+            let beside = move || {
+                pin(cpus, thread).ok();
+                witness::watch(&control.watched[thread], clock, span_ns)
+            };
+            // Without one its table is empty, and what it would have told is not measured.
+            witnesses.push(
+                thread::Builder::new()
+                    .name(format!("witness-{thread}"))
+                    .spawn_scoped(scope, beside)
+                    .ok(),
+            );
         }
         let watched = watch(&share, &control, clock, sink);
         if watched.is_err() {
@@ -79,9 +98,21 @@ pub fn run_share<S>(
             .map(|handle| handle.join().unwrap_or_else(|panic| Err(defect(&*panic))))
             .collect();
         let outcomes = ended.into_iter().collect::<Result<Vec<Outcome>, Failure>>();
+        let looks: Vec<_> = witnesses
+            .into_iter()
+            .map(|handle| {
+                handle
+                    .and_then(|handle| handle.join().ok())
+                    .unwrap_or_default()
+            })
+            .collect();
         let stopped = watched?;
         match outcomes {
-            Ok(outcomes) => Ok(summary::merge(&plan, outcomes, stopped)),
+            Ok(outcomes) => {
+                let mut tables = summary::merge(&plan, outcomes, stopped);
+                tables.insert("witness".to_owned(), witness::table(&looks));
+                Ok(tables)
+            }
             Err(Failure::Os(doing, error)) => Err(os(doing)(error)),
             Err(Failure::Defect(text)) => Err(RunError::Defect(text)),
         }
@@ -103,14 +134,15 @@ fn os<S>(doing: &'static str) -> impl FnOnce(io::Error) -> RunError<S> {
     move |source| RunError::Os { doing, source }
 }
 
-/// Tells the watcher that a thread has ended, however it ends.
-struct Leaving<'a>(&'a Control);
+/// Tells the watcher and the witness that a thread has ended, however it ends.
+struct Leaving<'a>(&'a Control, usize);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.stop();
         }
+        self.0.watched[self.1].end();
         self.0.leave();
     }
 }
@@ -135,10 +167,8 @@ fn work(
     cpus: &[usize],
 ) -> Result<Outcome, Failure> {
     let run = || {
-        if !cpus.is_empty() {
-            sys::pin_to_cpu(cpus[thread % cpus.len()])
-                .map_err(|error| Failure::Os("pinning a thread to its CPU", error))?;
-        }
+        pin(cpus, thread).map_err(|error| Failure::Os("pinning a thread to its CPU", error))?;
+        control.watched[thread].begin();
         sys::sharpen_timers().map_err(|error| Failure::Os("setting the timer slack", error))?;
         // A kernel that refuses costs precision alone, and that is measured.
         let _ = sys::shorten_slice();
@@ -153,6 +183,13 @@ fn work(
         control.stop();
     }
     outcome
+}
+
+fn pin(cpus: &[usize], thread: usize) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    sys::pin_to_cpu(cpus[thread % cpus.len()])
 }
 
 /// The calling thread's part: progress, and an eye on `stop_fd`. True if the load was stopped by it.

@@ -40,6 +40,36 @@ pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The calling thread's id, as /proc/self/task knows it.
+pub fn thread_id() -> i32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// (time on a CPU, time spent waiting for one) of a thread of this process, ns; `None` where the kernel does not tell.
+pub fn schedstat(thread_id: i32) -> Option<(i64, i64)> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    Some((fields.next()??, fields.next()??))
+}
+
+/// Sleeps until CLOCK_MONOTONIC reaches `at_ns`; a signal may end the sleep early.
+pub fn sleep_until(at_ns: i64) {
+    let spec = libc::timespec {
+        tv_sec: at_ns.max(0) / 1_000_000_000,
+        tv_nsec: at_ns.max(0) % 1_000_000_000,
+    };
+    // SAFETY: reads `spec`, which lives through the call; the remainder is not asked for.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &spec,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
 /// Lets timers of the calling thread fire without being grouped (PR_SET_TIMERSLACK, 1 ns).
 pub fn sharpen_timers() -> io::Result<()> {
     // SAFETY: prctl with PR_SET_TIMERSLACK takes one unsigned long and touches no memory of ours.

@@ -12,6 +12,7 @@ from svload.model.late import late
 if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run, measured, size_of_run
+    from svload.analysis.floor import floor_of, floors_of, one_case_a_load, settings_digest
     from svload.analysis.judge import judge_run, judge_trial
     from svload.analysis.load import summarise_load
     from svload.analysis.phases import outside_load, phases_of
@@ -22,18 +23,22 @@ __all__ = [
     "ANALYSIS_VERSION",
     "compare_runs",
     "estimate_run",
+    "floor_of",
+    "floors_of",
     "headline",
     "judge_run",
     "judge_trial",
     "measured",
+    "one_case_a_load",
     "outside_load",
     "phases_of",
     "plan_comparisons",
+    "settings_digest",
     "size_of_run",
     "summarise_load",
 ]
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Stamped on derived/; findings of another version are made anew."""
 
 __getattr__ = late(
@@ -41,6 +46,7 @@ __getattr__ = late(
     {
         "contrasts": ("plan_comparisons",),
         "estimate": ("estimate_run", "measured", "size_of_run"),
+        "floor": ("floor_of", "floors_of", "one_case_a_load", "settings_digest"),
         "judge": ("judge_run", "judge_trial"),
         "load": ("summarise_load",),
         "phases": ("outside_load", "phases_of"),

@@ -18,13 +18,15 @@ from svload.analysis.cases import least_blocks
 from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
 from svload.analysis.criteria import metric_of
 from svload.analysis.families import blocks_needed, holm
+from svload.analysis.floor import floor_of, floor_percent
 from svload.analysis.inference import (
     hodges_lehmann,
     least_detectable,
     mean_interval,
     sign_flip_p,
 )
-from svload.analysis.sentences import FLOOR_UNKNOWN
+from svload.analysis.sentences import FLOOR_UNKNOWN, FLOOR_UNKNOWN_HERE
+from svload.model.certificates import AaCertificate, Floor
 from svload.model.metrics import MetricRef
 from svload.model.results import CaseResult, Claim, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -70,15 +72,16 @@ def judge_claims(
     cases: Sequence[CaseResult],
     trials: Sequence[TrialResult],
     plots: Mapping[str, int],
+    certificate: AaCertificate | None = None,
 ) -> tuple[Claim, ...]:
-    """Every planned contrast on the judged trials. `plots` maps a trial to its bring-up."""
+    """Every planned contrast on the judged trials. `plots` maps a trial to its bring-up; `certificate` tells the lab's own noise."""
     contrasts = contrasts_of(lock)
     found = [gather(lock, contrast, configs, cases, trials, plots) for contrast in contrasts]
     p = [sign_flip_p(one.logs) if one.logs else None for one in found]
     adjusted = holm([1.0 if one is None else one for one in p])
     smallest = smallest_adjusted([len(one.logs) for one in found])
     return tuple(
-        _claim(lock, contrast, one, p_one, p_adjusted, p_least, len(contrasts), configs)
+        _claim(lock, contrast, one, p_one, p_adjusted, p_least, len(contrasts), configs, certificate)
         for contrast, one, p_one, p_adjusted, p_least in zip(
             contrasts, found, p, adjusted, smallest, strict=True
         )
@@ -216,13 +219,17 @@ def _claim(
     smallest_p: float,
     claims: int,
     configs: Mapping[str, CaseConfig],
+    certificate: AaCertificate | None,
 ) -> Claim:
     blocks = len(evidence.logs) or len(evidence.blocks)
     ratio = _ratio(evidence)
     enough = blocks >= least_blocks(lock.measure.replicates)
     decidable = bool(evidence.logs) and smallest_p <= limits.ALPHA and blocks >= contrast.least_blocks
     randomised = lock.measure.order == "randomised-blocks"
+    floor = floor_of(certificate, lock, contrast, configs)
+    under = floor is not None and ratio.value is not None and abs(log(ratio.value)) < floor.floor
     state = _state(evidence, enough, decidable, randomised, p_adjusted)
+    state, told = _against_floor(state, floor, under, certificate)
     mde = (
         least_detectable(float(np.std(evidence.logs, ddof=1)), blocks, claims)
         if decidable and blocks > 1
@@ -245,11 +252,22 @@ def _claim(
         mde_reason="" if mde is not None else f"undecidable at {blocks} blocks",
         state=state,
         success=evidence.success,
-        sentence=_sentence(contrast, evidence, ratio, state, p_adjusted, smallest_p, claims, randomised)
+        sentence=_sentence(contrast, evidence, ratio, state, p_adjusted, smallest_p, claims, randomised, told)
         + gate,
+        floor=floor.floor if floor else None,
         gated=contrast.comparison.fail_if is not None,
         failed=failed,
     )
+
+
+def _against_floor(
+    state: State, floor: Floor | None, under: bool, certificate: AaCertificate | None
+) -> tuple[State, str]:
+    """(state, what is told of the floor): an effect below it is no claim (METHOD §2)."""
+    if floor is None:
+        return state, FLOOR_UNKNOWN if certificate is None else FLOOR_UNKNOWN_HERE
+    told = f"{'below' if under else 'above'} the floor of {floor_percent(floor)} that {floor.pairs} A/A pairs set"
+    return "no claim" if state == "claim" and under else state, told
 
 
 def _ratio(evidence: Evidence) -> Estimate:
@@ -279,6 +297,7 @@ def _sentence(
     smallest_p: float,
     claims: int,
     randomised: bool,
+    floor_told: str,
 ) -> str:
     comparison = contrast.comparison
     parts = [_effect(contrast, evidence, ratio)]
@@ -298,7 +317,9 @@ def _sentence(
     elif not randomised:
         parts.append("Trials ran as listed, so drift is inside this difference: nothing is claimed.")
     elif state == "claim":
-        parts.append(f"p = {p_adjusted:.2g} {over} ({FLOOR_UNKNOWN}).")
+        parts.append(f"p = {p_adjusted:.2g} {over} ({floor_told}).")
+    elif floor_told.startswith("below") and p_adjusted <= limits.ALPHA:
+        parts.append(f"It is {floor_told}: nothing is claimed (p = {p_adjusted:.2g} {over}).")
     else:
         parts.append(f"No difference is shown (p = {p_adjusted:.2g} {over}){_any_difference(ratio)}.")
     parts += _told_of_success(comparison.baseline, contrast.treatment, evidence.success)

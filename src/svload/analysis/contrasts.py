@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 from svload.analysis import limits
 from svload.analysis.families import blocks_needed, holm, smallest_sign_flip_p
+from svload.model.certificates import Floor
 from svload.model.results import Claim
 from svload.model.study import Comparison, Lock
 
@@ -78,29 +80,37 @@ def smallest_adjusted(blocks: Sequence[int]) -> list[float]:
     return holm([smallest_sign_flip_p(count) for count in blocks])
 
 
-def plan_comparisons(lock: Lock, before: Sequence[Claim] = ()) -> list[dict[str, Any]]:
+def plan_comparisons(
+    lock: Lock, before: Sequence[Claim] = (), floors: Callable[[Contrast], Floor | None] | None = None
+) -> list[dict[str, Any]]:
     """Per planned contrast, before the run: what its blocks can decide.
 
     Keys: name, comparison, factor, baseline, treatment, metric, pairs (count), blocks, claims, smallest_p (after Holm), mde (relative
     effect; null with mde_reason), state ("decidable" | "undecidable"), needed_blocks, sentence. `before`: an earlier run's claims.
+    `floors` finds a contrast's figures in an A/A certificate, which tells how much replicates differ where there is no last run.
     """
     contrasts = contrasts_of(lock)
     blocks = lock.measure.replicates
     smallest = smallest_adjusted([blocks if contrast.pairs else 0 for contrast in contrasts])
     return [
-        _plan(lock, contrast, p, len(contrasts), before)
+        _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None)
         for contrast, p in zip(contrasts, smallest, strict=True)
     ]
 
 
 def _plan(
-    lock: Lock, contrast: Contrast, smallest_p: float, claims: int, before: Sequence[Claim]
+    lock: Lock,
+    contrast: Contrast,
+    smallest_p: float,
+    claims: int,
+    before: Sequence[Claim],
+    floor: Floor | None,
 ) -> dict[str, Any]:
     blocks = lock.measure.replicates
     needed = max(blocks_needed(claims), contrast.least_blocks)
     decidable = bool(contrast.pairs) and smallest_p <= limits.ALPHA and blocks >= contrast.least_blocks
     mde, reason = (
-        _expected_mde(contrast, blocks, claims, before)
+        _expected_mde(contrast, blocks, claims, before, floor)
         if decidable
         else (None, f"undecidable at {blocks} blocks")
     )
@@ -140,12 +150,16 @@ def _cases(count: int) -> str:
 
 
 def _expected_mde(
-    contrast: Contrast, blocks: int, claims: int, earlier: Sequence[Claim]
+    contrast: Contrast, blocks: int, claims: int, earlier: Sequence[Claim], floor: Floor | None
 ) -> tuple[float | None, str]:
+    """(least detectable effect, or None and why). An effect below the lab's own floor is no claim, however many blocks there are."""
     before = next((claim for claim in earlier if claim.name == contrast.name), None)
-    if before is None or before.ratio.low is None or before.ratio.high is None:
+    if before is None and floor is None:
         return None, NO_LAST_RUN
     from svload.analysis.inference import least_detectable, sd_of_interval
 
+    if before is None or before.ratio.low is None or before.ratio.high is None:
+        mde = least_detectable(floor.sd, blocks, claims) if floor else None
+        return (None, NO_LAST_RUN) if floor is None or mde is None else (max(mde, exp(floor.floor) - 1), "")
     sd = sd_of_interval(before.ratio.low, before.ratio.high, before.blocks)
     return (least_detectable(sd, blocks, claims), "") if sd is not None else (None, NO_LAST_RUN)

@@ -13,10 +13,12 @@ from svload.analysis.checks.base import worst
 from svload.analysis.compare import judge_claims, metrics_of_claims
 from svload.analysis.criteria import criterion_of, owners_of_case
 from svload.analysis.measures import measure_trial
-from svload.analysis.sentences import findings_of
+from svload.analysis.saturation import saturated
+from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
 from svload.analysis.server import GROWS, overloaded_groups, server_state
 from svload.analysis.view import kept_window, look
+from svload.model.certificates import Certificates
 from svload.model.metrics import MetricRef, Source
 from svload.model.results import CheckResult, Estimate, Findings, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
@@ -50,7 +52,7 @@ def judge_trial(
     metrics = measure_trial(trial, config, window, wanted, groups)
     context = Context(groups, metrics, cut, owners)
     checks = tuple(check.judge(trial, config, context) for check in all_checks())
-    state, told = server_state(context, checks)
+    state, told = server_state(context, checks, saturated(trial, window))
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     replicate, block = _place(trial)
@@ -77,8 +79,11 @@ def judge_run(
     *,
     planned: int | None = None,
     attempts: Sequence[dict[str, Any]] = (),
+    certificates: Certificates | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Findings:
-    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has.
+    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has,
+    `certificates` what is known of the instrument and of the lab's own noise, `environment` the machine in words.
 
     `trials` is gone through twice (the cut of a case needs all its replicates); give a re-iterable that reads anew to save memory.
     """
@@ -102,7 +107,8 @@ def judge_run(
         case_result(lock, case, configs.get(case.name), [one for one in results if one.case == case.name])
         for case in lock.cases
     )
-    claims = judge_claims(lock, configs, cases, results, plots)
+    aa = certificates.aa if certificates else None
+    claims = judge_claims(lock, configs, cases, results, plots, aa)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     count = planned if planned is not None else len(lock.valid_cases) * lock.measure.replicates
     return Findings(
@@ -110,6 +116,7 @@ def judge_run(
         study=lock.name,
         question=lock.question,
         profile=lock.profile,
+        floor=floor_told(aa),
         complete=len(results) >= count,
         planned_trials=count,
         sealed_trials=len(results),
@@ -119,6 +126,8 @@ def judge_run(
         claims=claims,
         thresholds=thresholds,
         findings=findings_of(lock, cases, results, claims, thresholds),
+        environment=dict(environment or {}),
+        instrument=certificates.instrument if certificates else None,
     )
 
 

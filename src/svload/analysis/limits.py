@@ -30,6 +30,10 @@ DESCRIBE_BLOCKS = 3
 """Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
 CLAIM_BRING_UPS = 6
 """Bring-ups needed for a claim about a factor that restarts services."""
+AA_PAIRS = 20
+"""Pairs that an A/A certificate needs."""
+AA_QUANTILE = 0.95
+"""Quantile of |log ratio| over those pairs that is the floor."""
 SUCCESS_DIFFERS = 0.001
 """Difference of success rates from which a claim tells both."""
 
@@ -66,7 +70,33 @@ REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
+LIMIT_ACTED = 0.95
+"""Use of a CPU quota below which, with no throttled time, it never acted."""
+HICCUP = 0.10
+"""Longest gap on a core of the load over the smallest shown p99."""
+RUN_QUEUE = (0.01, 0.05)
+"""Share of wall time that threads of the load waited for a core."""
+GENERATOR_CPU = 0.90
+"""CPU of the load without spinning, over the cores that it has."""
+STEAL = (0.01, 0.05)
+"""Share of any second of a core that the hypervisor gave to others."""
+OTHERS_CPU = (0.05, 0.20)
+"""CPU of processes that are neither generators, servers nor monitors, over all cores."""
+CALIBRATION = (0.03, 0.10)
+"""Drift of a fixed piece of work from before the load to after it."""
+CLOCK_DRIFT_NS_PER_MIN = 1_000_000
+"""Monotonic against wall clock; also what a suspension must exceed."""
+CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
+"""Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
+TIME_WAIT = 0.05
+"""Sockets in TIME_WAIT at the start over the local ports."""
+UNEVEN_WORKERS = 0.25
+"""Connections of the busiest of workers that share a port over an even share, less one."""
+GC_PAUSE = 0.10
+"""Longest pause of a garbage collector over the smallest shown p99."""
 BACKLOG = 0.05
 """Growth of the backlog over what was due from which a server is overloaded."""
 SLOTS_FULL = 0.5
 """Share of the median response spent waiting for a slot from which an open loop's server is saturated."""
+WORKERS_FULL = 0.9
+"""Share of readings with all workers at work and requests waiting from which a server is saturated."""

@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 from svload.analysis import limits
 from svload.analysis.batches import autocorrelation_times, batch_means
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
+from svload.analysis.readings import Series, entities, mean_rate
 from svload.analysis.view import GroupView, Window, first_feeder, look
 from svload.model.metrics import MetricRef
 from svload.model.results import Estimate
@@ -327,41 +328,20 @@ def _processes(
 ) -> tuple[float | None, float | None]:
     """(cores used on average, largest resident bytes) of a service's processes in the window, from the readings that enclose it."""
     mine = monitors["service"] == service
-    cpu = _entities(monitors, mine & (monitors["metric"] == "cpu_seconds_total"))
-    memory = _entities(monitors, mine & (monitors["metric"] == "rss_bytes"))
-    rates = [rate for at, values in cpu if (rate := _mean_rate(at, values, window)) is not None]
+    cpu = entities(monitors, mine & (monitors["metric"] == "cpu_seconds_total"))
+    memory = entities(monitors, mine & (monitors["metric"] == "rss_bytes"))
+    rates = [rate for series in cpu if (rate := mean_rate(series, window)) is not None]
     return (sum(rates) if rates else None), _largest_sum(memory, window)
 
 
-def _entities(monitors: Mapping[str, NDArray[Any]], mine: NDArray[np.bool_]) -> list[tuple[Floats, Floats]]:
-    """(offsets, values) per entity, in time order; the sum over all processes (entity "") stands for them where it is read."""
-    at, entity, value = monitors["offset_ns"][mine], monitors["entity"][mine], monitors["value"][mine]
-    names = [""] if np.any(entity == "") else sorted(set(entity))
-    found = []
-    for name in names:
-        which = np.flatnonzero(entity == name)
-        which = which[np.argsort(at[which], kind="stable")]
-        if len(which):
-            found.append((at[which].astype(float), value[which].astype(float)))
-    return found
-
-
-def _mean_rate(at: Floats, values: Floats, window: Window) -> float | None:
-    first = max(int(np.searchsorted(at, window.low_ns, side="right")) - 1, 0)
-    last = min(int(np.searchsorted(at, window.high_ns)), len(at) - 1)
-    if last <= first or at[last] <= at[first]:
-        return None
-    return float((values[last] - values[first]) / ((at[last] - at[first]) / 1e9))
-
-
-def _largest_sum(entities: list[tuple[Floats, Floats]], window: Window) -> float | None:
+def _largest_sum(processes: list[Series], window: Window) -> float | None:
     """The largest sum over processes; each process counts with its last reading so far."""
-    moments = np.unique(np.concatenate([at for at, _ in entities])) if entities else np.zeros(0)
+    moments = np.unique(np.concatenate([at for at, _ in processes])) if processes else np.zeros(0)
     inside = moments[(moments >= window.low_ns) & (moments < window.high_ns)]
     if not len(inside):
         return None
     total = np.zeros(len(inside))
-    for at, values in entities:
+    for at, values in processes:
         latest = np.searchsorted(at, inside, side="right") - 1
         total += np.where(latest >= 0, values[np.maximum(latest, 0)], 0.0)
     return float(total.max())

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
+from svload.model.certificates import AaCertificate
 from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
 from svload.model.study import Lock
 from svload.model.units import show_duration
 
 FLOOR_UNKNOWN = "floor unknown: exploratory"
+FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
+ABOVE_FLOOR = "above the lab's own noise"
+
+
+def floor_told(certificate: AaCertificate | None) -> str:
+    """Whether the lab's own noise is known, for every page."""
+    if certificate is None:
+        return FLOOR_UNKNOWN
+    made = datetime.fromtimestamp(certificate.made_wall, UTC).strftime("%Y-%m-%d")
+    again = ", restarting each time" if certificate.restarts else ""
+    return f"floor known: {certificate.pairs} A/A pairs of {', '.join(certificate.cases)}{again} ({made})"
 
 
 def findings_of(
@@ -81,7 +94,7 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
             told = (
                 "the backlog grows, percentiles grow with the run's length"
                 if state == "OVERLOADED"
-                else "the slots are full, the arrivals are served"
+                else "the server works at a limit, or arrivals wait for slots; they are served"
             )
             yield Finding(
                 kind="server",
@@ -93,7 +106,9 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
 
 def _claim(claim: Claim) -> Finding:
     evidence = tuple(f"cases/{name}" for pair in claim.pairs for name in pair)
-    certainty = FLOOR_UNKNOWN if claim.state == "claim" else claim.state
+    certainty = claim.state
+    if claim.state == "claim":
+        certainty = FLOOR_UNKNOWN if claim.floor is None else ABOVE_FLOOR
     return Finding(
         kind="comparison",
         sentence=claim.sentence,

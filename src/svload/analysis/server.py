@@ -2,9 +2,10 @@
 
 Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of what was due while the
 generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.
-Closed loop: users wait for their answers, so nothing piles up and one level of load cannot show saturation: STEADY where
-response and throughput do not drift, else UNKNOWN. Load in stages, or a fixed amount of work, seeks no steady state: UNKNOWN unless it is
-OVERLOADED. A trial with several groups has the worst of theirs.
+Closed loop: users wait for their answers, so nothing piles up before the server: STEADY where response and throughput do not drift, else
+UNKNOWN. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work and requests waiting for one, its most
+threads reached, sessions dropped, an accept queue overflowing; what no monitor offers can't be told. Load in stages, or a fixed amount of
+work, seeks no steady state: UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of theirs.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ def most_severe(states: Iterable[ServerState]) -> ServerState:
     return max(states, key=_SEVERITY.index, default="UNKNOWN")
 
 
-def server_state(context: Context, checks: Iterable[CheckResult]) -> tuple[ServerState, tuple[str, ...]]:
-    """(state, sentences for anything but STEADY)."""
+def server_state(
+    context: Context, checks: Iterable[CheckResult], at_limit: tuple[str, ...] = ()
+) -> tuple[ServerState, tuple[str, ...]]:
+    """(state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
     refused = [check.check for check in checks if check.grade == "REFUSED" and check.check in _CLEAN]
     if refused:
         return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
     found = [_closed(group, context) if group.closed else _open(group, context) for group in context.groups]
+    if at_limit and any(group.shape == "constant" for group in context.groups):
+        found.append(("SATURATED", f"The server works at its limit: {'; '.join(at_limit)}."))
     state = most_severe(state for state, _ in found)
     return state, tuple(sentence for _, sentence in found if sentence)
 

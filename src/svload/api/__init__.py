@@ -5,6 +5,7 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 
 from __future__ import annotations
 
+from svload.api.certificates import AA_PAIRS, aa, certify
 from svload.api.exports import export_tables, figures, findings_schema, openmetrics, summary
 from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up
 from svload.api.load import LoadFiles, LoadResult, load
@@ -27,8 +28,8 @@ from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, load_lock, 
 from svload.study.quick import QuickLoad
 
 __all__ = [
-    "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "analyse", "compare",
-    "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down", "lab_install", "lab_reset",
-    "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query", "read_findings", "report",
-    "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "why",
+    "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "aa", "analyse",
+    "certify", "compare", "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down",
+    "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query",
+    "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "why",
 ]  # fmt: skip

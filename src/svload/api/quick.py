@@ -59,13 +59,27 @@ def _read_text(path: Path) -> str:
         raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
 
 
-def doctor(study_path: str | None, profile: str | None) -> dict[str, Any]:
-    """What this machine is, and what a study's kits would miss here: `machine` and `problems` (sentences)."""
-    from svload import host, lab, study
+def doctor(study_path: str | None, profile: str | None, *, anew: bool = False) -> dict[str, Any]:
+    """What this machine is and carries, its instrument certificate, and what a study would miss here.
+
+    Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are measured once a boot, or `anew`.
+    """
+    from svload import host, lab, run, study
+    from svload.host import certificates
+    from svload.host.conditions import machine
+    from svload.host.preflight import preflight
 
     problems: list[str] = []
     if study_path:
         lock = load_lock(study_path, Choices(profile=profile))
         config = study.resolve(lock, lock.valid_cases[0])
         problems = [str(problem) for problem in lab.check(config.services, host.cache_dir())]
-    return {"machine": host.describe_machine(), "problems": problems}
+        configs = [study.resolve(lock, case) for case in lock.valid_cases]
+        problems += [str(problem) for problem in run.misfits(configs, machine())]
+    figures = preflight(anew=anew)
+    certificate = certificates.instrument()
+    return {
+        "machine": host.describe_machine(figures),
+        "instrument": certificate.model_dump(mode="json") if certificate else None,
+        "problems": problems,
+    }

@@ -15,7 +15,7 @@ from svload.model.events import Event
 if TYPE_CHECKING:
     from svload.model.results import Findings, TrialResult
     from svload.model.study import Case, CaseConfig, Lock
-    from svload.store import RunDir
+    from svload.store import RunDir, TrialData
 
 Emit = Callable[[Event], None]
 RUNS = Path("runs")
@@ -67,7 +67,13 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
             _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
         ]
         findings = analysis.judge_run(
-            lock, case_configs(lock), trials, planned=len(found.planned_trials()), attempts=attempts
+            lock,
+            case_configs(lock),
+            trials,
+            planned=len(found.planned_trials()),
+            attempts=attempts,
+            certificates=found.certificates(),
+            environment=_environment(read_events(found.events).events, trials),
         )
     return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
 
@@ -95,6 +101,18 @@ def _phase(name: str, emit: Emit) -> Iterator[None]:
 def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
     last = next((event.data for event in reversed(events) if event.kind == "notice"), {})
     return {"attempt": name, "why": last.get("why", "interrupted"), "text": last.get("text", "")}
+
+
+def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[str, str]:
+    """The machine in words, as the run's last start and the preflight found it."""
+    from svload.host.machine import measured_words
+
+    told = [event.data["machine"] for event in events if isinstance(event.data.get("machine"), dict)]
+    words = {str(name): str(value) for name, value in told[-1].items()} if told else {}
+    machines = [
+        one.lab.conditions.machine for one in trials if one.lab.conditions and one.lab.conditions.machine
+    ]
+    return words | (measured_words(machines[-1]) if machines else {})
 
 
 def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:

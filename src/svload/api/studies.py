@@ -13,6 +13,8 @@ from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
+    from svload.analysis.contrasts import Contrast
+    from svload.model.certificates import Certificates, Floor
     from svload.model.results import Claim, Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
@@ -148,7 +150,9 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "open_groups": _open_groups(configs),
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
-            for entry in analysis.plan_comparisons(lock, _claims_of(before) if lock.comparisons else ())
+            for entry in analysis.plan_comparisons(
+                lock, _claims_of(before) if lock.comparisons else (), _floors(lock)
+            )
         ],
         "trusted_needed": study.needs_trust(lock),
     }
@@ -209,7 +213,8 @@ def run_study(
 
         _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    return _execute(run.begin(lock, choices.out), emit, choices, abort_if, early)
+    must_fit(lock)
+    return execute_run(run.begin(lock, choices.out, held_certificates(lock)), emit, choices, abort_if, early)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
@@ -235,7 +240,33 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
-    return _execute(found, emit, choices)
+    must_fit(lock)
+    return execute_run(found, emit, choices)
+
+
+def _floors(lock: Lock) -> Callable[[Contrast], Floor | None] | None:
+    """How a comparison's figures are found in this lab's A/A certificate; None without one."""
+    from svload import analysis
+
+    certificate, configs = held_certificates(lock).aa, case_configs(lock)
+    return (lambda contrast: analysis.floor_of(certificate, lock, contrast, configs)) if certificate else None
+
+
+def held_certificates(lock: Lock) -> Certificates:
+    """What is known here of the instrument, and of the noise of this lab under these settings."""
+    from svload import analysis
+    from svload.host import certificates
+
+    return certificates.held(analysis.settings_digest(lock))
+
+
+def must_fit(lock: Lock) -> None:
+    """Raises SvloadError plan-too-large where this machine lacks descriptors or ports for any case."""
+    from svload import run
+    from svload.host.conditions import machine
+
+    if problems := run.misfits(case_configs(lock).values(), machine()):
+        raise SvloadError(*problems)
 
 
 def _gated(lock: Lock) -> set[str]:
@@ -263,13 +294,14 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
         )
 
 
-def _execute(
+def execute_run(
     found: RunDir,
     emit: Emit,
     choices: Choices,
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
+    """Run what is not sealed yet and analyse it; safe to call again after any crash."""
     from svload import analysis, run
     from svload.store import Journal
 

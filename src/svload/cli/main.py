@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from svload.cli.commands import lab, load, look, quick, studies
+from svload.cli.commands import certificates, lab, load, look, quick, studies
 from svload.model.errors import ExitCode, SvloadError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ studies.register(app)
 look.register(app)
 load.register(app)
 quick.register(app)
+certificates.register(app)
 app.add_typer(lab.app, name="lab")
 
 

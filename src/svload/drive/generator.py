@@ -1,7 +1,7 @@
 """A generator: a process that makes load, speaking JSON lines with its agent (`python -m svload.drive.generator`).
 
 It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go to the file
-that the share names. Only the standard library, the raw container and the native engine are imported: it must start fast.
+that the share names. Between loads it is asked how fast its core is (calibrate). Only the standard library, the raw container and the native engine are imported: it must start fast.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from svload import _native
+from svload.drive.calibration import fixed_work_ns
 from svload.store.raw import write_tables
 
 PRIORITY = -10
@@ -44,6 +45,8 @@ def main() -> int:
             if "prepare" in message:
                 prepared = _prepare(message["prepare"])
                 _say({"ready": True, "share": prepared["share"]["id"]})
+            elif "calibrate" in message:
+                _say({"ready": True, "calibration_ns": fixed_work_ns()})
             elif "start_at_ns" in message and prepared is not None:
                 stop_read, stop_write = os.pipe()
                 start_at_ns = message["start_at_ns"] or time.monotonic_ns() + LEAD_NS

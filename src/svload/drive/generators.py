@@ -108,6 +108,12 @@ class Generators:
         self.ensure(count)
         return self._children[:count]
 
+    def calibrate(self) -> float:
+        """How long the fixed piece of work takes now where the load runs, ns (`drive.calibration`). Raises SvloadError."""
+        [child] = self.children(1)
+        [said] = self._agent.prepare([Tell(child=child, message={"calibrate": True})])
+        return float(said["calibration_ns"])
+
     def restart(self) -> None:
         """End all processes; the next load starts new ones."""
         known, self._children = self._children, []

@@ -87,6 +87,18 @@ def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
     return Timeline(config.ramp_ns, duration_ns, work_only)
 
 
+def on_cores(config: CaseConfig, cores: int) -> CaseConfig:
+    """The case with no group cut into more generators than there are cores for the load: two on one core only wait for each other.
+
+    However many there are, the same requests are asked.
+    """
+    groups = tuple(
+        group.model_copy(update={"generators": min(group.generators, max(cores, 1))})
+        for group in config.groups
+    )
+    return config.model_copy(update={"groups": groups})
+
+
 def build_shares(
     config: CaseConfig,
     seed: int,

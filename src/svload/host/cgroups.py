@@ -32,7 +32,7 @@ def plan(lab: str, child: str, cpus: float | None, memory_bytes: int | None) -> 
         *(["cpu", "cpuacct"] if cpus is not None else []),
         *(["memory"] if memory_bytes is not None else []),
     ]
-    mounts, own = _mounts(), _own_groups()
+    mounts, own = _mounts(), _groups("/proc/self/cgroup")
     if all(name in mounts for name in wanted):
         bases = {name: _below(mounts[name], own.get(name, "/")) for name in wanted}
     elif "unified" in mounts and _offers(mounts["unified"][0], wanted):
@@ -95,6 +95,22 @@ def read_back(paths: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
+def of_process(pid: int) -> dict[str, str]:
+    """The folders of a process's groups by controller, as far as they are visible here."""
+    mounts, own = _mounts(), _groups(f"/proc/{pid}/cgroup")
+    return {name: _below(mounts[name], path) for name, path in own.items() if name in mounts}
+
+
+def throttled_s(paths: Mapping[str, str]) -> float | None:
+    """How long tasks of the group were held back by its CPU quota so far; None where the kernel does not tell."""
+    for controller, field, unit in (("cpu", "throttled_time", 1e9), ("unified", "throttled_usec", 1e6)):
+        for line in _lines(os.path.join(paths.get(controller, "/proc/nowhere"), "cpu.stat")):
+            name, _, value = line.partition(" ")
+            if name == field:
+                return int(value) / unit
+    return None
+
+
 def join(paths: Sequence[str]) -> None:
     """Move the calling process in (before exec, so that all it starts is inside from birth). Raises OSError."""
     for path in paths:
@@ -145,10 +161,10 @@ def _mounts() -> dict[str, tuple[str, str]]:
     return mounts
 
 
-def _own_groups() -> dict[str, str]:
-    """Controller → this process's group."""
+def _groups(path: str) -> dict[str, str]:
+    """Controller → group, of a process's /proc/…/cgroup."""
     groups: dict[str, str] = {}
-    for line in _lines("/proc/self/cgroup"):
+    for line in _lines(path):
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             groups[controller or "unified"] = path

@@ -146,3 +146,14 @@ def _link(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
+
+
+def descriptors(pid: int) -> set[str]:
+    """What a process's descriptors are (`socket:[123]`, paths); what we may not see, or closes meanwhile, is left out."""
+    folder = f"/proc/{pid}/fd"
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"{folder}/{name}"))
+    return found

@@ -6,19 +6,25 @@ import os
 import platform
 import resource
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from svload.host.cores import split_cores
+from svload.host.preflight import Preflight
 from svload.model.plan import Room
+from svload.model.units import show_duration, show_size
+
+if TYPE_CHECKING:
+    from svload.model.conditions import Machine
 
 
-def describe_machine() -> dict[str, str]:
-    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion control."""
+def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
+    """Facts in words: cores and their split, clock, descriptors, ports, memory, kernel, root, congestion control; and what was measured."""
     available = sorted(os.sched_getaffinity(0))
     cores = split_cores(available)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     low, high = _local_ports()
     return {
-        "cores": f"{len(available)} ({_model()})",
+        "cores": f"{len(available)} ({processor()})",
         "load on cores": _list(cores.load),
         "servers on cores": _list(cores.servers)
         + ("" if cores.pinned else " (shared: too few to pin apart)"),
@@ -31,6 +37,7 @@ def describe_machine() -> dict[str, str]:
         "kernel": platform.release(),
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        **(measured_words(measured) if measured else {}),
     }
 
 
@@ -53,6 +60,16 @@ def _local_ports() -> tuple[int, int]:
     return int(low), int(high)
 
 
+def measured_words(found: Preflight | Machine) -> dict[str, str]:
+    """What the preflight measured, in words."""
+    words = {}
+    if found.loopback_bytes_per_s is not None:
+        words["loopback"] = f"{show_size(found.loopback_bytes_per_s)}/s in one stream"
+    if found.timer_floor_ns is not None:
+        words["timers"] = f"a sleep of 1 ms wakes {show_duration(found.timer_floor_ns / 1e9)} late"
+    return words
+
+
 def _read(path: str, otherwise: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
@@ -60,7 +77,8 @@ def _read(path: str, otherwise: str) -> str:
         return otherwise
 
 
-def _model() -> str:
+def processor() -> str:
+    """The processor's own name, else the architecture's."""
     lines = _read("/proc/cpuinfo", "").splitlines()
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from svload.host import cgroups
 from svload.lab import web
 from svload.lab.kit import Kit
 from svload.lab.sockets import backlog_of
 from svload.model.errors import Problem, SvloadError, fail
-from svload.model.facts import Endpoint, ProcessFact, ServiceFacts, Setting
+from svload.model.facts import CPUS, Endpoint, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Spawn, WriteFile
 
 StopSignal = Literal["TERM", "INT", "QUIT", "KILL"]
@@ -72,13 +73,17 @@ class Server(Kit):
         )
 
     def read_back(self) -> tuple[Setting, ...]:
-        """`nofile` of the process that started last, which faces the clients, and what `effective` adds."""
+        """`nofile` and the CPU quota of the process that started last, which faces the clients, and what `effective` adds."""
         settings = list(self.effective())
         asked = self.context.limits.nofile
         if asked is not None and self._processes:
             settings.insert(
                 0, Setting(name="nofile", asked=str(asked), found=_soft_nofile(self._own()[-1].pid))
             )
+        quota = self.context.limits.cpus
+        if quota is not None and self._processes:
+            found = cgroups.read_back(cgroups.of_process(self._own()[-1].pid)).get("cpus")
+            settings.insert(0, Setting(name=CPUS, asked=f"{quota:g}", found=f"{found:g}" if found else None))
         return tuple(settings)
 
     def effective(self) -> Sequence[Setting]:

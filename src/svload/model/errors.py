@@ -68,6 +68,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("run-damaged", _USAGE, "{path} is damaged: {reason}.", "Restore it from a copy; sealed files are never edited."),
         ErrorKind("run-exists", _USAGE, "{path} holds something already.", "Name another folder with --out."),
         ErrorKind("format-newer", _USAGE, "{path} has format {found}; this svload reads up to {known}.", "Use a newer svload."),
+        ErrorKind("plan-too-large", _USAGE, "{case} cannot be made on this machine: {reason}.", "{hint}"),
         ErrorKind("unauthorised-target", _USAGE, "{target} is not authorised as a target; no packet was sent to it.", "If you may load it, add --authorise {host} to the command."),
         # the lab and the machine
         ErrorKind("tool-missing", _LAB, "{kit} needs {what}, which is not on this machine.", "{hint}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
+from svload.model.conditions import Conditions
 
 
 class Endpoint(Frozen):
@@ -43,6 +44,10 @@ class Counters(Frozen):
     raw: dict[str, float] = {}
 
 
+CPUS = "cpus"
+"""The setting that says how many cores a service's quota allows."""
+
+
 class Setting(Frozen):
     """A setting as asked and as the running service reports it (`None`: it cannot be read back)."""
 
@@ -67,7 +72,10 @@ class ServiceFacts(Frozen):
 
 
 class TrialLab(Artefact):
-    """lab.json of a trial: facts, the reset's proof, and counters before and after its load. Previous case for carry-over."""
+    """lab.json of a trial: facts, the reset's proof, and counters before and after its load. Previous case for carry-over.
+
+    `conditions` is None in runs of an svload that did not record them.
+    """
 
     FORMAT: ClassVar[int] = 1
     services: tuple[ServiceFacts, ...]
@@ -77,3 +85,4 @@ class TrialLab(Artefact):
     before: dict[str, Counters]
     after: dict[str, Counters]
     phases_s: dict[str, float]
+    conditions: Conditions | None = None

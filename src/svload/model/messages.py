@@ -112,6 +112,7 @@ class Notice(Frozen):
 
 # Lines between agent and its speaking children (generators, monitors):
 #   → {"prepare": {…}}            ← {"ready": true, …} or {"error": {"code", "details"}}
+#   → {"calibrate": true}         ← {"ready": true, "calibration_ns": t}, of a generator between two loads
 #   → {"start_at_ns": n}          ← {"progress": {…}} about once a second, then {"done": {…, "start_at_ns"}} (n = 0: at once, at a moment of its own)
 #   → {"stop": true}              ← {"done": {…}}
 #   → end of input: the child ends.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
+from svload.model.certificates import InstrumentCertificate
 
 Grade = Literal["VALID", "WEAK", "REFUSED"]
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
@@ -105,7 +106,10 @@ class Thinned(Artefact):
 
 
 class CheckResult(Frozen):
-    """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it."""
+    """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
+
+    `measured` is False where the trial holds no facts for it: then its grade says nothing.
+    """
 
     check: str
     grade: Grade
@@ -113,6 +117,7 @@ class CheckResult(Frozen):
     value: float | None = None
     limit: float | None = None
     remedy: str = ""
+    measured: bool = True
 
 
 class Verdict(Frozen):
@@ -187,6 +192,9 @@ class Claim(Frozen):
     sentence: str
     gated: bool = False
     failed: bool = False
+    floor: float | None = Field(
+        default=None, description="|log ratio| that the lab shows against itself (A/A certificate)"
+    )
 
 
 class ThresholdResult(Frozen):
@@ -227,3 +235,9 @@ class Findings(Artefact):
     thresholds: tuple[ThresholdResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     phases_s: dict[str, float] = {}
+    environment: dict[str, str] = Field(
+        default={}, description="the machine in words: what it is, what the preflight measured there"
+    )
+    instrument: InstrumentCertificate | None = Field(
+        default=None, description="the instrument's certificate that held when the run began"
+    )

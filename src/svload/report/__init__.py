@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from svload.report.quick import show_load
     from svload.report.quick_live import load_view
     from svload.report.terminal import (
+        show_aa,
         show_comparison,
         show_doctor,
         show_findings,
@@ -26,6 +27,7 @@ __all__ = [
     "describe_load",
     "live_view",
     "load_view",
+    "show_aa",
     "show_comparison",
     "show_doctor",
     "show_findings",

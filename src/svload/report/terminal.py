@@ -13,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
+from svload.model.certificates import AaCertificate
 from svload.model.results import Findings, TrialResult
 from svload.model.units import show_duration, show_size
 from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
+from svload.report.certificates import instrument_line, instrument_words, percent_of_log
 from svload.report.live import GRADE_STYLE
-from svload.report.words import GRADE_MARK, list_words, show_metric, visible
+from svload.report.words import GRADE_MARK, list_words, outcome, show_metric, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -49,6 +51,7 @@ def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | 
         _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
     if (outside := outside_load(findings.phases_s)) is not None:
         _say(out, _outside_line(findings.phases_s, outside), "dim")
+    _say(out, f"instrument certificate: {instrument_line(findings.instrument)}", "dim")
     for name, path in files.items():
         if name != "report.html":
             out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)
@@ -133,7 +136,8 @@ def show_why(result: TrialResult) -> None:
     out.print(Text.assemble(visible(f"{result.trial} (case {result.case}): instrument "), (grade, GRADE_STYLE[grade]), f", server {result.verdict.server}: {_MEANS[grade]}"))  # fmt: skip
     for check in result.verdict.checks:
         style = "" if check.grade == "VALID" else GRADE_STYLE[check.grade]
-        out.print(Text(visible(f"{GRADE_MARK[check.grade]} {check.check}: {check.sentence}"), style=style))
+        mark = GRADE_MARK[outcome(check)]
+        out.print(Text(visible(f"{mark} {check.check}: {check.sentence}"), style=style))
         if check.remedy and check.grade != "VALID":
             out.print(Text(f"  what would mend it: {check.remedy}", style="dim"))
     _show_metrics(out, result)
@@ -218,10 +222,33 @@ def show_doctor(found: Mapping[str, Any]) -> None:
     out = console()
     for name, value in found["machine"].items():
         out.print(f"{name:24} {value}")
+    for line in instrument_words(found["instrument"]):
+        out.print(line)
     for problem in found["problems"]:
         out.print(Text(problem, style="red"))
     if not found["problems"]:
         out.print(Text("nothing is missing", style="green"))
+
+
+def show_aa(certificate: AaCertificate | None, run: Path) -> None:
+    """The floors of an A/A run, by load and metric, or that none were made."""
+    out = console()
+    if certificate is None:
+        out.print(f"No certificate: too few pairs are left, or the run did not end. Its trials: {run}")
+        return
+    out.print(
+        f"{certificate.pairs} pairs of {', '.join(certificate.cases)}"
+        + (", restarted before each trial" if certificate.restarts else "")
+        + "; the floor is the effect that 95 % of the pairs do not reach"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("metric", "floor", "sd of a pair"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    for floor in certificate.floors:
+        if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
+            table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
+    out.print(table)
+    out.print(f"It holds for these settings on {certificate.place}. Its trials: {run}")
 
 
 def _short(path: Path) -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from svload.model.metrics import CATALOGUE, STATS
-from svload.model.results import CaseResult, Estimate, Findings
+from svload.model.results import CaseResult, CheckResult, Estimate, Findings
 from svload.model.units import Dimension, show_duration, show_size
 
-GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗"}
+NOT_MEASURED = "not measured"
+GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗", NOT_MEASURED: "–"}
 NONE = "–"
 _CURL: Mapping[str, Dimension] = {
     "lookup": "time_s",
@@ -289,3 +290,8 @@ def metric_words(key: str) -> str:
         return key
     words = f"{_STAT_WORDS.get(stat, stat)} {name.replace('_', ' ')}".strip()
     return f"the {words} of {owner}" if owner else f"the {words}"
+
+
+def outcome(check: CheckResult) -> str:
+    """A check's grade, or that the trial holds no facts for it."""
+    return check.grade if check.measured else NOT_MEASURED

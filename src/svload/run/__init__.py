@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
+    from svload.run.aa import aa_batch, aa_lock, compares_restarts
+    from svload.run.certify import certificate_study, certify
     from svload.run.execution import Options, Outcome, begin, execute
     from svload.run.faults import FAULTS, plant, planted_config
+    from svload.run.fits import misfits
     from svload.run.order import next_trial, replacement_batch
     from svload.run.targets import permitted_targets
 
@@ -17,8 +20,14 @@ __all__ = [
     "FAULTS",
     "Options",
     "Outcome",
+    "aa_batch",
+    "aa_lock",
     "begin",
+    "certificate_study",
+    "certify",
+    "compares_restarts",
     "execute",
+    "misfits",
     "next_trial",
     "permitted_targets",
     "plant",
@@ -29,8 +38,11 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "aa": ("aa_batch", "aa_lock", "compares_restarts"),
+        "certify": ("certificate_study", "certify"),
         "execution": ("Options", "Outcome", "begin", "execute"),
         "faults": ("FAULTS", "plant", "planted_config"),
+        "fits": ("misfits",),
         "order": ("next_trial", "replacement_batch"),
         "targets": ("permitted_targets",),
     },

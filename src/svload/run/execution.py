@@ -16,6 +16,7 @@ from typing import Any
 
 from svload import study
 from svload.drive.places import MOST
+from svload.drive.shares import on_cores
 from svload.host import (
     Agent,
     CoreSplit,
@@ -25,8 +26,12 @@ from svload.host import (
     finish_leftovers,
     labs_dir,
     machine_lock,
+    split_cores,
 )
+from svload.host.conditions import machine
+from svload.host.preflight import preflight
 from svload.lab import Lab
+from svload.model.certificates import Certificates
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.plan import Batch, Placement, Room, TrialPlan
@@ -73,11 +78,17 @@ class Options:
     need_bytes: int = 0
 
 
-def begin(lock: Lock, out: Path) -> RunDir:
-    """A new run's folder with its lock and its first batch, written before anything is started. Raises SvloadError."""
+def begin(
+    lock: Lock, out: Path, certificates: Certificates | None = None, batch: Batch | None = None
+) -> RunDir:
+    """A new run's folder with its lock, its first batch and the certificates that hold now, written before anything is started.
+
+    `batch` stands for the study's own. Raises SvloadError.
+    """
     run = RunDir.create(out, lock.name, lock.profile)
     write_artefact(run.lock_path, lock)
-    write_artefact(run.batch_path(0), study.first_batch(lock))
+    write_artefact(run.batch_path(0), batch or study.first_batch(lock))
+    write_artefact(run.certificates_path, certificates or Certificates())
     return run
 
 
@@ -129,7 +140,10 @@ class _Execution:
     configs: dict[str, CaseConfig] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.configs = {case.name: study.resolve(self.lock, case) for case in self.lock.valid_cases}
+        cores = len(split_cores(os.sched_getaffinity(0)).load)
+        self.configs = {
+            case.name: on_cores(study.resolve(self.lock, case), cores) for case in self.lock.valid_cases
+        }
 
     def go(self) -> None:
         self._enough_disk()
@@ -208,8 +222,18 @@ class _Execution:
             lab.up()
         tables = self._fill(config, lab)
         hands.sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
+        can = machine(*preflight())
         return Bench(
-            agent, lab, hands.generators, hands.sampler, tables, permitted, room, self.emit, self.stop.is_set
+            agent,
+            lab,
+            hands.generators,
+            hands.sampler,
+            tables,
+            permitted,
+            room,
+            can,
+            self.emit,
+            self.stop.is_set,
         )
 
     def _hands(self, stack: ExitStack) -> Hands:
@@ -288,7 +312,8 @@ class _Execution:
         try:
             if self.lab_broken:
                 self._mend(bench)
-            bench.lab.apply(config.services, restart=plan.restart)
+            if bench.lab.apply(config.services, restart=plan.restart):
+                bench.sampler.attach(bench.lab.facts())
             trial = TrialRun(bench, plan, config, self.lock.measure.duration_ns, folder, attempt, self.previous_case,
                              self.lock.plants.get(plan.case))  # fmt: skip
             trial.run()

@@ -13,8 +13,11 @@ import svload
 from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
 from svload.drive.shares import Share, Timeline, build_shares, shortened, timeline, warm_share
 from svload.drive.targets import Target, allowed_blocks
+from svload.drive.witness import with_witnesses
 from svload.host import Agent
+from svload.host.conditions import moment
 from svload.lab import Lab
+from svload.model.conditions import Conditions, Machine, Moment
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
@@ -41,6 +44,7 @@ class Bench:
     tables: Mapping[str, Path]
     permitted: Mapping[Target, Endpoint]
     room: Room
+    machine: Machine
     emit: Emit
     should_stop: Callable[[], bool]
 
@@ -80,16 +84,16 @@ class TrialRun:
                 self._warm(config, shares)
             with self._phase("count"):
                 self._settle()
-                before = self.bench.lab.counters()
+                before = self.bench.lab.counters(), self._moment(ports=True)
                 self.marked_ns = self.bench.sampler.mark()
             load = self._load(shares, times)
             if load.stopped:
                 if load.results:
-                    self._write(config, times, load, proof, before, {})
+                    self._write(config, times, load, proof, before, ({}, self._moment()))
                 raise Stopped
             with self._phase("settle"):
                 self._settle()
-                after = self.bench.lab.counters()
+                after = self.bench.lab.counters(), self._moment()
             self._all_alive()
             with self._phase("write"):
                 self._write(config, times, load, proof, before, after)
@@ -151,6 +155,9 @@ class TrialRun:
     def _settle(self) -> None:
         self.bench.lab.settle(time.monotonic_ns())
 
+    def _moment(self, *, ports: bool = False) -> Moment:
+        return moment(self.bench.generators.calibrate(), ports=ports)
+
     def _load(self, shares: list[Share], times: Timeline) -> Load:
         pulses = Pulses(
             self.bench.generators.children(len(shares)) if self.fault == GENERATOR_LIMITED else ()
@@ -186,15 +193,16 @@ class TrialRun:
         times: Timeline,
         load: Load,
         proof: dict[str, dict[str, Any]],
-        before: dict[str, Counters],
-        after: dict[str, Counters],
+        before: tuple[dict[str, Counters], Moment],
+        after: tuple[dict[str, Counters], Moment],
     ) -> None:
         from svload.store import merge_shares, read_tables, write_trial_tables
 
-        parts = [(result.share.group, read_tables(result.tables)) for result in load.results]
-        tables = merge_shares(parts)
+        parts = [(result.share, read_tables(result.tables)) for result in load.results]
+        tables = merge_shares([(share.group, found) for share, found in parts])
         end_ns = load.start_at_ns + times.end_ns
-        tables["monitors"] = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
+        readings = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
+        tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
             result.tables.unlink(missing_ok=True)
@@ -205,9 +213,10 @@ class TrialRun:
             previous_case=self.previous_case,
             whole_plot=self.plan.whole_plot,
             reset=proof,
-            before=before,
-            after=after,
+            before=before[0],
+            after=after[0],
             phases_s=self.phases_s,
+            conditions=Conditions(machine=self.bench.machine, before=before[1], after=after[1]),
         )
         write_artefact(self.folder.lab, lab)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError, fail
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import Thinned
@@ -104,6 +105,10 @@ class RunDir:
         """thinned.json, in a thin copy alone."""
         return self.path / "thinned.json"
 
+    def certificates_path(self) -> Path:
+        """certificates.json: what was known of instrument and noise when the run began."""
+        return self.path / "certificates.json"
+
     @property
     def trials(self) -> Path:
         """trials/: one folder a trial."""
@@ -161,6 +166,12 @@ class RunDir:
     def thinned(self) -> Thinned | None:
         """What a thin copy changed, or None in a whole run."""
         return Thinned.read(self.thinned_path) if self.thinned_path.exists() else None
+
+    def certificates(self) -> Certificates:
+        """The certificates that held when the run began; none for a run of an svload that kept none."""
+        return (
+            Certificates.read(self.certificates_path) if self.certificates_path.exists() else Certificates()
+        )
 
     def planned_trials(self) -> tuple[TrialPlan, ...]:
         """All trials of all batches, in the order they run."""

@@ -104,6 +104,7 @@ def packed_files(run: RunDir) -> list[Path]:
         run.lock_path,
         run.placement_path,
         run.thinned_path,
+        run.certificates_path,
         run.events,
         run.findings_path,
         *run.plan.glob("*.json"),

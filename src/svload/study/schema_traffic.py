@@ -152,7 +152,9 @@ class GroupPart(Part):
     client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
     connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
     request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
-    generators: Count = Field(1, description="how many processes share the load")
+    generators: Count = Field(
+        1, description="how many processes share the load; no more than the load has cores"
+    )
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
     graceful_stop: TimeNs | None = Field(
         None, description="how long what is due by the end is still followed; left out: to its time-out"

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svload.model.conditions import Conditions, Machine, Moment
 from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Setting, TrialLab
 from svload.model.results import GroupSummary
 from svload.testing.traffic import BODY_BYTES
 
 READ_EVERY_NS = 200_000_000
+WALL_NS = 1_760_000_000_000_000_000
 CORES = 2
 CORE_BUSY_RATIO = {"0": 0.35, "1": 0.6}
+LOAD_THREADS = ("background.0/0", "background.1/0", "probe.0/0")
 SERVICE_CPU_RATIO = {"backend": 0.3, "cache": 0.25}
 SERVICE_RSS_BYTES = {"backend": 40 << 20, "cache": 96 << 20}
 _BEFORE = {
@@ -101,6 +104,37 @@ def trial_lab(
         before={name: Counters(at_ns=-2_000_000, values=values) for name, values in before.items()},
         after={name: Counters(at_ns=1_500_000_000, values=values) for name, values in after.items()},
         phases_s=phases_s,
+        conditions=_conditions(),
+    )
+
+
+def _conditions() -> Conditions:
+    """A quiet machine: the clocks agree, a core is as fast after the load as before it, 12 ports rest."""
+
+    def at(monotonic_ns: int, calibration_ns: float, time_wait: int | None = None) -> Moment:
+        return Moment(
+            monotonic_ns=monotonic_ns,
+            realtime_ns=WALL_NS + monotonic_ns,
+            boottime_ns=monotonic_ns,
+            clock_source="tsc",
+            calibration_ns=calibration_ns,
+            time_wait=time_wait,
+        )
+
+    machine = Machine(
+        kernel="6.1.0",
+        cores=CORES,
+        load_cores=1,
+        memory_bytes=8 << 30,
+        open_files=1 << 20,
+        local_ports=28_232,
+        port_reuse_s=1.0,
+        clock_source="tsc",
+        loopback_bytes_per_s=5e9,
+        timer_floor_ns=55_000.0,
+    )
+    return Conditions(
+        machine=machine, before=at(10**12, 40_000.0, 12), after=at(10**12 + 1_500_000_000, 40_200.0)
     )
 
 
@@ -152,6 +186,15 @@ def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[An
             ("steal", 0.0),
         ):
             series.append(("", "host", f"cpu{core}", f"{metric}_seconds_total", counted(busy * share)))
+    series.append(("", "host", "", "drop_pagecache_total", np.full(len(at), 3.0)))
+    series.append(("", "others", "", "cpu_seconds_total", 0.02 * seconds))
+    series.append(("", "others", "sshd 812", "cpu_seconds", np.full(len(at), 0.004)))
+    for service in SERVICE_CPU_RATIO:
+        series.append((service, "workers", "", "listeners", np.ones(len(at))))
+    for thread in LOAD_THREADS:
+        series.append(("", "generator", thread, "cpu_seconds_total", 0.2 * seconds))
+        series.append(("", "generator", thread, "run_queue_seconds_total", 0.0005 * seconds))
+        series.append(("", "generator", thread, "hiccup_seconds", np.full(len(at), 60e-6)))
     series.append(
         ("", "host", "", "memory_available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
     )

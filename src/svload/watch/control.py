@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -73,7 +74,12 @@ class Sampler:
     def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
         """Watch these services from now on (others than before, or the same after a restart); the monitors' names."""
         services = [one.model_dump(mode="json") for one in facts.values()]
-        message = {"services": services, "interval_s": self._interval_s, "out": str(self._out)}
+        message = {
+            "services": services,
+            "own": sorted(_own(facts.values())),
+            "interval_s": self._interval_s,
+            "out": str(self._out),
+        }
         ready = self._tell({"prepare": message})
         self.problems = tuple(ready["problems"])
         return tuple(ready["monitors"])
@@ -121,3 +127,13 @@ def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
         if after_ns > before_ns:
             found[service] = max(0.0, (after - before) / (after_ns - before_ns) * 1e9)
     return found
+
+
+def _own(facts: Iterable[ServiceFacts]) -> set[int]:
+    """Pids that belong to the measurement: this process, the services', and whoever listens where a server that ran already is asked."""
+    from svload.host.conditions import listeners
+
+    known = list(facts)
+    ports = {end.port for one in known if not one.processes for end in one.endpoints}
+    processes = {process.pid for one in known for process in one.processes}
+    return {int(os.readlink("/proc/self"))} | processes | (listeners(ports) if ports else set())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -34,7 +34,7 @@ class ProcFile:
 
 
 class Stat(NamedTuple):
-    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for."""
+    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for; `name` is the kernel's, of at most 15 letters."""
 
     pid: int
     state: str
@@ -45,6 +45,7 @@ class Stat(NamedTuple):
     threads: int
     start_ticks: int
     rss_bytes: int
+    name: str = ""
 
     @property
     def ended(self) -> bool:
@@ -67,10 +68,11 @@ def parse_stat(text: str) -> Stat:
         threads=int(fields[17]),
         start_ticks=int(fields[19]),
         rss_bytes=int(fields[21]) * PAGE_BYTES,
+        name=text[text.index("(") + 1 : text.rindex(")")],
     )
 
 
-def read_stat(pid: int, root: str = "/proc") -> Stat | None:
+def read_stat(pid: int | Literal["self"], root: str = "/proc") -> Stat | None:
     """/proc/PID/stat now, or None when the process is gone."""
     try:
         with open(f"{root}/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -99,22 +101,33 @@ class ProcessTable:
 
     def all(self) -> list[Stat]:
         """The processes, as they were at most `every_s` ago."""
-        now = time.monotonic()
-        if now - self._read_at >= self._every_s:
-            pids = [int(name) for name in os.listdir(self._root) if name.isdigit()]
-            self._all = [stat for pid in pids if (stat := read_stat(pid, self._root)) is not None]
-            self._read_at = now
+        if time.monotonic() - self._read_at >= self._every_s:
+            self.renew()
+        return self._all
+
+    def renew(self) -> list[Stat]:
+        """The processes as they are now."""
+        pids = [int(name) for name in os.listdir(self._root) if name.isdigit()]
+        self._all = [stat for pid in pids if (stat := read_stat(pid, self._root)) is not None]
+        self._read_at = time.monotonic()
         return self._all
 
 
 def family(root: int, processes: Iterable[Stat]) -> set[int]:
     """Pids of `root` and all that belong to it: its descendants, and whoever is in a session or process group that it leads."""
+    return families({root}, processes)
+
+
+def families(roots: Iterable[int], processes: Iterable[Stat]) -> set[int]:
+    """Pids of all `roots` and of their families."""
     children: dict[int, list[int]] = {}
-    found = {root}
+    found = set(roots)
+    led = set()
     for one in processes:
         children.setdefault(one.parent, []).append(one.pid)
-        if root in (one.session, one.group):
-            found.add(one.pid)
+        if one.session in found or one.group in found:
+            led.add(one.pid)
+    found |= led
     waiting = list(found)
     while waiting:
         for child in children.get(waiting.pop(), ()):
@@ -122,6 +135,41 @@ def family(root: int, processes: Iterable[Stat]) -> set[int]:
                 found.add(child)
                 waiting.append(child)
     return found
+
+
+class Used(NamedTuple):
+    """CPU that one process used between two looks, with that of its children that ended meanwhile."""
+
+    name: str
+    pid: int
+    seconds: float
+
+
+def used_between(before: Iterable[Stat], after: Iterable[Stat]) -> list[Used]:
+    """What each process of `after` used since `before`; both are whole tables of the machine.
+
+    A process that ended meanwhile has left its time to the parent that waited for it, which is why what it had used before is taken
+    off there: off the nearest ancestor that lives, or process 1.
+    """
+    earlier = {(one.pid, one.start_ticks): one for one in before}
+    now = list(after)
+    seconds = {
+        one.pid: one.cpu_seconds
+        - (known.cpu_seconds if (known := earlier.get((one.pid, one.start_ticks))) else 0.0)
+        for one in now
+    }
+    alive = {(one.pid, one.start_ticks) for one in now}
+    parents = {one.pid: one.parent for one in earlier.values()}
+    for key, gone in earlier.items():
+        if key in alive:
+            continue
+        heir = gone.parent
+        while heir not in seconds and heir in parents:
+            heir = parents[heir]
+        heir = heir if heir in seconds else 1
+        if heir in seconds:
+            seconds[heir] -= gone.cpu_seconds
+    return [Used(one.name, one.pid, max(seconds[one.pid], 0.0)) for one in now]
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:

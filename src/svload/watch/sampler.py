@@ -1,6 +1,6 @@
 """The process that samples all monitors: `python -m svload.watch.sampler`, a speaking child of the agent (model/messages.py).
 
-→ {"prepare": {"services": [facts…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
+→ {"prepare": {"services": [facts…], "own": [pid…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
 → {"sample": true}    one reading of everything now                       ← {"ready": true, "at_ns": n}
 → {"stop": true}                                                          ← {"done": {…}}; end of input does the same
 
@@ -72,8 +72,13 @@ class Sampler:
         self._cpu: tuple[int, float] | None = None
         self.due_ns = 0
 
-    def prepare(self, services: Iterable[Mapping[str, Any]], interval_s: float, out: Path) -> dict[str, Any]:
-        """Attach monitors to the host and to `services`, write to `out`, and take the first readings. Raises OSError for `out`."""
+    def prepare(
+        self, services: Iterable[Mapping[str, Any]], interval_s: float, out: Path, own: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """Attach monitors to the host and to `services`, write to `out`, and take the first readings. Raises OSError for `out`.
+
+        `own`: pids that belong to the measurement beside this process's parent (the agent); the host's monitors are told.
+        """
         self._detach()
         if out != self._out and self._series is not None:
             self._series.close()
@@ -88,7 +93,8 @@ class Sampler:
             service = "" if facts is None else str(facts["service"])
             for kind in monitors_for(facts):
                 try:
-                    self._attached.append(Attached(kind(service, dict(facts or {})), interval_s))
+                    told = {"own": list(own)} if facts is None else dict(facts)
+                    self._attached.append(Attached(kind(service, told), interval_s))
                 except Exception as why:  # a monitor that cannot start is said, the others go on
                     problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
         self.due_ns = self.sample_all() + self._interval_ns
@@ -180,7 +186,12 @@ def _obey(sampler: Sampler, line: bytes) -> dict[str, Any]:
         if "sample" in message:
             return {"ready": True, "at_ns": sampler.sample_all()}
         wanted = message["prepare"]
-        made = sampler.prepare(wanted["services"], float(wanted.get("interval_s", 1.0)), Path(wanted["out"]))
+        made = sampler.prepare(
+            wanted["services"],
+            float(wanted.get("interval_s", 1.0)),
+            Path(wanted["out"]),
+            wanted.get("own", ()),
+        )
         return {"ready": True, **made}
     except (ValueError, KeyError, TypeError, OSError) as why:
         return {

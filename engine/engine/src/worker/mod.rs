@@ -377,6 +377,7 @@ impl<'a> Worker<'a> {
         }
         self.spin_ns += self.now_ns - from_ns;
         self.spin_cpu_ns += sys::thread_cpu_ns() - cpu_ns;
+        self.control.watched[self.thread].spun(self.spin_cpu_ns);
         Ok(())
     }
 
@@ -483,9 +484,5 @@ impl<'a> Worker<'a> {
 
 /// Time the calling thread waited for a CPU so far, ns (0 where the kernel does not tell).
 fn run_queue_ns() -> i64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace()
-        .nth(1)
-        .and_then(|field| field.parse().ok())
-        .unwrap_or(0)
+    sys::schedstat(sys::thread_id()).map_or(0, |(_, waited_ns)| waited_ns)
 }

@@ -30,8 +30,8 @@ class Context:
 class Check(ABC):
     """Judges one row. `row` is METHOD's; `order` sorts what people read: what breaks everything else comes first.
 
-    A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed; what it cannot judge is VALID
-    with a sentence that says so.
+    A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot judge for want of facts is
+    `unmeasured`: it takes no part in the verdict, and every page says so.
     """
 
     name: ClassVar[str]
@@ -56,6 +56,10 @@ class Check(ABC):
             check=self.name, grade=grade, sentence=sentence, value=value, limit=limit, remedy=told
         )
 
+    def unmeasured(self, what: str) -> CheckResult:
+        """A result where the trial holds no facts for this check; `what` says which are missing, as a clause."""
+        return CheckResult(check=self.name, grade="VALID", sentence=f"Not measured: {what}.", measured=False)
+
 
 def worst(*grades: Grade) -> Grade:
     """REFUSED before WEAK before VALID."""
@@ -72,6 +76,17 @@ def below(value: float, weak_refused: tuple[float, float]) -> Grade:
     """The grade of a share that should be near 1."""
     weak, refused = weak_refused
     return "REFUSED" if value < refused else "WEAK" if value < weak else "VALID"
+
+
+def smallest_shown_p99(context: Context) -> tuple[str, float] | None:
+    """(metric, seconds) of the smallest p99 of response that tables show; None where none is a number."""
+    shown = {
+        name: estimate.value
+        for group in context.groups
+        if (estimate := context.metrics.get(name := f"{group.name}.response.p99")) is not None
+        and estimate.value is not None
+    }
+    return min(shown.items(), key=lambda one: one[1], default=None)
 
 
 def percent(share: float, figures: int = 3) -> str:

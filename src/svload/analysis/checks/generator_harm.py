@@ -46,10 +46,9 @@ class GeneratorHarm(Check):
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """The worst figure over groups and percentiles."""
-        found = [harm for group in context.groups for harm in _harms(group, context)]
-        if not found:
+        most = worst_harm(context)
+        if most is None:
             return self.result("VALID", "No percentile is shown, so the generator can have harmed none.")
-        most = max(found, key=lambda harm: harm.share)
         grade = above(most.share, limits.HARM)
         shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
         verdict = (
@@ -61,6 +60,12 @@ class GeneratorHarm(Check):
         return self.result(
             grade, f"{shown}: {verdict}.", most.share, limits.HARM[0 if grade != "REFUSED" else 1], remedy
         )
+
+
+def worst_harm(context: Context) -> Harm | None:
+    """The largest figure over groups and percentiles; None where no percentile is shown."""
+    found = (harm for group in context.groups for harm in _harms(group, context))
+    return max(found, key=lambda harm: harm.share, default=None)
 
 
 def _harms(group: GroupView, context: Context) -> Iterator[Harm]:

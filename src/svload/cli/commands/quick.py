@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.commands.studies import AUTHORISE, JSON
+from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
 from svload.cli.output import leave, print_json
 from svload.model.errors import ExitCode
 
@@ -44,12 +44,23 @@ def probe(
 def doctor(
     study: str = typer.Argument(None, help="A study whose kits are checked too."),
     profile: str = typer.Option(None, "--profile", "-p"),
+    certify: bool = typer.Option(
+        False,
+        "--certify",
+        help="First measure the instrument on a server of known times, and keep its certificate (half a minute).",
+    ),
+    no_wait: bool = NO_WAIT,
     json: bool = JSON,
 ) -> None:
     """Say what this machine is, what it can measure, and what a study would miss here."""
     from svload import api
 
-    found = api.doctor(study, profile)
+    if certify:
+        from svload.cli.output import live
+
+        with live() as emit:
+            api.certify(emit, 0.0 if no_wait else None)
+    found = api.doctor(study, profile, anew=certify)
     if json:
         print_json(found)
     else:

@@ -21,7 +21,7 @@ from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.outlying import OutlierRow, outlier_rows
 from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, time_chart
-from svload.report.words import GRADE_MARK, count_words, show_value
+from svload.report.words import GRADE_MARK, count_words, outcome, show_value
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
@@ -369,9 +369,9 @@ def _marks(
 ) -> Iterator[tuple[str, str, str]]:
     """(grade, mark, trial) for each trial; where that is too much, one entry for a row of equal grades, without names."""
     if detail.passed:
-        yield from ((check.grade, GRADE_MARK[check.grade], trial.trial) for trial, check in found)
+        yield from ((outcome(check), GRADE_MARK[outcome(check)], trial.trial) for trial, check in found)
         return
-    for grade, run in groupby(check.grade for _, check in found):
+    for grade, run in groupby(outcome(check) for _, check in found):
         yield grade, GRADE_MARK[grade] * len(list(run)), ""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from svload.analysis.phases import outside_load
 from svload.model.units import show_duration, show_size
+from svload.report.certificates import instrument_line
 from svload.report.gather import Gathered, seal_hashes
 from svload.report.load import describe_load
 from svload.report.words import count_words, list_words, show_time, unique
@@ -86,12 +87,8 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     ]
     if walls:
         yield "when", f"{show_time(min(walls))} to {show_time(max(walls))}"
-    machine = next(
-        (event.data["machine"] for event in gathered.events if isinstance(event.data.get("machine"), dict)),
-        None,
-    )
-    if isinstance(machine, dict):
-        yield from ((f"machine: {name}", str(value)) for name, value in machine.items())
+    yield from ((f"machine: {name}", value) for name, value in findings.environment.items())
+    yield "instrument certificate", instrument_line(findings.instrument)
     yield from _placement(gathered)
     yield (
         "trials",

@@ -9,6 +9,7 @@ from svload.report.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.rows import MOST_PROBE_ROWS, LongTables
+from svload.report.words import outcome
 
 _HEAD = 1
 
@@ -91,7 +92,7 @@ def fill_verdicts(sheet: Sheet, gathered: Gathered) -> None:
             (7, check.remedy),
         ):
             sheet.text(number, column, text)
-        sheet.text(number, 3, check.grade, check.grade)
+        sheet.text(number, 3, outcome(check), check.grade)
         sheet.number(number, 4, check.value)
         sheet.number(number, 5, check.limit)
 

@@ -1,0 +1,168 @@
+//! A witness beside each thread of the load (METHOD §3): it sleeps on the same CPUs from one moment of a grid to the next and keeps how
+//! late it woke, which is how long no thread could have run there; and it reads what the scheduler says of the thread it watches.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+
+use crate::clock::Clock;
+use crate::sys;
+use crate::table::{Column, Table};
+
+/// The grid of its sleeps.
+const PERIOD_NS: i64 = 10_000_000;
+const LOOK_LEAST_NS: i64 = 100_000_000;
+const LOOK_MOST_NS: i64 = 10_000_000_000;
+const LOOKS: i64 = 600;
+/// What a thread of the load tells its witness.
+#[derive(Default)]
+pub struct Watched {
+    thread_id: AtomicI32,
+    spun_cpu_ns: AtomicI64,
+    last_cpu_ns: AtomicI64,
+    last_run_queue_ns: AtomicI64,
+    over: AtomicBool,
+}
+
+impl Watched {
+    /// The calling thread is the one to watch.
+    pub fn begin(&self) {
+        self.thread_id.store(sys::thread_id(), Ordering::Release);
+    }
+
+    /// CPU time spun away so far: no work.
+    pub fn spun(&self, cpu_ns: i64) {
+        self.spun_cpu_ns.store(cpu_ns, Ordering::Relaxed);
+    }
+
+    /// The calling thread has done its work; its last figures are kept here, since the kernel forgets them with it.
+    pub fn end(&self) {
+        if let Some((cpu_ns, run_queue_ns)) = sys::schedstat(sys::thread_id()) {
+            self.last_cpu_ns.store(cpu_ns, Ordering::Relaxed);
+            self.last_run_queue_ns
+                .store(run_queue_ns, Ordering::Relaxed);
+        }
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// (CPU time without what was spun away, time spent waiting for a CPU), ns; `None` where nothing can be read.
+    fn totals(&self, over: bool) -> Option<(i64, i64)> {
+        let (cpu_ns, run_queue_ns) = if over {
+            let last_ns = self.last_cpu_ns.load(Ordering::Relaxed);
+            if last_ns == 0 {
+                return None;
+            }
+            (last_ns, self.last_run_queue_ns.load(Ordering::Relaxed))
+        } else {
+            sys::schedstat(self.thread_id.load(Ordering::Acquire))?
+        };
+        Some((
+            cpu_ns - self.spun_cpu_ns.load(Ordering::Relaxed),
+            run_queue_ns,
+        ))
+    }
+}
+
+/// One entry: the longest gap since the entry before, and the watched thread's totals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub offset_ns: i64,
+    pub gap_ns: i64,
+    /// Without what was spun away.
+    pub cpu_ns: i64,
+    pub run_queue_ns: i64,
+}
+
+/// Watches until the thread has ended; a load of `span_ns` gets about 600 entries, at most one in 100 ms, at least one in 10 s.
+pub fn watch(watched: &Watched, clock: Clock, span_ns: i64) -> Vec<Look> {
+    let _ = sys::sharpen_timers();
+    // With a slice as short as that of the thread it watches, it wakes beside it: its lateness is the machine's, not the load's own.
+    let _ = sys::shorten_slice();
+    let look_ns = (span_ns / LOOKS).clamp(LOOK_LEAST_NS, LOOK_MOST_NS);
+    let mut looks = Vec::with_capacity((span_ns / look_ns).max(0) as usize + 16);
+    let mut due_ns = clock.now_ns() + PERIOD_NS;
+    let (mut gap_ns, mut next_look_ns) = (0, clock.now_ns());
+    loop {
+        let over = watched.over.load(Ordering::Acquire);
+        let now_ns = clock.now_ns();
+        if now_ns >= next_look_ns || over {
+            if let Some((cpu_ns, run_queue_ns)) = watched.totals(over) {
+                looks.push(Look {
+                    offset_ns: now_ns,
+                    gap_ns,
+                    cpu_ns,
+                    run_queue_ns,
+                });
+                gap_ns = 0;
+            }
+            next_look_ns = now_ns - now_ns.rem_euclid(look_ns) + look_ns;
+        }
+        if over {
+            return looks;
+        }
+        sys::sleep_until(clock.to_monotonic(due_ns));
+        let late_ns = clock.now_ns() - due_ns;
+        gap_ns = gap_ns.max(late_ns);
+        due_ns += PERIOD_NS * (late_ns.max(0) / PERIOD_NS + 1);
+    }
+}
+
+/// The table `witness`: the threads' entries, one thread after the other.
+pub fn table(looks: &[Vec<Look>]) -> Table {
+    let rows: Vec<(u16, Look)> = (0u16..)
+        .zip(looks)
+        .flat_map(|(thread, looks)| looks.iter().map(move |look| (thread, *look)))
+        .collect();
+    let column =
+        |value: fn(&Look) -> i64| Column::I64(rows.iter().map(|(_, look)| value(look)).collect());
+    [
+        (
+            "thread",
+            Column::U16(rows.iter().map(|(thread, _)| *thread).collect()),
+        ),
+        ("offset_ns", column(|look| look.offset_ns)),
+        ("gap_ns", column(|look| look.gap_ns)),
+        ("cpu_ns", column(|look| look.cpu_ns)),
+        ("run_queue_ns", column(|look| look.run_queue_ns)),
+    ]
+    .into_iter()
+    .map(|(name, column)| (name.to_owned(), column))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    /// A thread that works and then ends: its CPU is seen, and its witness ends with it.
+    #[test]
+    fn what_a_thread_used_is_seen() {
+        let watched = Watched::default();
+        let clock = Clock::starting_at(sys::monotonic_ns());
+        let looks = thread::scope(|scope| {
+            let witness = scope.spawn(|| watch(&watched, clock, 1_000_000_000));
+            scope.spawn(|| {
+                watched.begin();
+                let mut turns = 0u64;
+                while sys::thread_cpu_ns() < 150_000_000 {
+                    turns = std::hint::black_box(turns + 1);
+                }
+                watched.spun(40_000_000);
+                watched.end();
+            });
+            witness.join().unwrap()
+        });
+        let last = looks.last().unwrap();
+        assert!(
+            (100_000_000..140_000_000).contains(&last.cpu_ns),
+            "{last:?}"
+        );
+        assert!(looks
+            .windows(2)
+            .all(|pair| pair[0].offset_ns < pair[1].offset_ns));
+        assert!(looks.iter().all(|look| look.gap_ns >= 0));
+        assert_eq!(
+            table(&[looks.clone()])["thread"],
+            Column::U16(vec![0; looks.len()])
+        );
+    }
+}

@@ -1,0 +1,92 @@
+"""Could the clocks be trusted from before the load to after it: source, steps, suspension (METHOD §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context
+from svload.model.conditions import Conditions
+from svload.model.results import CheckResult
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+_MINUTE_NS = 60e9
+
+
+class Clocks(Check):
+    """REFUSED if the source is not a core's own counter or changed, wall and monotonic clock drifted apart, or the machine slept.
+
+    The drift is allowed 1 ms a minute, a shorter trial 1 ms. All stamps come from one machine, so that no offset between machines is in them.
+    """
+
+    name = "clocks"
+    row = "clock"
+    order = 15
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """All that is wrong with them."""
+        conditions = trial.lab.conditions
+        if conditions is None:
+            return self.unmeasured("the clocks were not read before and after the load")
+        drift_ns, allowed_ns, slept_ns = clock_drifts(conditions)
+        wrong = _source(conditions)
+        if abs(drift_ns) > allowed_ns:
+            wrong.append(
+                (
+                    f"wall and monotonic clock drifted apart by {show_duration(abs(drift_ns) / 1e9)}",
+                    "Let no one set the clock during a run (time synchronisation by steps off).",
+                )
+            )
+        if slept_ns > limits.CLOCK_DRIFT_NS_PER_MIN:
+            wrong.append(
+                (
+                    f"the machine was suspended for {show_duration(slept_ns / 1e9)}",
+                    "Switch suspension off, then run it again.",
+                )
+            )
+        if wrong:
+            told = "; ".join(sentence for sentence, _ in wrong)
+            return self.result(
+                "REFUSED",
+                f"The clocks can't be trusted: {told}.",
+                drift_ns / 1e9,
+                allowed_ns / 1e9,
+                wrong[0][1],
+            )
+        source = conditions.after.clock_source or "unknown"
+        return self.result(
+            "VALID",
+            f"The clocks held: source {source}, wall against monotonic {show_duration(abs(drift_ns) / 1e9)} off, no suspension.",
+            drift_ns / 1e9,
+            allowed_ns / 1e9,
+        )
+
+
+def clock_drifts(conditions: Conditions) -> tuple[int, float, int]:
+    """(growth of wall − monotonic, how much is allowed, growth of boot time − monotonic: the time slept), all in ns."""
+    before, after = conditions.before, conditions.after
+    spent_ns = after.monotonic_ns - before.monotonic_ns
+    drift_ns = (after.realtime_ns - before.realtime_ns) - spent_ns
+    slept_ns = (after.boottime_ns - before.boottime_ns) - spent_ns
+    return drift_ns, limits.CLOCK_DRIFT_NS_PER_MIN * max(spent_ns / _MINUTE_NS, 1.0), slept_ns
+
+
+def _source(conditions: Conditions) -> list[tuple[str, str]]:
+    first, last = conditions.before.clock_source, conditions.after.clock_source
+    if first != last:
+        return [
+            (
+                f"the source changed from {first} to {last}",
+                "Fix the clock source (kernel option clocksource=tsc).",
+            )
+        ]
+    if last is not None and last not in limits.CLOCK_SOURCES:
+        known = " or ".join(limits.CLOCK_SOURCES)
+        return [
+            (f"the source is {last}, not {known}", "Choose the source tsc (kernel option clocksource=tsc).")
+        ]
+    return []

@@ -1,0 +1,117 @@
+"""The lab's own noise (METHOD §2): how far two trials of the same thing lie apart, per metric and load, and what of an effect is above it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, exp, log
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.contrasts import Contrast
+from svload.analysis.criteria import metric_of
+from svload.model.certificates import AaCertificate, Floor
+from svload.model.results import TrialResult
+from svload.model.study import CaseConfig, Lock
+from svload.study.check import owners_of
+
+_SETTINGS = ("lab", "data", "feeders", "before_trial", "requests", "traffic", "scenarios", "factors")
+
+
+def settings_digest(lock: Lock) -> str:
+    """Digest of all that a study asks of lab, data and traffic, and of how long it measures: a change of any voids the certificate.
+
+    Its name, question, comparisons, thresholds and number of replicates are no settings.
+    """
+    settings = {key: lock.source[key] for key in _SETTINGS if key in lock.source}
+    settings["duration_ns"] = lock.measure.duration_ns
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_of(config: CaseConfig) -> str:
+    """What load a case makes, in words that are equal for equal loads: its groups with their executors."""
+    words = (
+        f"{group.name}: {group.executor.model_dump_json()} {group.connection}" for group in config.groups
+    )
+    return "; ".join(sorted(words))
+
+
+def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
+    """The first case of each load: what an A/A run repeats."""
+    first: dict[str, str] = {}
+    for name, config in configs.items():
+        first.setdefault(load_of(config), name)
+    return tuple(first.values())
+
+
+def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) -> tuple[Floor, ...]:
+    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED trial takes its pair with it.
+
+    A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer than `AA_PAIRS` pairs.
+    """
+    by_pair: dict[tuple[str, int], list[TrialResult]] = {}
+    for trial in trials:
+        if trial.case in configs and trial.verdict.instrument != "REFUSED":
+            by_pair.setdefault((trial.case, (trial.replicate + 1) // 2), []).append(trial)
+    found: list[Floor] = []
+    for case in one_case_a_load(configs):
+        pairs = [two for (name, _), two in sorted(by_pair.items()) if name == case and len(two) == 2]
+        if len(pairs) >= limits.AA_PAIRS:
+            found += _floors(load_of(configs[case]), pairs)
+    return tuple(found)
+
+
+def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
+    metrics = [
+        name for name in pairs[0][0].metrics if all(_positive(trial, name) for two in pairs for trial in two)
+    ]
+    floors = []
+    for metric in metrics:
+        ratios = np.array([log(_value(two[1], metric) / _value(two[0], metric)) for two in pairs])
+        rank = ceil(limits.AA_QUANTILE * len(ratios)) - 1
+        floors.append(
+            Floor(
+                load=load,
+                metric=metric,
+                pairs=len(pairs),
+                floor=float(np.sort(np.abs(ratios))[rank]),
+                sd=float(np.std(ratios, ddof=1)),
+            )
+        )
+    return floors
+
+
+def _positive(trial: TrialResult, metric: str) -> bool:
+    estimate = trial.metrics.get(metric)
+    return estimate is not None and estimate.value is not None and estimate.value > 0
+
+
+def _value(trial: TrialResult, metric: str) -> float:
+    value = trial.metrics[metric].value
+    assert value is not None
+    return value
+
+
+def floor_of(
+    certificate: AaCertificate | None, lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]
+) -> Floor | None:
+    """The largest floor of a comparison's metric over the loads of its cases; None if any of them has none."""
+    if certificate is None:
+        return None
+    owners = owners_of(lock.source)
+    known = {(floor.load, floor.metric): floor for floor in certificate.floors}
+    cases = {case for pair in contrast.pairs for case in pair if case in configs}
+    found = [
+        known.get((load_of(configs[case]), str(metric_of(contrast.comparison.metric, configs[case], owners))))
+        for case in cases
+    ]
+    whole = [floor for floor in found if floor is not None]
+    return max(whole, key=lambda floor: floor.floor) if whole and len(whole) == len(found) else None
+
+
+def floor_percent(floor: Floor) -> str:
+    """A floor as the least relative effect above it."""
+    return f"{100 * (exp(floor.floor) - 1):.3g} %"

@@ -1,0 +1,80 @@
+"""Certificates: how far the instrument is off, and how far the lab lies from itself."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.api.studies import Choices, execute_run, load_lock, must_fit
+from svload.model.errors import fail
+from svload.model.events import Event
+
+if TYPE_CHECKING:
+    from svload.api.studies import RunResult
+    from svload.model.certificates import AaCertificate, InstrumentCertificate
+
+Emit = Callable[[Event], None]
+AA_PAIRS = 20
+
+
+def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
+    """Measure the truth server at known service times and keep what the load saw of them for this host, kernel and engine."""
+    from svload import run
+    from svload.host import certificates
+
+    with tempfile.TemporaryDirectory(prefix="svload-certify-") as folder:
+        path = Path(folder) / "study.yaml"
+        path.write_text(run.certificate_study(), encoding="utf-8")
+        made = run.certify(load_lock(str(path), Choices()), Path(folder), emit, wait_s)
+    certificates.keep(made)
+    return made
+
+
+def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCertificate | None, RunResult]:
+    """Run a study's lab against itself and keep how far its two sides lie apart, per metric and load.
+
+    One case of each load that the study makes is repeated (`choices.only` names others). No certificate is made where too few pairs
+    are left, or where the run did not end. Raises SvloadError before anything is started.
+    """
+    from svload import analysis, run, study
+    from svload.api.runs import case_configs
+    from svload.host import certificates
+    from svload.model.certificates import AaCertificate
+
+    if pairs < AA_PAIRS:
+        raise fail(
+            "usage", reason=f"an A/A certificate needs at least {AA_PAIRS} pairs", hint="Leave --pairs out."
+        )
+    whole = load_lock(study_path, choices)
+    untrusted = [] if whole.trusted else study.needs_trust(whole)
+    if untrusted:
+        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    cases = analysis.one_case_a_load(case_configs(whole))
+    lock = run.aa_lock(whole, cases, pairs)
+    run.permitted_targets(case_configs(lock).values(), lock.authorised)
+    must_fit(lock)
+    restarts = run.compares_restarts(whole)
+    result = execute_run(run.begin(lock, choices.out, batch=run.aa_batch(lock, restarts)), emit, choices)
+    findings = result.findings
+    floors = (
+        analysis.floors_of(case_configs(lock), findings.trials)
+        if findings and result.outcome.complete
+        else ()
+    )
+    if not floors:
+        return None, result
+    made = AaCertificate(
+        place=certificates.place(),
+        settings=analysis.settings_digest(whole),
+        made_wall=time.time(),
+        study=whole.name,
+        cases=cases,
+        pairs=min(floor.pairs for floor in floors),
+        restarts=restarts,
+        floors=floors,
+    )
+    certificates.keep(made)
+    return made, result

@@ -1,0 +1,48 @@
+"""The plan of an A/A run (METHOD §2): the same case again and again, restarted as often as a comparison of this study would be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from svload import study
+from svload.model.plan import Batch
+from svload.model.study import Lock
+
+LEFT_OUT = "another case makes the same load: an A/A run needs one of them"
+
+
+def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
+    """The study with only `cases`, each in two replicates a pair; it compares nothing and has no thresholds."""
+    return lock.model_copy(
+        update={
+            "cases": tuple(
+                case
+                if case.name in cases or case.excluded
+                else case.model_copy(update={"excluded": LEFT_OUT})
+                for case in lock.cases
+            ),
+            "measure": lock.measure.model_copy(update={"replicates": 2 * pairs}),
+            "comparisons": (),
+            "thresholds": (),
+        }
+    )
+
+
+def aa_batch(lock: Lock, restarts: bool) -> Batch:
+    """All trials of an `aa_lock`, in order; with `restarts` services come up anew before each, as between the sides of an A/B."""
+    batch = study.first_batch(lock)
+    if not restarts:
+        return batch.model_copy(update={"because": f"A/A: {batch.because}"})
+    trials = tuple(
+        trial.model_copy(update={"restart": trial.position > 0, "whole_plot": trial.position})
+        for trial in batch.trials
+    )
+    return batch.model_copy(
+        update={"trials": trials, "because": f"A/A, restarted before each: {batch.because}"}
+    )
+
+
+def compares_restarts(lock: Lock) -> bool:
+    """Whether any planned comparison is over a factor whose change restarts services."""
+    split = {factor.name for factor in lock.factors if factor.change in ("restart", "rebuild")}
+    return any(comparison.factor in split for comparison in lock.comparisons)

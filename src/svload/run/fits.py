@@ -1,0 +1,65 @@
+"""Does a plan fit this machine? Descriptors, local ports, and ports a second. Pure: it decides before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+from svload.model.conditions import Machine
+from svload.model.errors import Problem
+from svload.model.study import CaseConfig
+from svload.model.traffic import ClosedLoop, Group, OpenLoop
+
+RESERVE = 64
+"""Descriptors of a generator that are no connections."""
+
+
+def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:
+    """What cannot be made here (plan-too-large), each thing once, with the first case that asks for it."""
+    found: dict[str, Problem] = {}
+    for config in configs:
+        for reason, hint in _of_case(config, machine):
+            details: dict[str, object] = {"case": config.case.name, "reason": reason, "hint": hint}
+            found.setdefault(reason, Problem("plan-too-large", details))
+    return tuple(found.values())
+
+
+def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
+    held: dict[str, int] = {}
+    for group in config.groups:
+        connections = _connections(group)
+        if connections is None:
+            continue
+        each = ceil(connections / min(group.generators, machine.load_cores))
+        if each + RESERVE > machine.open_files:
+            hint = f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users."
+            yield (
+                f"{group.name} asks a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
+                hint,
+            )
+        target = f"{group.request.scheme}://{group.request.host}"
+        held[target] = held.get(target, 0) + connections
+        yield from _new_ones(group, target, machine)
+    for target, connections in held.items():
+        if connections > machine.local_ports:
+            yield (
+                f"{target} would get {connections:,} connections at once, and this machine has {machine.local_ports:,} local ports",
+                "Widen net.ipv4.ip_local_port_range, or ask for fewer users.",
+            )
+
+
+def _new_ones(group: Group, target: str, machine: Machine) -> Iterator[tuple[str, str]]:
+    """A rate of new connections that the ports cannot bear; a closed loop's is not known before."""
+    most_rps = machine.local_ports / machine.port_reuse_s
+    executor = group.executor
+    if group.connection == "new" and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
+        yield (
+            f"{target} would get {executor.peak_rps:,.6g} new connections a second, and the local ports allow {most_rps:,.6g}",
+            "Use keep-alive, or ask for less.",
+        )
+
+
+def _connections(group: Group) -> int | None:
+    """The most that the group holds at once; None where only the server bounds it."""
+    executor = group.executor
+    return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus

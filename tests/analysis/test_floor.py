@@ -1,0 +1,155 @@
+"""The lab against itself: its floor is found from pairs, belongs to its settings, and decides what may be claimed."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+from tests.analysis.conftest import Bench, bench_of
+
+from svload import analysis
+from svload.analysis.floor import floor_of, floors_of, load_of, one_case_a_load, settings_digest
+from svload.analysis.judge import judge_run
+from svload.analysis.sentences import ABOVE_FLOOR, FLOOR_UNKNOWN
+from svload.model.certificates import AaCertificate, Certificates, Floor, Place
+from svload.model.results import Findings
+from svload.testing import make_run
+
+PLACE = Place(host="a", kernel="b", engine="c")
+SIGMA = 0.03
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """One case forty times: an A/A run of twenty pairs."""
+    out = tmp_path_factory.mktemp("aa")
+    return bench_of(make_run(out, cases=1, replicates=40, between_runs_sigma=SIGMA, duration_s=0.3))
+
+
+@pytest.fixture(scope="module")
+def judged(repeated: Bench) -> Findings:
+    return judge_run(repeated.lock, repeated.configs, repeated.trials())
+
+
+def certificate(floors: tuple[Floor, ...]) -> Certificates:
+    return Certificates(
+        aa=AaCertificate(
+            place=PLACE, settings="s", made_wall=1.76e9, study="x", cases=("TC0",), pairs=20, restarts=False, floors=floors,
+        )
+    )  # fmt: skip
+
+
+def test_the_floor_is_the_quantile_of_pairs(repeated: Bench, judged: Findings) -> None:
+    """Trials are log-normal around each other: two differ by SIGMA·√2, of which 95 % lie within 1.96 of it."""
+    floors = {floor.metric: floor for floor in floors_of(repeated.configs, judged.trials)}
+    floor = floors["background.response.p50"]
+    assert floor.pairs == 20
+    assert floor.sd == pytest.approx(SIGMA * 2**0.5, rel=0.5)
+    values = [trial.metrics["background.response.p50"].value or 0.0 for trial in judged.trials]
+    ratios = sorted(abs(log(b / a)) for a, b in zip(values[::2], values[1::2], strict=True))
+    assert floor.floor == pytest.approx(ratios[18])
+
+
+def test_a_refused_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
+    repeated: Bench, judged: Findings
+) -> None:
+    first = judged.trials[0]
+    refused = first.model_copy(update={"verdict": first.verdict.model_copy(update={"instrument": "REFUSED"})})
+    assert floors_of(repeated.configs, (refused, *judged.trials[1:])) == ()
+
+
+def test_settings_are_what_is_asked_of_the_lab(repeated: Bench) -> None:
+    lock = repeated.lock
+    same = lock.model_copy(
+        update={"name": "other", "source": {**lock.source, "compare": [], "question": "?"}}
+    )
+    assert settings_digest(same) == settings_digest(lock)
+    for change in (
+        {"source": {**lock.source, "lab": {"backend": {"kit": "nginx"}}}},
+        {"source": {**lock.source, "traffic": {}}},
+        {"measure": lock.measure.model_copy(update={"duration_ns": 1})},
+    ):
+        assert settings_digest(lock.model_copy(update=change)) != settings_digest(lock)
+
+
+def test_one_case_stands_for_each_load(closed: Bench, open_loop: Bench) -> None:
+    assert one_case_a_load(closed.configs) == ("TC0",)
+    both = {**closed.configs, "open": open_loop.configs["TC0"]}
+    assert one_case_a_load(both) == ("TC0", "open")
+    assert load_of(closed.configs["TC0"]) == load_of(closed.configs["TC5"])
+
+
+@pytest.fixture(scope="module")
+def effect(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Eight blocks in which the cache halves the backend's median and more."""
+    return bench_of(make_run(tmp_path_factory.mktemp("effect"), replicates=8, between_runs_sigma=0.01))
+
+
+def findings(bench: Bench, floor: float | None) -> Findings:
+    held = None
+    if floor is not None:
+        config = bench.configs["TC0"]
+        names = {str(claim.metric) for claim in judge_run(bench.lock, bench.configs, bench.trials()).claims}
+        metrics = {name if name.count(".") == 2 else f"{name}.p50" for name in names}
+        held = certificate(
+            tuple(
+                Floor(load=load_of(config), metric=name, pairs=20, floor=floor, sd=floor / 2)
+                for name in metrics
+            )
+        )
+    return judge_run(bench.lock, bench.configs, bench.trials(), certificates=held)
+
+
+def test_without_a_certificate_every_claim_is_exploratory(effect: Bench) -> None:
+    found = findings(effect, None)
+    assert found.floor == FLOOR_UNKNOWN
+    claims = [claim for claim in found.claims if claim.state == "claim"]
+    assert claims
+    assert all(FLOOR_UNKNOWN in claim.sentence and claim.floor is None for claim in claims)
+
+
+def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
+    found = findings(effect, 0.02)
+    assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
+    claims = [claim for claim in found.claims if claim.state == "claim"]
+    assert claims
+    assert all("above the floor of 2.02 %" in claim.sentence for claim in claims)
+    assert ABOVE_FLOOR in {one.certainty for one in found.findings if one.kind == "comparison"}
+
+
+def test_an_effect_below_the_floor_is_no_claim(effect: Bench) -> None:
+    found = findings(effect, 5.0)
+    assert [claim for claim in found.claims if claim.state == "claim"] == []
+    assert any(
+        "below the floor" in claim.sentence and "nothing is claimed" in claim.sentence
+        for claim in found.claims
+    )
+
+
+def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
+    held = certificate((Floor(load="another", metric="probe.response.p50", pairs=20, floor=0.01, sd=0.01),))
+    found = judge_run(effect.lock, effect.configs, effect.trials(), certificates=held)
+    assert all(claim.floor is None for claim in found.claims)
+    assert any("floor unknown for this metric" in claim.sentence for claim in found.claims)
+
+
+def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:
+    config = effect.configs["TC0"]
+
+    def planned(floor: float, sd: float) -> list[float | None]:
+        held = certificate(
+            tuple(
+                Floor(load=load_of(config), metric=f"{group}.response.{stat}", pairs=20, floor=floor, sd=sd)
+                for group in ("probe", "background")
+                for stat in ("p50", "p95", "p99", "mean")
+            )
+        )
+        found = analysis.plan_comparisons(
+            effect.lock, floors=lambda contrast: floor_of(held.aa, effect.lock, contrast, effect.configs)
+        )
+        return [entry["mde"] for entry in found if entry["state"] == "decidable"]
+
+    small, large = planned(0.0, 0.01), planned(0.0, 0.02)
+    assert small and all(value is not None and 0 < value < 0.1 for value in small)
+    assert all((b or 0) > (a or 0) for a, b in zip(small, large, strict=True))
+    assert all((value or 0) >= 0.22 for value in planned(0.2, 0.01))

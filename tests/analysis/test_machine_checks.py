@@ -1,0 +1,286 @@
+"""The rows of METHOD §3 about the machine: a planted case each must catch, a clean one just inside its limit, and what is not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import (
+    Bench,
+    check,
+    with_conditions,
+    with_config,
+    with_readings,
+    with_table,
+)
+
+from svload.analysis.judge import judge_trial
+from svload.model.facts import CPUS, Setting
+from svload.model.study import CaseConfig
+from svload.store import TrialData
+
+Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
+SECOND_NS = 1_000_000_000
+
+
+def read(monitor: str, metric: str, change: Callable[[Any, Any], Any], entity: str | None = None) -> Plant:
+    return lambda trial, config: (with_readings(trial, monitor, metric, change, entity), config)
+
+
+def rate(per_second: float) -> Callable[[Any, Any], Any]:
+    return lambda at, _: per_second * at
+
+
+def jump(by: float, at_s: float = 0.6) -> Callable[[Any, Any], Any]:
+    return lambda at, old: old + by * (at >= at_s)
+
+
+def under(**changes: dict[str, Any]) -> Plant:
+    return lambda trial, config: (with_conditions(trial, **changes), config)
+
+
+def later(**clocks: int) -> Plant:
+    """The clocks after the load, by how much they are ahead of where they should be."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        assert trial.lab.conditions is not None
+        after = trial.lab.conditions.after
+        ahead = {name: getattr(after, name) + by for name, by in clocks.items()}
+        return with_conditions(trial, after=ahead), config
+
+    return plant
+
+
+def looked_up(client: str) -> Plant:
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        found = with_table(trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], 40_000))
+        return found, with_config(config, "probe", client=client)
+
+    return plant
+
+
+def two_families(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+    services = tuple(
+        one.model_copy(
+            update={"endpoints": (one.endpoints[0], one.endpoints[1].model_copy(update={"address": "::1"}))}
+        )
+        for one in trial.lab.services
+    )
+    return replace(trial, lab=trial.lab.model_copy(update={"services": services})), config
+
+
+def paused(seconds: float) -> Plant:
+    """A monitor of the cache reads pauses of its garbage collector."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        table = trial.monitors
+        rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
+        metric, value = np.array(table["metric"]), np.array(table["value"])
+        metric[rows], value[rows] = "gc_pause_seconds", seconds
+        return with_table(trial, "monitors", metric=metric, value=value), config
+
+    return plant
+
+
+def workers(*connections: int, listeners: int = 0) -> Plant:
+    """A monitor counts the connections of each of the cache's workers at 0.6 s."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        rows = [("", "listeners", float(listeners or len(connections)))]
+        rows += [(str(pid), "connections", float(count)) for pid, count in enumerate(connections, 900)]
+        columns = {
+            "offset_ns": [600_000_000] * len(rows),
+            "service": ["cache"] * len(rows),
+            "monitor": ["workers"] * len(rows),
+            "entity": [entity for entity, _, _ in rows],
+            "metric": [metric for _, metric, _ in rows],
+            "value": [value for _, _, value in rows],
+        }
+        joined = {
+            name: np.concatenate([trial.monitors[name], np.array(cells, dtype=trial.monitors[name].dtype)])
+            for name, cells in columns.items()
+        }
+        return with_table(trial, "monitors", **joined), config
+
+    return plant
+
+
+def quota(cores: str, throttled_s: float | None) -> Plant:
+    """The cache has a CPU quota that held it back for so long; a monitor read it, or none did."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        limit = Setting(name=CPUS, asked=cores, found=cores)
+        services = tuple(
+            one.model_copy(update={"settings": (limit, *one.settings)}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+        if throttled_s is None:
+            return trial, config
+        table = trial.monitors
+        rows = np.flatnonzero((table["monitor"] == "others") & (table["entity"] == "sshd 812"))
+        columns = {name: np.array(table[name]) for name in ("service", "metric", "value", "entity")}
+        columns["service"][rows], columns["metric"][rows] = "cache", "throttled_seconds_total"
+        columns["entity"][rows] = "truth"
+        columns["value"][rows] = throttled_s * table["offset_ns"][rows] / 1e9
+        return with_table(trial, "monitors", **columns), config
+
+    return plant
+
+
+PLANTED: list[tuple[str, Plant, str, str]] = [
+    # check, plant, grade, words of its sentence
+    ("worker-spread", workers(20, 18, 22, 20), "VALID", "4 workers of cache shared 80 connections"),
+    ("worker-spread", workers(25, 18, 17, 20), "VALID", "25, 20, 18, 17"),
+    ("worker-spread", workers(26, 18, 16, 20), "WEAK", "26, 20, 18, 16"),
+    ("worker-spread", workers(8, 0), "WEAK", "8, 0"),
+    ("worker-spread", workers(40), "VALID", "share a port"),
+    ("limits-acted", quota("0.5", 0.0), "WEAK", "cache used"),
+    ("limits-acted", quota("0.5", 0.1), "VALID", "held back"),
+    ("limits-acted", quota("0.255", 0.0), "VALID", "Limits acted"),
+    ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
+    ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "cpu1"),
+    ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "REFUSED", "cpu0"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.09)), "VALID", "4.5 %"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.12)), "WEAK", "6 % of the machine's 2"),
+    ("others-cpu", read("others", "cpu_seconds_total", rate(0.42)), "REFUSED", "sshd (0.02"),
+    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.009)), "VALID", "0.9 %"),
+    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.02), "probe.0/0"), "WEAK", "probe.0/0"),
+    ("run-queue", read("generator", "run_queue_seconds_total", rate(0.06)), "REFUSED", "6 %"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.31)), "WEAK", "0.93 of 1 cores"),
+    ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.95), "probe.0/0"), "WEAK", "95 %"),
+    ("calibration", under(after={"calibration_ns": 41_100.0}), "VALID", "slower"),
+    ("calibration", under(after={"calibration_ns": 41_300.0}), "WEAK", "slower"),
+    ("calibration", under(after={"calibration_ns": 38_000.0}), "WEAK", "faster"),
+    ("calibration", under(after={"calibration_ns": 44_500.0}), "REFUSED", "slower"),
+    ("clocks", later(realtime_ns=900_000), "VALID", "tsc"),
+    ("clocks", later(realtime_ns=1_100_000), "REFUSED", "drifted apart"),
+    ("clocks", later(realtime_ns=-1_100_000), "REFUSED", "drifted apart"),
+    ("clocks", later(boottime_ns=2 * SECOND_NS), "REFUSED", "suspended for 2 s"),
+    ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "REFUSED", "hpet"),
+    ("clocks", under(after={"clock_source": "hpet"}), "REFUSED", "changed from tsc to hpet"),
+    ("clocks", under(before={"clock_source": "kvm-clock"}, after={"clock_source": "kvm-clock"}), "VALID", "kvm"),
+    (
+        "clocks",
+        lambda trial, config: later(realtime_ns=4_000_000)(later(**dict.fromkeys(("monotonic_ns", "realtime_ns", "boottime_ns"), 300 * SECOND_NS))(trial, config)[0], config),
+        "VALID",
+        "4 ms",
+    ),
+    ("page-cache", read("host", "drop_pagecache_total", jump(1.0)), "WEAK", "1 times"),
+    ("time-wait", under(before={"time_wait": 1400}), "VALID", "4.96 %"),
+    ("time-wait", under(before={"time_wait": 1450}), "WEAK", "1,450 of 28,232"),
+    ("connection-rate", under(machine={"local_ports": 60_000}), "VALID", "60,000"),
+    ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.667"),
+    ("name-look-up", looked_up("curl"), "VALID", "before the load"),
+    ("name-look-up", looked_up("engine"), "WEAK", "probe"),
+    ("address-families", two_families, "WEAK", "cache is asked over IPv4 and over IPv6"),
+    ("gc-pause", paused(0.0002), "VALID", "200 µs"),
+    ("gc-pause", paused(0.02), "WEAK", "20 ms"),
+    ("physics", under(machine={"loopback_bytes_per_s": 1e9}), "VALID", "loopback carries"),
+    ("physics", under(machine={"loopback_bytes_per_s": 1e5}), "REFUSED", "loopback carries"),
+]  # fmt: skip
+NEEDS_FACTS = (
+    "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "page-cache", "time-wait", "connection-rate",
+    "physics", "hiccups", "worker-spread",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "plant", "grade", "words"), PLANTED)
+def test_planted(closed: Bench, name: str, plant: Plant, grade: str, words: str) -> None:
+    planted, config = plant(closed.trial("TC4.r1"), closed.configs["TC4"])
+    found = check(planted, config, name)
+    assert (found.grade, words in found.sentence) == (grade, True), found.sentence
+    assert bool(found.remedy) == (grade != "VALID")
+    assert found.measured
+
+
+@pytest.mark.parametrize("name", sorted({row[0] for row in PLANTED} | {"hiccups", "same-host"}))
+def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
+    trial = closed.trial("TC4.r1")
+    found = check(trial, closed.config(trial), name)
+    assert (found.grade, found.measured) == ("VALID", True), found.sentence
+
+
+def test_a_hiccup_weakens_and_refuses_only_with_harm(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    config = closed.config(trial)
+    shown = judge_trial(trial, config).metrics
+    p99 = min(shown[f"{group}.response.p99"].value or 9.0 for group in ("background", "probe"))
+
+    def gap(seconds: float, of: TrialData = trial) -> TrialData:
+        return with_readings(of, "generator", "hiccup_seconds", lambda at, _: np.full(len(at), seconds))
+
+    assert check(gap(0.099 * p99), config, "hiccups").grade == "VALID"
+    assert check(gap(0.101 * p99), config, "hiccups").grade == "WEAK"
+    assert check(gap(0.9 * p99), config, "hiccups").grade == "WEAK"
+    harmed = with_table(
+        trial,
+        "samples",
+        ready_ns=lambda table: (
+            table["begun_ns"] - ((table["done_ns"] - table["due_ns"]) * 0.18).astype(np.int64)
+        ),
+    )
+    assert check(gap(0.9 * p99, harmed), config, "hiccups").grade == "REFUSED"
+    assert check(gap(0.05 * p99, harmed), config, "hiccups").grade == "VALID"
+
+
+def test_a_hiccup_before_the_window_does_not_count(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    early = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at < 0.05, 0.5, old))
+    assert check(early, closed.config(trial), "hiccups").grade == "VALID"
+
+
+def test_who_used_the_cpu_is_named(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    busy = with_readings(trial, "others", "cpu_seconds_total", lambda at, _: 1.5 * at)
+    busy = with_readings(busy, "others", "cpu_seconds", lambda at, _: np.full(len(at), 0.3))
+    found = check(busy, closed.config(trial), "others-cpu")
+    assert (found.grade, "sshd" in found.sentence, "process 812" in found.sentence) == ("REFUSED", True, True)
+    assert "sshd" in found.remedy
+
+
+def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: Bench) -> None:
+    """A run of an svload that recorded none of them: nothing is VALID by silence."""
+    trial = closed.trial("TC4.r1")
+    old = ("sampler", "process")
+    keep = np.isin(trial.monitors["monitor"].astype(str), old)
+    bare = with_table(trial, "monitors", **{name: trial.monitors[name][keep] for name in trial.monitors})
+    bare = replace(bare, lab=bare.lab.model_copy(update={"conditions": None}))
+    verdict = judge_trial(bare, closed.config(trial)).verdict
+    found = {one.check: one for one in verdict.checks}
+    assert {name for name, one in found.items() if not one.measured} == set(NEEDS_FACTS)
+    assert all(found[name].sentence.startswith("Not measured: ") for name in NEEDS_FACTS)
+    assert verdict.instrument == judge_trial(trial, closed.config(trial)).verdict.instrument
+
+
+def test_a_quota_that_nobody_watched_is_not_measured(closed: Bench) -> None:
+    planted, config = quota("0.5", None)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    found = check(planted, config, "limits-acted")
+    assert (found.measured, "quota of cache" in found.sentence) == (False, True)
+
+
+def test_workers_whose_connections_nobody_counted_in_time(closed: Bench) -> None:
+    planted, config = workers(listeners=4)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    found = check(planted, config, "worker-spread")
+    assert (found.measured, "share a port" in found.sentence) == (False, True)
+
+
+def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    assert "SAME HOST" in check(trial, closed.config(trial), "same-host").sentence
+    away = tuple(
+        one.model_copy(
+            update={
+                "processes": (),
+                "endpoints": tuple(end.model_copy(update={"address": "192.0.2.7"}) for end in one.endpoints),
+            }
+        )
+        for one in trial.lab.services
+    )
+    far = replace(trial, lab=trial.lab.model_copy(update={"services": away}))
+    assert "other hosts" in check(far, closed.config(trial), "same-host").sentence
+    assert not check(far, closed.config(trial), "physics").measured

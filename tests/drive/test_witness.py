@@ -1,0 +1,52 @@
+"""What the engine's witnesses saw becomes readings among the monitors', and a core's speed is a number that can be compared."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from svload.drive.calibration import fixed_work_ns
+from svload.drive.witness import METRICS, with_witnesses
+from svload.model.columns import MONITORS
+from svload.store.parquet import as_arrays
+
+NONE = {"offset_ns": ("i64", b""), "service": ("utf8", []), "monitor": ("utf8", []), "entity": ("utf8", []), "metric": ("utf8", []), "value": ("f64", b"")}  # fmt: skip
+
+
+def witness(*rows: tuple[int, int, int, int, int]) -> dict[str, tuple[str, bytes]]:
+    columns = list(zip(*rows, strict=True))
+    names = ("offset_ns", "gap_ns", "cpu_ns", "run_queue_ns")
+    return {
+        "thread": ("u16", struct.pack(f"<{len(rows)}H", *columns[0])),
+        **{name: ("i64", struct.pack(f"<{len(rows)}q", *columns[at + 1])) for at, name in enumerate(names)},
+    }
+
+
+def test_each_look_is_a_reading_of_every_metric() -> None:
+    shares = [
+        ("background.0", {"witness": witness((0, 0, 5, 7, 9), (1, 100, 1_500_000, 8, 10))}),
+        ("probe.0", {}),
+    ]
+    table = as_arrays(with_witnesses(NONE, shares))
+    assert set(table) == set(MONITORS)
+    assert set(table["metric"]) == set(METRICS)
+    assert set(table["entity"]) == {"background.0/0", "background.0/1"}
+    gap = (table["metric"] == "hiccup_seconds") & (table["entity"] == "background.0/1")
+    assert table["value"][gap] == pytest.approx([0.0015])
+    assert list(table["offset_ns"][gap]) == [100]
+
+
+def test_other_readings_stay() -> None:
+    before = {**NONE, "offset_ns": ("i64", struct.pack("<q", 5)), "value": ("f64", struct.pack("<d", 2.5))}
+    before |= {name: ("utf8", [name]) for name in ("service", "monitor", "entity", "metric")}
+    table = as_arrays(with_witnesses(before, []))
+    assert [table[name][0] for name in ("offset_ns", "value", "service")] == [5, 2.5, "service"]
+    assert {len(column) for column in table.values()} == {1}
+
+
+def test_the_fixed_work_takes_time_that_repeats() -> None:
+    times = [fixed_work_ns() for _ in range(5)]
+    assert min(times) > 1000
+    assert np.median(times) < 2 * min(times)

@@ -1,0 +1,71 @@
+"""Certificates are found again only where they hold: the same host, kernel, engine and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from svload.host import certificates
+from svload.model.certificates import (
+    AaCertificate,
+    Certificates,
+    InstrumentCertificate,
+    InstrumentLevel,
+    Place,
+)
+
+PLACE = Place(host="a", kernel="b", engine="c")
+AA = AaCertificate(
+    place=PLACE,
+    settings="s",
+    made_wall=1.76e9,
+    study="x",
+    cases=("TC0",),
+    pairs=20,
+    restarts=False,
+    floors=(),
+)
+LEVEL = InstrumentLevel(
+    service_ns=10**6,
+    n=600,
+    truth_p50_ns=1_001_000,
+    truth_p99_ns=1_020_000,
+    seen_p50_ns=1_031_000,
+    seen_p99_ns=1_090_000,
+)
+INSTRUMENT = InstrumentCertificate(place=PLACE, made_wall=1.76e9, levels=(LEVEL,))
+
+
+def test_bias_is_seen_less_done() -> None:
+    assert (LEVEL.bias_p50_ns, LEVEL.bias_p99_ns) == (30_000, 70_000)
+
+
+def test_both_are_found_where_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "place", lambda: PLACE)
+    assert certificates.held("s", tmp_path) == Certificates()
+    certificates.keep(AA, tmp_path)
+    path = certificates.keep(INSTRUMENT, tmp_path)
+    assert certificates.held("s", tmp_path) == Certificates(instrument=INSTRUMENT, aa=AA)
+    assert certificates.held("other settings", tmp_path) == Certificates(instrument=INSTRUMENT)
+    path.write_text("{")
+    assert certificates.instrument(tmp_path) is None
+
+
+@pytest.mark.parametrize("change", ["host", "kernel", "engine"])
+def test_any_change_voids_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    certificates.keep(AA, tmp_path)
+    certificates.keep(INSTRUMENT, tmp_path)
+    elsewhere = PLACE.model_copy(update={change: "else"})
+    monkeypatch.setattr(certificates, "place", lambda: elsewhere)
+    assert certificates.held("s", tmp_path) == Certificates()
+
+
+def test_this_place_is_named_without_the_hosts_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = certificates.place()
+    assert here == certificates.place()
+    assert len(here.engine) == 64
+    monkeypatch.setattr("platform.node", lambda: "secret-name")
+    there = certificates.place()
+    assert there.host != here.host
+    assert "secret-name" not in there.host

@@ -1,0 +1,94 @@
+"""What a trial's conditions are read from: clocks, resting ports, listeners; and what the preflight measures and keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from svload.host import conditions, preflight
+from svload.host.sock_diag import TCP_LISTEN, count_time_wait, tcp_sockets
+
+
+def test_a_moment_holds_the_three_clocks() -> None:
+    before = time.monotonic_ns()
+    now = conditions.moment(42.0)
+    assert before <= now.monotonic_ns <= time.monotonic_ns()
+    assert abs(now.realtime_ns - time.time_ns()) < 10**10
+    assert now.boottime_ns >= now.monotonic_ns - 10**6
+    assert (now.calibration_ns, now.time_wait) == (42.0, None)
+    resting = conditions.moment(ports=True).time_wait
+    assert resting is not None and resting >= 0
+
+
+def closed_first(server: socket.socket, client_first: bool) -> int:
+    """A connection that one side closed first; the client's port."""
+    client = socket.create_connection(server.getsockname())
+    accepted, _ = server.accept()
+    port = int(client.getsockname()[1])
+    first, second = (client, accepted) if client_first else (accepted, client)
+    first.close()
+    second.recv(1)
+    second.close()
+    return port
+
+
+def test_only_a_port_of_ours_rests() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours, theirs = closed_first(server, client_first=True), closed_first(server, client_first=False)
+        assert count_time_wait(ours, ours) == 1
+        assert count_time_wait(theirs, theirs) == 0
+
+
+def test_a_listener_is_found_by_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        [found] = [one for one in tcp_sockets(socket.AF_INET, TCP_LISTEN) if one.port == port]
+        assert found.address == "127.0.0.1"
+        assert found.inode == os.fstat(server.fileno()).st_ino
+        assert os.getpid() in conditions.listeners([port])
+    assert conditions.listeners([port]) == set()
+
+
+def test_the_machine_says_what_it_can_carry() -> None:
+    found = conditions.machine(5e9, 60_000.0)
+    low, high = conditions.local_ports()
+    assert found.local_ports == high - low + 1
+    assert found.open_files >= 256
+    assert found.port_reuse_s in (conditions.REUSED_AFTER_S, conditions.TIME_WAIT_S)
+
+
+def test_loopback_and_timers_are_measured_once_a_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = preflight.preflight(state=tmp_path)
+    assert first.loopback_bytes_per_s is not None and first.loopback_bytes_per_s > 10e6
+    assert first.timer_floor_ns is not None and first.timer_floor_ns > 0
+    monkeypatch.setattr(preflight, "measure_loopback", lambda: pytest.fail("measured again"))
+    assert preflight.preflight(state=tmp_path) == first
+
+
+def test_a_new_boot_and_a_damaged_file_are_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "measure_loopback", lambda: 7e9)
+    monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
+    path = tmp_path / "preflight.json"
+    old = {"format": 1, "boot": "another", "loopback_bytes_per_s": 1.0, "timer_floor_ns": 1.0}
+    for text in (json.dumps(old), "{", ""):
+        path.write_text(text)
+        assert preflight.preflight(state=tmp_path) == (7e9, 50_000.0)
+
+
+def test_a_busy_machine_never_lowers_what_loopback_carries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
+    rates = iter([5e9, 1e9, 6e9])
+    monkeypatch.setattr(preflight, "measure_loopback", lambda: next(rates))
+    found = [preflight.preflight(anew=True, state=tmp_path).loopback_bytes_per_s for _ in range(3)]
+    assert found == [5e9, 5e9, 6e9]

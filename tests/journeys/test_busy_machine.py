@@ -1,0 +1,56 @@
+"""Who else uses the machine is found and named; the server under load, which svload did not start, is not taken for a stranger."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.truth
+BURN = "while True: pass"
+
+
+@pytest.fixture
+def burners() -> Iterator[list[int]]:
+    """A process a core that does nothing but compute."""
+    count = len(os.sched_getaffinity(0))
+    processes = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(count)]
+    yield [process.pid for process in processes]
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
+    """(the check of other processes' CPU, those that the monitor named) of a second of load on a server that runs already."""
+    url = f"http://127.0.0.1:{port}/info"
+    ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs))
+    assert ended.returncode == 0, ended.stderr
+    run = only_run(world)
+    checks = {one["check"]: one for one in findings(run)["trials"][0]["verdict"]["checks"]}
+    sql = "select distinct entity from monitors where monitor = 'others' and entity <> ''"
+    named = json.loads(world.svload("query", run.name, sql, "--json", "--out", str(world.runs)).stdout)
+    return checks["others-cpu"], [row["entity"] for row in named]
+
+
+def test_a_stranger_is_named_and_refuses(world: World, truth: dict[str, int], burners: list[int]) -> None:
+    check, named = judged(world, truth["http_port"])
+    assert check["grade"] == "REFUSED", check
+    assert any(f"process {pid})" in check["sentence"] for pid in burners), check
+    assert "End or move" in check["remedy"]
+    assert not any(one.endswith(f" {truth['pid']}") for one in named), "the server under load is no stranger"
+
+
+def test_the_load_itself_is_no_stranger(world: World, truth: dict[str, int]) -> None:
+    """On a quiet machine this is VALID; on a busy one those named are others than the server and svload's own."""
+    check, named = judged(world, truth["http_port"])
+    assert check["measured"], check
+    assert not any(one.endswith(f" {truth['pid']}") for one in named)
+    assert not any(one.split(" ")[0] in ("svload-0", "witness-0") for one in named)

@@ -1,0 +1,91 @@
+"""Certificates are made, kept and stated: the instrument against a server of known times, the lab against itself; plans that don't fit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .world import World, findings, only_run
+
+STUDY = """
+name: own
+question: Is it the same?
+lab:
+  web: {kit: truth, role: store, service_time: 2 ms, workers: 4}
+factors: {users: [2, 4]}
+requests: {get: {get: "http://web/info"}}
+traffic: {load: {executor: constant-vus, vus: "${users}", request: get}}
+measure: {duration: 0.3s, replicates: 6}
+compare: [{factor: users, baseline: 2, metric: load.response.p50}]
+"""
+
+
+@pytest.mark.truth_long
+@pytest.mark.timeout(300)
+def test_the_instrument_is_measured_once_and_stated_ever_after(world: World) -> None:
+    before = json.loads(world.svload("doctor", "--json").stdout)
+    assert before["instrument"] is None
+    assert {"loopback", "timers", "local ports", "open files", "clock source"} <= set(before["machine"])
+    ended = world.svload("doctor", "--certify", "--json")
+    assert ended.returncode == 0, ended.stderr
+    held = json.loads(ended.stdout)["instrument"]
+    assert [level["service_ns"] for level in held["levels"]] == [10**5, 10**6, 10**7, 10**8]
+    for level in held["levels"]:
+        assert level["n"] >= 400
+        assert level["service_ns"] <= level["truth_p50_ns"] <= level["seen_p50_ns"], (
+            "nothing is seen before it was done"
+        )
+        assert level["truth_p99_ns"] >= level["truth_p50_ns"]
+    shown = world.svload("doctor").stdout
+    assert "instrument certificate: 20" in shown
+    assert "at 10 ms: p50 +" in shown
+    ran = world.svload("demo", "--only", "TC0", "--replicates", "1", "--out", str(world.runs))
+    assert ran.returncode in (0, 1, 4), ran.stderr
+    assert findings(only_run(world))["instrument"]["levels"] == held["levels"]
+    assert "seen less done" in (only_run(world) / "derived" / "report.html").read_text()
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+@pytest.mark.truth_long
+@pytest.mark.timeout(600)
+def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
+    (world.root / "study.yaml").write_text(STUDY)
+    too_few = world.svload("aa", "study.yaml", "--pairs", "3")
+    assert too_few.returncode == 2
+    assert "at least 20 pairs" in too_few.stderr
+    ended = world.svload("aa", "study.yaml", "--out", str(world.root / "aa"), "--json")
+    said: dict[str, Any] = json.loads(ended.stdout)
+    made = said["certificate"]
+    if made is None:  # a machine too busy for twenty pairs to be believed
+        assert ended.returncode == 4
+        return
+    assert ended.returncode == 0, ended.stderr
+    assert made["pairs"] == 20
+    assert len(made["cases"]) == 2, "two numbers of users are two loads"
+    floors = {(floor["load"], floor["metric"]): floor["floor"] for floor in made["floors"]}
+    assert all(0 < value < 3 for (_, metric), value in floors.items() if metric == "load.response.p50")
+    planned = json.loads(world.svload("plan", "study.yaml", "--json").stdout)
+    assert [entry["mde"] is not None for entry in planned["comparisons"]] == [True]
+    ran = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ran.returncode in (0, 4), ran.stderr
+    found = findings(only_run(world))
+    assert found["floor"].startswith("floor known: 20 A/A pairs")
+    assert found["claims"][0]["floor"] is not None
+    other = json.loads(world.svload("plan", "study.yaml", "--duration", "0.4s", "--json").stdout)
+    assert other["comparisons"][0]["mde"] is None, "another duration is another setting"
+    assert world.silent() == []
+
+
+@pytest.mark.truth
+def test_a_plan_that_does_not_fit_is_refused_before_anything_starts(
+    world: World, truth: dict[str, int]
+) -> None:
+    url = f"http://127.0.0.1:{truth['http_port']}/info"
+    ended = world.svload("load", url, "--vus", "70000", "--out", str(world.runs))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "70,000 connections at once" in ended.stderr
+    assert "plan-too-large" in ended.stderr
+    assert list(world.runs.iterdir()) == []

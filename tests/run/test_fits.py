@@ -1,0 +1,76 @@
+"""A plan that this machine cannot make is refused before anything starts, in one line that says what is lacking."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import study
+from svload.model.conditions import Machine
+from svload.model.study import CaseConfig
+from svload.run import misfits
+
+MACHINE = Machine(
+    kernel="6.1",
+    cores=8,
+    load_cores=2,
+    memory_bytes=1 << 30,
+    open_files=20_000,
+    local_ports=28_232,
+    port_reuse_s=60.0,
+)
+
+
+def config(folder: Path, **group: Any) -> CaseConfig:
+    """The one case of a study with one group."""
+    text = json.dumps(
+        {
+            "name": "fit",
+            "lab": {"api": {"kit": "truth", "role": "store"}},
+            "requests": {"get": {"get": "http://api/"}},
+            "traffic": {"load": {"request": "get", **group}},
+            "measure": {"duration": "1s", "replicates": 1},
+        }
+    )
+    path = folder / "study.yaml"
+    path.write_text(text)
+    lock = study.load_study(path)
+    return study.resolve(lock, lock.valid_cases[0])
+
+
+FITS: list[dict[str, Any]] = [
+    {"executor": "constant-vus", "vus": 19_000},
+    {"executor": "constant-vus", "vus": 28_000, "generators": 2},
+    {"executor": "constant-arrival-rate", "rate": "470/s", "connection": "new"},
+    {"executor": "constant-arrival-rate", "rate": "5000/s"},
+]
+MISFITS: list[tuple[dict[str, Any], str]] = [
+    ({"executor": "constant-vus", "vus": 19_990}, "20,000 files"),
+    ({"executor": "constant-vus", "vus": 29_000, "generators": 2}, "28,232 local ports"),
+    ({"executor": "constant-vus", "vus": 28_000}, "28,000 connections at once"),
+    ({"executor": "constant-arrival-rate", "rate": "480/s", "connection": "new"}, "470.533"),
+]
+
+
+@pytest.mark.parametrize("group", FITS)
+def test_what_fits_is_let_through(tmp_path: Path, group: dict[str, Any]) -> None:
+    assert misfits([config(tmp_path, **group)], MACHINE) == ()
+
+
+@pytest.mark.parametrize(("group", "words"), MISFITS)
+def test_what_does_not_fit_is_one_clear_line(tmp_path: Path, group: dict[str, Any], words: str) -> None:
+    [problem] = misfits([config(tmp_path, **group)] * 3, MACHINE)
+    assert problem.code == "plan-too-large"
+    assert words in problem.sentence
+    assert problem.remedy.endswith(".")
+    assert "\n" not in str(problem)
+
+
+def test_generators_beyond_the_cores_hold_nothing_more(tmp_path: Path) -> None:
+    """They run as one a core, so that each holds more."""
+    asked = config(tmp_path, executor="constant-vus", vus=25_000, generators=10)
+    assert misfits([asked], MACHINE) == ()
+    assert misfits([asked], MACHINE.model_copy(update={"load_cores": 1}))

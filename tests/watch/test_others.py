@@ -1,0 +1,114 @@
+"""CPU of processes that are no part of the measurement: counted once, whoever ends meanwhile, and told apart from our own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from svload.watch import proc
+from svload.watch.monitors.others import KERNEL, OthersMonitor
+
+BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n{then}"
+BOUND_S = 60.0
+
+
+def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> proc.Stat:
+    return proc.Stat(pid, "S", parent, 0, 0, seconds, 1, start, 0, name)
+
+
+def used(before: list[proc.Stat], after: list[proc.Stat]) -> dict[int, float]:
+    return {found.pid: pytest.approx(found.seconds) for found in proc.used_between(before, after)}
+
+
+def test_what_lives_counts_its_growth_and_what_is_new_all_of_it() -> None:
+    assert used([one(1, 0, 5.0), one(7, 1, 2.0)], [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)]) == {
+        1: 0.0,
+        7: 0.5,
+        9: 0.25,
+    }
+
+
+def test_a_pid_used_again_is_another_process() -> None:
+    assert used([one(7, 1, 9.0, start=1)], [one(7, 1, 0.5, start=2)]) == {7: 0.5}
+
+
+def test_who_ended_is_found_with_its_parent_once() -> None:
+    """The child had used 3 s, used 0.4 s more and ended: its parent's total grows by 3.4 s."""
+    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 4.4)]) == {7: 0.4}
+
+
+def test_who_ended_after_its_parent_is_found_with_who_adopted_it() -> None:
+    before = [one(1, 0, 10.0), one(7, 1, 1.0), one(8, 7, 3.0)]
+    assert used(before, [one(1, 0, 14.5)]) == {1: 0.5}
+
+
+def test_nothing_is_below_zero() -> None:
+    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {7: 0.0}
+
+
+def test_families_of_several_roots() -> None:
+    tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
+    assert proc.families({7, KERNEL}, tree) == {2, 3, 7, 8}
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that burns 0.3 s, says so, and waits; it is no child of ours (a process in between has ended)."""
+    code = BURN.format(seconds=0.3, then="print('burnt', flush=True)\nimport sys; sys.stdin.read()")
+    between = (
+        "import os, sys\n"
+        "pid = os.fork()\n"
+        "if pid: os._exit(0)\n"
+        "os.setsid()\n"
+        f"os.execv(sys.executable, [sys.executable, '-c', {code!r}])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", between], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    yield process
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.close()
+    process.stdout.read()
+    process.wait(BOUND_S)
+
+
+def total(monitor: OthersMonitor) -> float:
+    return next(reading.value for reading in monitor.sample() if not reading.entity)
+
+
+def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess.Popen[bytes]) -> None:
+    monitor = OthersMonitor("", {"own": [os.getpid()]})
+    before = total(monitor)
+    assert stranger.stdout is not None
+    assert stranger.stdout.readline() == b"burnt\n"
+    readings = list(monitor.sample())
+    named = {reading.entity: reading.value for reading in readings if reading.entity}
+    grown = next(reading.value for reading in readings if not reading.entity) - before
+    assert grown >= 0.25
+    assert any(name.startswith("python") and seconds >= 0.2 for name, seconds in named.items()), named
+
+    own = subprocess.Popen([sys.executable, "-c", BURN.format(seconds=0.3, then="")], start_new_session=True)
+    known = {reading.entity for reading in monitor.sample()}
+    own.wait(BOUND_S)
+    after = {reading.entity for reading in monitor.sample() if reading.value >= 0.2}
+    assert not any(name.endswith(f" {own.pid}") for name in known | after)
+
+
+def test_a_server_that_ran_already_belongs_when_it_is_named(stranger: subprocess.Popen[bytes]) -> None:
+    assert stranger.stdout is not None
+    assert stranger.stdout.readline() == b"burnt\n"
+    table = proc.ProcessTable().renew()
+    theirs = [found for found in table if found.cpu_seconds >= 0.25 and found.parent != os.getpid()]
+    newest = max(theirs, key=lambda found: found.start_ticks)
+    monitor = OthersMonitor("", {"own": [os.getpid(), newest.pid]})
+    assert monitor.sample()
+    assert newest.pid in monitor._own
+
+
+def test_a_table_is_read_anew_when_asked() -> None:
+    table = proc.ProcessTable(every_s=1000.0)
+    first = table.all()
+    assert table.all() is first
+    assert table.renew() is not first

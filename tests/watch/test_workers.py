@@ -1,0 +1,69 @@
+"""Workers that share a port are counted one by one; one listener is told as one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from svload.watch.monitors.workers import WorkersMonitor
+
+SHARE = """
+import socket, sys
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+server.bind(("127.0.0.1", int(sys.argv[1])))
+server.listen()
+print(server.getsockname()[1], flush=True)
+kept = []
+while True:
+    kept.append(server.accept()[0])
+    kept[-1].sendall(b"x")
+"""
+CONNECTIONS = 12
+
+
+@pytest.fixture
+def shared() -> Iterator[tuple[int, list[int]]]:
+    """(port, pids) of two workers on one port."""
+    processes: list[subprocess.Popen[bytes]] = []
+    port = 0
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", SHARE, str(port)], stdout=subprocess.PIPE)
+        processes.append(process)
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+    yield port, [process.pid for process in processes]
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def monitor(port: int, pids: list[int]) -> WorkersMonitor:
+    processes = [{"name": f"w{pid}", "pid": pid, "start_ticks": 0} for pid in pids]
+    endpoints = [{"scheme": "http", "address": "127.0.0.1", "port": port}]
+    return WorkersMonitor("web", {"service": "web", "processes": processes, "endpoints": endpoints})
+
+
+def test_every_worker_has_its_connections(shared: tuple[int, list[int]]) -> None:
+    port, pids = shared
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
+    readings = {(one.entity, one.metric): one.value for one in monitor(port, pids).sample()}
+    counts = {pid: readings.pop((str(pid), "connections")) for pid in pids}
+    assert readings == {("", "listeners"): 2}
+    assert sum(counts.values()) == CONNECTIONS
+    for client in clients:
+        client.close()
+
+
+def test_one_listener_is_no_sharing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert [(one.entity, one.value) for one in monitor(port, [os.getpid()]).sample()] == [("", 1)]
+    with pytest.raises(ConnectionError, match="nothing listens for web"):
+        list(monitor(port, [os.getpid()]).sample())
