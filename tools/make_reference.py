@@ -538,8 +538,8 @@ def views_page() -> str:
 
 
 def errors_page() -> str:
-    from svload.model.columns import ERRORS
     from svload.model.errors import CATALOGUE
+    from svload.model.request_errors import MEANINGS
 
     rows = [
         (code(kind.code), str(int(kind.exit_code)), kind.sentence, kind.remedy) for kind in CATALOGUE.values()
@@ -549,9 +549,8 @@ def errors_page() -> str:
         "Every failure you can meet: what happened, and what to do. A message ends with its code in brackets.\n",
         table(("code", "exit", "what happened", "what to do"), rows),
         "## Errors of a request\n",
-        "A failed request has one of these (`error_name` in SQL, `errors` in the summary). `status` and `check` are complete answers "
-        "that were not what was expected.\n",
-        ", ".join(code(name) for name in ERRORS if name) + "\n",
+        "A failed request has one of these (`error_name` in SQL, `errors` in the summary).\n",
+        table(("error", "what happened"), [(code(name), meaning) for name, meaning in MEANINGS.items()]),
     )
 
 

@@ -140,14 +140,14 @@ impl Conn {
                 match tls.write_tls(&mut &self.stream) {
                     Ok(_) => continue,
                     Err(error) if error.kind() == IoKind::WouldBlock => {}
-                    Err(_) => return Err(ErrorKind::TlsHandshake),
+                    Err(_) => return Err(ErrorKind::TlsClosed),
                 }
             }
             match tls.read_tls(&mut &self.stream) {
-                Ok(0) => return Err(ErrorKind::TlsHandshake),
+                Ok(0) => return Err(ErrorKind::TlsClosed),
                 Ok(_) => {}
                 Err(error) if error.kind() == IoKind::WouldBlock => return Ok(false),
-                Err(_) => return Err(ErrorKind::TlsHandshake),
+                Err(_) => return Err(ErrorKind::TlsClosed),
             }
             if let Err(error) = tls.process_new_packets() {
                 // Tell the server why, if it will hear it.

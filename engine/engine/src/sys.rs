@@ -148,6 +148,8 @@ pub struct Event {
     pub token: u64,
     /// EPOLLHUP, EPOLLERR or EPOLLRDHUP: the stream ends after what can still be read.
     pub hangup: bool,
+    /// EPOLLIN: there are bytes, or the stream's end, to read.
+    pub readable: bool,
 }
 
 /// A reusable buffer of events.
@@ -175,6 +177,7 @@ impl Events {
         Event {
             token: raw.u64,
             hangup: raw.events & ends != 0,
+            readable: raw.events & libc::EPOLLIN as u32 != 0,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Hop {
     pub held: bool,
     /// The body waits for its next turn of writing.
     pub queued: bool,
+    /// The answer waits for its next turn of reading.
+    pub unread: bool,
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -95,6 +97,7 @@ impl Slot {
         self.hop.body_bytes = 0;
         self.hop.held = false;
         self.hop.queued = false;
+        self.hop.unread = false;
         self.decoder.reset(to_head_request);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;

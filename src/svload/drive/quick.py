@@ -8,9 +8,10 @@ from typing import Any
 
 from svload import _native
 from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target, system_authorities
-from svload.model.columns import ERRORS, SAMPLES, WIDTH
+from svload.model.columns import SAMPLES, WIDTH
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
+from svload.model.request_errors import ERRORS
 
 MOST_TRANSFERS = 100_000
 VARIABLES = (

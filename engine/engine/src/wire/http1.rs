@@ -61,6 +61,10 @@ impl Decoder {
     /// Makes ready for the answer to a new request.
     pub fn reset(&mut self, to_head_request: bool) {
         self.state = State::Head;
+        if self.partial.capacity() > REPARSE_BELOW {
+            // Room for one monstrous head is not kept by every user who ever met one.
+            self.partial = Vec::new();
+        }
         self.partial.clear();
         self.to_head_request = to_head_request;
         self.touched = false;
@@ -130,11 +134,11 @@ impl Decoder {
                 self.state = State::Done;
                 Ok(())
             }
-            State::Head if !self.partial.is_empty() => {
+            State::Head => {
                 head::parse(&self.partial, self.to_head_request, &mut self.location)?;
-                Err(WireError::Short)
+                Err(WireError::ShortHead)
             }
-            _ => Err(WireError::Short),
+            _ => Err(WireError::ShortBody),
         }
     }
 
@@ -280,19 +284,19 @@ mod tests {
         assert_eq!(whole(b"HTTP/1.1 200 OK\r\n\r\nabc").result, Ok(22));
         assert_eq!(
             whole(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").result,
-            Err(WireError::Short)
+            Err(WireError::ShortBody)
         );
         assert_eq!(
             whole(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n").result,
-            Err(WireError::Short)
+            Err(WireError::ShortBody)
         );
         assert_eq!(
             whole(b"HTTP/1.1 200 OK\r\nConte").result,
-            Err(WireError::Short)
+            Err(WireError::ShortHead)
         );
         assert_eq!(
             whole(b"HTTP/1.1 100 Continue\r\n\r\n").result,
-            Err(WireError::Short)
+            Err(WireError::ShortHead)
         );
     }
 

@@ -1,6 +1,6 @@
 //! One request from its first step to its record: the glue between VU, connection and codec.
 
-use super::{Worker, LINGER_MAX, LINGER_NS, STAMP_ONE_IN};
+use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::executor::{Release, Start};
@@ -136,6 +136,7 @@ impl Worker<'_> {
         match conn.handshake() {
             Ok(true) => {
                 let kind = conn.tls_kind;
+                let early = conn.has_leftover();
                 let now_ns = self.tick();
                 let group = &mut self.groups[g];
                 let slot = &mut group.slots[s as usize];
@@ -143,6 +144,9 @@ impl Worker<'_> {
                     slot.sample.appconnect_ns += now_ns - slot.hop.begun_ns;
                     group.record.totals.tls_full += u64::from(kind == 1);
                     group.record.totals.tls_resumed += u64::from(kind == 2);
+                }
+                if early {
+                    return self.fail(g, s, ErrorKind::UnexpectedData);
                 }
                 self.send(g, s, key);
             }
@@ -238,6 +242,7 @@ impl Worker<'_> {
             Phase::Idle => {}
             Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup)
             {
+                Ok(()) if event.readable => self.greeted(g, s, key),
                 Ok(()) => self.connected(g, s, key),
                 Err(kind) => {
                     self.tick();
@@ -255,21 +260,39 @@ impl Worker<'_> {
         }
     }
 
+    /// A connection stands, and the server spoke before it was asked: with TLS that is its affair, without it
+    /// anything but the end of the stream is one answer too many.
+    fn greeted(&mut self, g: usize, s: u32, key: ConnKey) {
+        let tls = self.conns.get(key).is_some_and(Conn::has_tls);
+        let got = if tls { None } else { self.peek(key) };
+        let Some(Ok(Got::Data { bytes, .. })) = got else {
+            return self.connected(g, s, key);
+        };
+        let totals = &mut self.groups[g].record.totals;
+        totals.connections_opened += 1;
+        totals.bytes_received += bytes as u64;
+        self.tick();
+        self.fail(g, s, ErrorKind::UnexpectedData);
+    }
+
+    /// Reads from a connection that should hold nothing.
+    fn peek(&mut self, key: ConnKey) -> Option<Result<Got, ErrorKind>> {
+        self.conns
+            .get_mut(key)
+            .map(|conn| conn.read(&mut self.buf, None))
+    }
+
     /// News on a connection without a request: tickets are taken, anything else ends it.
     fn watch_idle(&mut self, key: ConnKey, slot: Option<(usize, u32)>) {
-        let mut buf = std::mem::take(&mut self.buf);
-        let blocked = self
-            .conns
-            .get_mut(key)
-            .map(|conn| conn.read(&mut buf, None))
-            == Some(Ok(Got::Blocked));
-        self.buf = buf;
-        if blocked {
+        let got = self.peek(key);
+        if got == Some(Ok(Got::Blocked)) {
             return;
         }
         self.conns.close(key);
         if let Some((g, s)) = slot {
             let group = &mut self.groups[g];
+            let unasked = matches!(got, Some(Ok(Got::Data { bytes: 1.., .. })));
+            group.record.totals.unasked_data += u64::from(unasked);
             let slot = &mut group.slots[s as usize];
             if slot.home == Some(key) {
                 slot.home = None;
@@ -304,9 +327,17 @@ impl Worker<'_> {
         key: ConnKey,
         buf: &mut [u8],
     ) -> Option<Result<(), ErrorKind>> {
+        let mut budget = READ_TURN_BYTES;
         loop {
             let group = &mut self.groups[g];
             let slot = &mut group.slots[s as usize];
+            if budget == 0 {
+                if !std::mem::replace(&mut slot.hop.unread, true) {
+                    let unread = self.unfinished_of(g, s, key);
+                    self.unread.extend(unread);
+                }
+                return None;
+            }
             let conn = self.conns.get_mut(key)?;
             let got = conn.read(buf, slot.stamped.then_some(&mut slot.sample.read_lag_ns));
             self.now_ns = self.clock.now_ns();
@@ -319,6 +350,7 @@ impl Worker<'_> {
             if slot.sample.first_byte_ns == NEVER && bytes > 0 {
                 slot.sample.first_byte_ns = self.now_ns;
             }
+            budget = budget.saturating_sub(bytes.max(1));
             slot.sample.received_bytes += bytes as u64;
             group.record.totals.bytes_received += bytes as u64;
             match slot.decoder.push(&buf[..bytes]) {
@@ -333,13 +365,28 @@ impl Worker<'_> {
         }
     }
 
+    /// Goes on with answers that could be read on when their turn was over.
+    pub(super) fn read_on(&mut self) {
+        for _ in 0..self.unread.len() {
+            let Some(unread) = self.unread.pop_front() else {
+                return;
+            };
+            let Some(key) = self.conns.find(unread.token) else {
+                continue;
+            };
+            let slot = &mut self.groups[unread.group].slots[unread.slot as usize];
+            if slot.conn == Some(key) && slot.active() {
+                slot.hop.unread = false;
+                self.receive(unread.group, unread.slot, key);
+            }
+        }
+    }
+
     /// A complete answer: followed, or the request's end.
     pub(super) fn answered(&mut self, g: usize, s: u32) {
         let group = &self.groups[g];
         let slot = &group.slots[s as usize];
-        let follow = group.plan.spec.follow_redirects > 0
-            && is_redirect(slot.decoder.status())
-            && !slot.decoder.location().is_empty();
+        let follow = group.plan.spec.follow_redirects > 0 && is_redirect(slot.decoder.status());
         if follow {
             self.redirect(g, s);
         } else {
@@ -360,7 +407,11 @@ impl Worker<'_> {
         let endpoint = slot.hop.endpoint;
         let untouched =
             !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
-        let stale = untouched && matches!(kind, ErrorKind::ReadReset | ErrorKind::WriteReset);
+        let stale = untouched
+            && matches!(
+                kind,
+                ErrorKind::ReadReset | ErrorKind::WriteReset | ErrorKind::EmptyAnswer
+            );
         if let Some(key) = slot.conn.take() {
             if slot.home == Some(key) {
                 slot.home = None;
@@ -456,7 +507,7 @@ impl Worker<'_> {
 /// The stream ended: what that makes of the answer.
 fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
     if !slot.decoder.touched() {
-        return Err(ErrorKind::ReadReset);
+        return Err(ErrorKind::EmptyAnswer);
     }
     slot.decoder.end_of_stream()?;
     // TLS without its goodbye may have been cut off.

@@ -26,8 +26,12 @@ impl Worker<'_> {
         let (method, path) = request_line(bytes);
         let method = next_method(slot.decoder.status(), method).to_owned();
         let (from, location) = (slot.hop.endpoint, slot.decoder.location());
-        let Some(hop) = resolve(location, self.endpoints[from].origin.https, path) else {
-            return self.finish(g, s, ErrorKind::Malformed);
+        let base_https = self.endpoints[from].origin.https;
+        let hop = Some(location)
+            .filter(|location| !location.is_empty())
+            .and_then(|location| resolve(location, base_https, path));
+        let Some(hop) = hop else {
+            return self.finish(g, s, ErrorKind::BadRedirect);
         };
         let endpoint = match &hop.origin {
             None => Some(from),
