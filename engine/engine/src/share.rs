@@ -513,3 +513,7 @@ fn find_column<'a>(
 #[cfg(test)]
 #[path = "share_tests.rs"]
 pub(crate) mod testing;
+
+#[cfg(test)]
+#[path = "share_properties.rs"]
+mod properties;

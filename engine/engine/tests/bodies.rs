@@ -195,17 +195,6 @@ fn an_answer_before_the_body_has_left_is_heard() {
 }
 
 #[test]
-fn a_server_that_takes_nothing_ends_in_the_time_out() {
-    let server = Server::start(|stream: TcpStream| {
-        let _ = stream.peek(&mut [0]);
-        std::thread::park_timeout(std::time::Duration::from_secs(5));
-    });
-    let mut share = put(&server, json!({"random": {"bytes": 90_000_000}}), 1);
-    share["groups"][0]["request"]["timeout_ns"] = (150 * MS).into();
-    run(&share).assert_all_fail_with("timeout_first_byte");
-}
-
-#[test]
 fn a_held_body_waits_for_the_servers_word() {
     let (requests, seen) = channel();
     let requests = Mutex::new(requests);

@@ -3,6 +3,8 @@
 pub mod chunked;
 pub mod head;
 pub mod http1;
+#[cfg(test)]
+mod properties;
 
 use crate::error::ErrorKind;
 
