@@ -76,7 +76,8 @@ impl ErrorKind {
     /// The kind of an error met while a socket is made or connected.
     pub fn of_connect(error: &io::Error) -> Self {
         match error.raw_os_error() {
-            Some(libc::ECONNREFUSED) => Self::ConnectRefused,
+            // Of a Unix socket: none there, or its queue is full.
+            Some(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN) => Self::ConnectRefused,
             Some(libc::ETIMEDOUT) => Self::ConnectTimeout,
             Some(libc::ECONNRESET | libc::ECONNABORTED) => Self::ConnectReset,
             Some(

@@ -1,7 +1,7 @@
 //! A share made ready: names resolved to indexes, request bytes built. Threads share it and only read it.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use indexmap::IndexMap;
 
@@ -12,7 +12,7 @@ use crate::redirect::Origin;
 use crate::request::{Asker, Template};
 use crate::share::{BodySpec, CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
 use crate::table::Table;
-use crate::target::Allowed;
+use crate::target::{self, Address, Allowed};
 use crate::tls::Tls;
 
 /// Somewhere to connect to.
@@ -20,7 +20,7 @@ use crate::tls::Tls;
 pub struct Endpoint {
     pub origin: Origin,
     pub host_header: String,
-    pub address: SocketAddr,
+    pub address: Address,
     pub tls: Option<Tls>,
 }
 
@@ -46,6 +46,8 @@ pub struct GroupPlan {
     pub open: bool,
     pub new_connections: bool,
     pub to_head_request: bool,
+    /// Connections leave from these in turn; empty: from where the kernel says.
+    pub sources: Vec<IpAddr>,
 }
 
 /// All a thread needs to know.
@@ -76,7 +78,10 @@ impl Plan {
             .zip(&share.groups)
             .map(|(at, group)| {
                 let body = streamed(share.seed, group, at)?;
-                Ok(GroupPlan::new(share, group, &endpoints, inputs, body))
+                let sources = sources(group, at)?;
+                Ok(GroupPlan::new(
+                    share, group, &endpoints, inputs, body, sources,
+                ))
             })
             .collect::<Result<_, Fault>>()?;
         Ok(Plan {
@@ -103,10 +108,12 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
         let field = format!("share.endpoints.{key}");
         let origin = Origin::parse(key)
             .ok_or_else(|| Fault::new(&field, "is not scheme://host or scheme://host:port"))?;
-        let address = spec
-            .address
-            .parse()
-            .map_err(|_| Fault::new(format!("{field}.address"), "is not ip:port"))?;
+        let address = Address::parse(&spec.address).ok_or_else(|| {
+            Fault::new(
+                format!("{field}.address"),
+                "is neither ip:port nor unix:/path",
+            )
+        })?;
         if origin.https != spec.tls.is_some() {
             return Err(Fault::new(
                 format!("{field}.tls"),
@@ -126,6 +133,25 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
         })
     };
     share.endpoints.iter().map(make).collect()
+}
+
+/// A group's own addresses, all of which this machine must have.
+fn sources(group: &GroupSpec, at: usize) -> Result<Vec<IpAddr>, Fault> {
+    let parse = |(number, text): (usize, &String)| {
+        let field = format!("share.groups[{at}].source_addresses[{number}]");
+        let address = text
+            .parse()
+            .map_err(|_| Fault::new(&field, format!("{text:?} is no IP address")))?;
+        target::check_source(address)
+            .map_err(|_| Fault::new(&field, format!("{text} is no address of this machine")))?;
+        Ok(address)
+    };
+    group
+        .source_addresses
+        .iter()
+        .enumerate()
+        .map(parse)
+        .collect()
 }
 
 fn streamed(seed: u64, group: &GroupSpec, at: usize) -> Result<Option<Streamed>, Fault> {
@@ -149,6 +175,7 @@ impl GroupPlan {
         endpoints: &[Endpoint],
         inputs: &IndexMap<String, Table>,
         body: Option<Streamed>,
+        sources: Vec<IpAddr>,
     ) -> Self {
         let mut spec = spec.clone();
         if let Some(length_ns) = spec.executor.stages_ns() {
@@ -196,6 +223,7 @@ impl GroupPlan {
             open,
             new_connections: spec.connection == Connection::New,
             to_head_request: spec.request.method == "HEAD",
+            sources,
             spec,
         }
     }

@@ -50,7 +50,7 @@ fn one_thread() -> usize {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointSpec {
-    /// `ip:port`.
+    /// `ip:port`, or `unix:` and an absolute path.
     pub address: String,
     pub tls: Option<TlsSpec>,
 }
@@ -116,6 +116,9 @@ pub struct GroupSpec {
     pub graceful_stop_ns: i64,
     #[serde(default)]
     pub follow_redirects: u16,
+    /// Addresses of this machine that connections leave from, in turn.
+    #[serde(default)]
+    pub source_addresses: Vec<String>,
     pub executor: ExecutorSpec,
     #[serde(default)]
     pub feeders: IndexMap<String, FeederSpec>,

@@ -256,6 +256,22 @@ impl Epoll {
     }
 }
 
+/// Lets `connect()` choose the local port of a socket that is bound to an address and port 0 (IP_BIND_ADDRESS_NO_PORT).
+pub fn choose_port_late(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: passes a live int and its size.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            std::ptr::from_ref(&on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
 /// Asks for the kernel's software receive stamps on a socket (read with [`receive_stamped`]).
 pub fn stamp_receives(socket: BorrowedFd<'_>) -> io::Result<()> {
     let flags: libc::c_uint = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;

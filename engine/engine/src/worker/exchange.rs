@@ -62,10 +62,11 @@ impl Worker<'_> {
         });
         let owner = Owner { group: g, slot: s };
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
-        let mut opened = Conn::open(&self.plan.allowed, endpoint, config.clone(), owner);
+        let source = self.conns.next_source(&group.plan.sources);
+        let mut opened = Conn::open(&self.plan.allowed, endpoint, source, config.clone(), owner);
         if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {
             let endpoint = &self.endpoints[self.groups[g].slots[s as usize].hop.endpoint];
-            opened = Conn::open(&self.plan.allowed, endpoint, config, owner);
+            opened = Conn::open(&self.plan.allowed, endpoint, source, config, owner);
         }
         match opened {
             Ok(conn) => self.opened(g, s, conn),

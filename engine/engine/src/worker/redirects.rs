@@ -7,6 +7,7 @@ use crate::error::ErrorKind;
 use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
+use crate::target::Address;
 
 /// Addresses that redirects may add to a share's endpoints.
 const LITERALS_MAX: usize = 1_000;
@@ -41,11 +42,7 @@ impl Worker<'_> {
             self.note_unauthorised(hop.origin.as_ref().map(Origin::full).unwrap_or_default());
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
         };
-        if !self
-            .plan
-            .allowed
-            .permits(self.endpoints[endpoint].address.ip())
-        {
+        if !self.plan.allowed.permits(&self.endpoints[endpoint].address) {
             let target = self.endpoints[endpoint].origin.full();
             self.note_unauthorised(target);
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
@@ -66,13 +63,14 @@ impl Worker<'_> {
             return Some(known);
         }
         let ip: IpAddr = origin.host.trim_matches(['[', ']']).parse().ok()?;
-        if origin.https || !self.plan.allowed.permits(ip) || self.endpoints.len() >= LITERALS_MAX {
+        if origin.https || !self.plan.allowed.permits_ip(ip) || self.endpoints.len() >= LITERALS_MAX
+        {
             return None;
         }
         self.endpoints.push(Endpoint {
             host_header: origin.host_header(),
             origin: origin.clone(),
-            address: SocketAddr::new(ip, origin.port),
+            address: Address::Inet(SocketAddr::new(ip, origin.port)),
             tls: None,
         });
         Some(self.endpoints.len() - 1)
