@@ -61,7 +61,6 @@ def _share(
     connection: str,
     timeout_s: float,
 ) -> dict[str, Any]:
-    host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     tls = None
     if target.scheme == "https":
         tls = {
@@ -82,7 +81,7 @@ def _share(
         "cpus": [],
         "interval_ns": 1_000_000_000,
         "window_ns": [0, 1_000_000_000],
-        "endpoints": {target.endpoint: {"address": f"{host}:{endpoint.port}", "tls": tls}},
+        "endpoints": {target.endpoint: {"address": endpoint.connects_to, "tls": tls}},
         "allowed": allowed_blocks([endpoint]),
         "groups": [
             {

@@ -231,7 +231,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         if group.graceful_stop_ns is None
         else group.graceful_stop_ns,
         "follow_redirects": group.request.follow_redirects,
-    }
+    } | ({"source_addresses": list(group.source_addresses)} if group.source_addresses else {})
 
 
 def _executor(executor: Executor, part: int, parts: int) -> dict[str, Any]:
@@ -366,7 +366,6 @@ def _origin(name: str, endpoint: Endpoint) -> str:
 
 
 def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]:
-    host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     tls = None
     if endpoint.scheme == "https":
         tls = {
@@ -376,7 +375,7 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
             "resumption": resumption,
             "min": "1.2",
         }
-    return {"address": f"{host}:{endpoint.port}", "tls": tls}
+    return {"address": endpoint.connects_to, "tls": tls}
 
 
 def literal(text: str) -> Template:

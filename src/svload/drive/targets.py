@@ -8,10 +8,12 @@ import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
+from svload.model.unix_url import PREFIX, split_unix_url
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
@@ -19,12 +21,13 @@ _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. `host` is as written, without brackets."""
+    """A URL taken apart. `host` is as written, without brackets; of a Unix socket `socket` is the file, and `host` only a name."""
 
     scheme: str
     host: str
     port: int
     path: str
+    socket: str = ""
 
     @property
     def endpoint(self) -> str:
@@ -44,6 +47,8 @@ _PORTS = {"http": 80, "https": 443}
 def parse_url(url: str) -> Target:
     """The target of `url`. Raises SvloadError url-bad."""
     text = url if "://" in url else f"http://{url}"
+    if local := split_unix_url(text):
+        return Target(local.scheme, "localhost", _PORTS[local.scheme], local.path, local.socket)
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -67,6 +72,8 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
     Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two families
     of which only one answers is left to the connection).
     """
+    if target.socket:
+        return _local_socket(target, authorised)
     if not is_authorised(target.host, authorised):
         raise fail("unauthorised-target", target=target.endpoint, host=target.host)
     try:
@@ -82,6 +89,22 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
         scheme=scheme,  # type: ignore[arg-type]
         address=str(address[0]),
         port=target.port,
+        via="external",
+        authority=target.authority,
+    )
+
+
+def _local_socket(target: Target, authorised: Sequence[str]) -> Endpoint:
+    address = PREFIX + target.socket
+    if address not in authorised:
+        raise fail("unauthorised-target", target=address, host=address)
+    if not Path(target.socket).is_socket():
+        raise fail("url-bad", url=address, reason="there is no such socket")
+    scheme: str = target.scheme
+    return Endpoint(
+        scheme=scheme,  # type: ignore[arg-type]
+        address=address,
+        port=0,
         via="external",
         authority=target.authority,
     )
@@ -112,9 +135,12 @@ def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
 
 
 def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
-    """The CIDR blocks that `connect()` may reach: loopback and the exact addresses of `endpoints`."""
+    """What `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR blocks; sockets by their path."""
     blocks = list(LOOPBACK)
     for endpoint in endpoints:
+        if endpoint.address.startswith(PREFIX):
+            blocks.append(endpoint.address)
+            continue
         address = ipaddress.ip_address(endpoint.address)
         if not address.is_loopback:
             blocks.append(f"{address}/{address.max_prefixlen}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
+from svload.model.unix_url import PREFIX
 
 
 class Endpoint(Frozen):
     """Where one scheme of a service listens. `ca_pem` verifies its TLS; `via` names what terminates it (hitch, itself).
 
-    `authority` is the host[:port] that a server outside the lab is known by; None where the service's name is.
+    `address` is an IP address, or `unix:` and the path of a socket, which has no port (0). `authority` is the host[:port] that a
+    server outside the lab is known by; None where the service's name is.
     """
 
     scheme: Literal["http", "https"]
@@ -19,6 +21,14 @@ class Endpoint(Frozen):
     ca_pem: str | None = None
     via: str | None = None
     authority: str | None = None
+
+    @property
+    def connects_to(self) -> str:
+        """As a share has it: `ip:port`, `[ip6]:port` or `unix:/path`."""
+        if self.address.startswith(PREFIX):
+            return self.address
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{host}:{self.port}"
 
 
 class ProcessFact(Frozen):

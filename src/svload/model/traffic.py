@@ -371,7 +371,8 @@ Executor = Annotated[
 class Group(Frozen):
     """One traffic group of a case. `start_when` names the group whose ramp must have ended first.
 
-    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out.
+    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
+    `source_addresses` in turn; empty: from where the kernel says.
     """
 
     name: str
@@ -384,6 +385,7 @@ class Group(Frozen):
     graceful_stop_ns: int | None = None
     tls_resumption: bool = True
     spin_ns: int = Field(default=0, ge=0, le=10_000_000)
+    source_addresses: tuple[str, ...] = ()
     record: Literal["auto", "rows", "histogram"] = "auto"
 
     @property

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from svload.model.unix_url import split_unix_url
+
 
 def quick_study(
     url: str,
@@ -22,9 +24,13 @@ def quick_study(
     With `iterations` the users make so many requests together, and `duration` is the most that it may take.
     `ca_file` lies beside the study, as every file that a study names.
     """
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    text = url if "://" in url else f"http://{url}"
+    parts = urlsplit(text)
+    at = f"{parts.scheme}://{parts.netloc}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    server: dict[str, object] = {"at": f"{parts.scheme}://{parts.netloc}"}
+    if local := split_unix_url(text):
+        at, path = local.server, local.path
+    server: dict[str, object] = {"at": at}
     if ca_file is not None:
         server["ca_file"] = ca_file.name
     group: dict[str, object] = {"executor": "constant-vus", "vus": vus or 64}

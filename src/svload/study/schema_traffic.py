@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -50,6 +52,16 @@ StatusRange = Annotated[
     StringConstraints(pattern=r"^([1-5]\d\d)(-[1-5]\d\d)?$"),
     WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
 ]
+
+
+def _ip_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise wrong("an IP address was expected", "Write 127.0.0.2.") from None
+
+
+IpAddress = Annotated[str, AfterValidator(_ip_address)]
 
 
 class BodyPart(Part):
@@ -160,6 +172,9 @@ class GroupPart(Part):
     record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = "auto"
     tls_resumption: Flag = True
     spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
+    source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
+        [], description="addresses of this machine that connections leave from, in turn"
+    )
 
 
 RAMP_UP = "until all are there; excluded from measurement"

@@ -239,6 +239,7 @@ def read_group(
         graceful_stop_ns=part.graceful_stop,
         tls_resumption=part.tls_resumption,
         spin_ns=part.spin,
+        source_addresses=tuple(part.source_addresses),
         record=part.record,
     )
 
