@@ -45,6 +45,8 @@ pub struct GroupPlan {
     pub checks: Vec<Check>,
     pub open: bool,
     pub new_connections: bool,
+    /// Free connections belong to the group, not to a user.
+    pub shared_connections: bool,
     pub to_head_request: bool,
     /// Connections leave from these in turn; empty: from where the kernel says.
     pub sources: Vec<IpAddr>,
@@ -222,6 +224,7 @@ impl GroupPlan {
                 .collect(),
             open,
             new_connections: spec.connection == Connection::New,
+            shared_connections: spec.connection == Connection::Shared,
             to_head_request: spec.request.method == "HEAD",
             sources,
             spec,

@@ -93,6 +93,8 @@ pub enum Client {
 pub enum Connection {
     KeepAlive,
     New,
+    /// Users take any connection that is free (closed executors; an open loop's places do so anyway).
+    Shared,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -344,6 +346,11 @@ fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
         problem.is_empty(),
         || format!("{place}.executor.{field}"),
         problem,
+    )?;
+    ensure(
+        group.connection != Connection::Shared || !group.executor.is_open(),
+        || format!("{place}.connection"),
+        "shared belongs to closed executors: an open loop's connections are shared anyway",
     )
 }
 

@@ -159,3 +159,58 @@ fn a_source_address_that_the_machine_lacks_is_refused() {
         );
     }
 }
+
+#[test]
+fn users_share_what_is_free() {
+    let counted = |connection: &str| {
+        let server = Server::answering(|_| ok("x"));
+        let mut share = to(&server.address.to_string(), &["127.0.0.0/8"]);
+        let group = &mut share["groups"][0];
+        group["connection"] = connection.into();
+        // Ten users an equal time apart: hardly ever two at once.
+        group["executor"] = json!({"kind": "constant-vus", "vus": 10, "spread_ns": 500_000_000,
+            "think_time": {"constant_ns": 500_000_000}, "limit": 30});
+        group["stop_offset_ns"] = 60_000_000_000u64.into();
+        let ran = run(&share);
+        ran.assert_all_ok();
+        assert_eq!(ran.count("ok"), 30);
+        assert_eq!(
+            ran.samples("reused")
+                .iter()
+                .filter(|one| **one == 0)
+                .count() as u64,
+            ran.count("connections_opened")
+        );
+        ran.count("connections_opened")
+    };
+    assert_eq!(counted("keep-alive"), 10);
+    assert!(counted("shared") <= 5);
+}
+
+#[test]
+fn a_shared_connection_that_ends_while_it_is_free_is_not_used() {
+    let server = Server::start(|stream| {
+        let answered = std::sync::atomic::AtomicBool::new(false);
+        serve(stream, &move |_: &str| {
+            // The second request on a connection ends it with its answer.
+            if answered.swap(true, std::sync::atomic::Ordering::SeqCst) {
+                b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx".to_vec()
+            } else {
+                ok("x")
+            }
+        });
+    });
+    let mut share = to(&server.address.to_string(), &["127.0.0.0/8"]);
+    share["groups"][0]["connection"] = "shared".into();
+    let ran = run(&share);
+    ran.assert_all_ok();
+    assert!(ran.count("connections_opened") >= ran.count("ok") / 2);
+}
+
+#[test]
+fn an_open_loop_has_no_users_to_share() {
+    let mut share = to("127.0.0.1:1", &["127.0.0.0/8"]);
+    common::open(&mut share, 10.0, 4);
+    share["groups"][0]["connection"] = "shared".into();
+    assert!(refusal(&share).starts_with("share.groups[0].connection: shared belongs to closed"));
+}

@@ -223,7 +223,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
     return {
         "name": group.name,
         "client": group.client,
-        "connection": group.connection,
+        "connection": _connection(group),
         "record": "rows" if group.keeps_rows else "histogram",
         "start_offset_ns": start_ns,
         "stop_offset_ns": stop_ns,
@@ -232,6 +232,12 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         else group.graceful_stop_ns,
         "follow_redirects": group.request.follow_redirects,
     } | ({"source_addresses": list(group.source_addresses)} if group.source_addresses else {})
+
+
+def _connection(group: Group) -> str:
+    """As the engine has it: the places of an open loop share their connections anyway."""
+    alike = group.connection == "shared" and isinstance(group.executor, OpenLoop)
+    return "keep-alive" if alike else group.connection
 
 
 def _executor(executor: Executor, part: int, parts: int) -> dict[str, Any]:

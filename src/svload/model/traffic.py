@@ -377,7 +377,7 @@ class Group(Frozen):
 
     name: str
     client: Literal["engine", "curl"] = "engine"
-    connection: Literal["keep-alive", "new"] = "keep-alive"
+    connection: Literal["keep-alive", "new", "shared"] = "keep-alive"
     executor: Executor
     request: Request
     generators: int = Field(default=1, ge=1)

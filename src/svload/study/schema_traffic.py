@@ -162,7 +162,7 @@ class GroupPart(Part):
 
     when: When = {}
     client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
-    connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
+    connection: Annotated[Literal["keep-alive", "new", "shared"], OrReference()] = Field("keep-alive", description="new: one for each request; shared: users take any that is free")  # fmt: skip
     request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
     generators: Count = Field(1, description="how many processes share the load")
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")

@@ -35,9 +35,14 @@ impl Worker<'_> {
         }
         slot.begin_hop(plan.endpoint, plan.to_head_request);
         slot.take_body(plan);
-        slot.conn = slot.home;
+        slot.conn = slot.home.or_else(|| group.idle.pop());
         match slot.conn {
-            Some(key) => self.send(g, start.slot, key),
+            Some(key) => {
+                if let Some(conn) = self.conns.get_mut(key) {
+                    conn.owner.slot = start.slot;
+                }
+                self.send(g, start.slot, key);
+            }
             None => self.open(g, start.slot),
         }
     }
@@ -294,6 +299,7 @@ impl Worker<'_> {
             let group = &mut self.groups[g];
             let unasked = matches!(got, Some(Ok(Got::Data { bytes: 1.., .. })));
             group.record.totals.unasked_data += u64::from(unasked);
+            group.idle.retain(|idle| *idle != key);
             let slot = &mut group.slots[s as usize];
             if slot.home == Some(key) {
                 slot.home = None;
@@ -437,6 +443,9 @@ impl Worker<'_> {
         }
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
+        if group.plan.shared_connections {
+            group.idle.extend(slot.home.take());
+        }
         slot.phase = Phase::Idle;
         let (status, body_bytes) = (slot.decoder.status(), slot.decoder.body_bytes());
         let sample = &mut slot.sample;

@@ -43,6 +43,8 @@ struct GroupRun<'a> {
     plan: &'a GroupPlan,
     executor: Option<Box<dyn Executor>>,
     slots: Vec<Slot>,
+    /// Free connections of a group that shares them, the last used last.
+    idle: Vec<ConnKey>,
     record: GroupRecord,
     recent: Recent,
     /// Something may begin although no time has passed.
@@ -121,6 +123,7 @@ impl<'a> Worker<'a> {
                         .map_or(0, |executor| executor.slots().min(1 << 16)),
                 ),
                 executor,
+                idle: Vec::new(),
                 record: GroupRecord::new(RecordPlan {
                     interval_ns: plan.interval_ns,
                     window: plan.window,
@@ -466,6 +469,9 @@ impl<'a> Worker<'a> {
             for key in [slot.conn.take(), slot.home.take()].into_iter().flatten() {
                 self.conns.close(key);
             }
+        }
+        for key in group.idle.drain(..) {
+            self.conns.close(key);
         }
         group.record.gauge.integrate(group.end_ns);
         self.unposted = true;
