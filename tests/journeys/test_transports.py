@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import BaseServer, ThreadingMixIn, ThreadingTCPServer, UnixStreamServer
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -103,3 +104,26 @@ def test_connections_leave_from_the_given_addresses_in_turn(world: World) -> Non
         assert set(seen) == {"127.0.0.2", "127.0.0.3"}
         assert abs(seen["127.0.0.2"] - seen["127.0.0.3"]) <= 1
     assert only_run(world)
+
+
+UPLOAD = """\
+name: uploads
+lab: {{server: {{at: "http://127.0.0.1:{port}"}}}}
+requests:
+  up: {{put: "http://server/v1/a/c/o${{iteration}}", body: {{random: 300 KiB}}, chunked: true, expect_status: 201}}
+traffic:
+  load: {{executor: per-vu-iterations, vus: 1, iterations: 3, request: up}}
+measure: {{duration: 10s, replicates: 1}}
+"""
+
+
+def test_a_chunked_upload_is_stored_whole(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
+    port = serve_truth()["http_port"]
+    container = f"http://127.0.0.1:{port}/v1/a/c"
+    urlopen(Request(container, b"", method="PUT"), timeout=10).close()
+    (world.root / "study.yaml").write_text(UPLOAD.format(port=port))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    for number in range(3):
+        with urlopen(f"{container}/o{number}", timeout=10) as stored:
+            assert len(stored.read()) == 300 * 1024

@@ -167,6 +167,9 @@ pub struct RequestSpec {
     /// The body waits for the server's 100 (a second at most, as curl does).
     #[serde(default)]
     pub expect_continue: bool,
+    /// The body leaves in chunks, without saying its length before.
+    #[serde(default)]
+    pub chunked: bool,
     pub timeout_ns: i64,
     #[serde(default = "good_statuses")]
     pub expect_status: Vec<(u16, u16)>,
@@ -442,6 +445,11 @@ fn check_body(
     ensure(
         streamed || !request.expect_continue,
         || format!("{place}.request.expect_continue"),
+        "needs a random or file body",
+    )?;
+    ensure(
+        streamed || !request.chunked,
+        || format!("{place}.request.chunked"),
         "needs a random or file body",
     )?;
     match &request.body {

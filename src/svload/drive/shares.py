@@ -319,7 +319,8 @@ def _body(request: Request) -> dict[str, Any]:
     if request.body is None:
         return {}
     said = {"body": _content(request.body)}
-    return said | ({"expect_continue": True} if request.expect_continue else {})
+    said |= {"expect_continue": True} if request.expect_continue else {}
+    return said | ({"chunked": True} if request.chunked else {})
 
 
 def _content(body: Body) -> dict[str, Any]:

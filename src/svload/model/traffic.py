@@ -100,6 +100,7 @@ class Request(Frozen):
     headers: tuple[tuple[str, Template], ...] = ()
     body: Body | None = None
     expect_continue: bool = False
+    chunked: bool = False
     timeout_ns: int = 30_000_000_000
     expect_status: tuple[tuple[int, int], ...] = ((200, 399),)
     checks: tuple[Check, ...] = ()

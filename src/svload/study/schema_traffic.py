@@ -100,6 +100,9 @@ class RequestPart(Part):
     expect_continue: Flag = Field(
         False, description="a random or file body waits for the server's 100 (1 s at most)"
     )
+    chunked: Flag = Field(
+        False, description="a random or file body leaves in chunks, its length is not said before"
+    )
     headers: dict[str, ScalarText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
@@ -118,6 +121,8 @@ class RequestPart(Part):
             raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
         if self.expect_continue is True and (self.body is None or self.body.text is not None):
             raise wrong("expect_continue needs a random or file body")
+        if self.chunked is True and (self.body is None or self.body.text is not None):
+            raise wrong("chunked needs a random or file body")
         return self
 
     @property

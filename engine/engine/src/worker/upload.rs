@@ -162,13 +162,11 @@ fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> 
     let left = &head[at.min(head.len())..];
     let (first, rest) = out.split_at_mut(left.len().min(out.len()));
     first.copy_from_slice(&left[..first.len()]);
-    match plan.template.streamed() {
-        Some(streamed) if !rest.is_empty() => {
-            let place = (at + first.len() - head.len()) as u64;
-            streamed
-                .fill(slot.asker, place, rest)
-                .map_err(|_| ErrorKind::Other)
-        }
-        _ => Ok(()),
+    if rest.is_empty() {
+        return Ok(());
     }
+    let place = (at + first.len() - head.len()) as u64;
+    plan.template
+        .fill_upload(slot.asker, place, rest)
+        .map_err(|_| ErrorKind::Other)
 }
