@@ -139,7 +139,7 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
 
 /// A group's own addresses, all of which this machine must have.
 fn sources(group: &GroupSpec, at: usize) -> Result<Vec<IpAddr>, Fault> {
-    let parse = |(number, text): (usize, &String)| {
+    let parse = |(number, text): (usize, &String)| -> Result<IpAddr, Fault> {
         let field = format!("share.groups[{at}].source_addresses[{number}]");
         let address = text
             .parse()

@@ -74,7 +74,8 @@ impl Allowed {
             Some(Network { base, bits, v4 })
         };
         let mut allowed = Allowed::default();
-        for entry in entries.iter().map(AsRef::as_ref) {
+        for entry in entries {
+            let entry: &str = entry.as_ref();
             match (entry.strip_prefix(UNIX).map(Path::new), parse(entry)) {
                 (Some(path), _) if path.is_absolute() => allowed.sockets.push(path.to_owned()),
                 (None, Some(network)) => allowed.networks.push(network),

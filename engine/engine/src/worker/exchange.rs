@@ -266,19 +266,21 @@ impl Worker<'_> {
         }
     }
 
-    /// A connection stands, and the server spoke before it was asked: with TLS that is its affair, without it
-    /// anything but the end of the stream is one answer too many.
+    /// A connection stands, and there is something to read on it already. With TLS that is the handshake's affair; else it
+    /// is an answer nobody asked for, or the end of a server that will give none.
     fn greeted(&mut self, g: usize, s: u32, key: ConnKey) {
         let tls = self.conns.get(key).is_some_and(Conn::has_tls);
-        let got = if tls { None } else { self.peek(key) };
-        let Some(Ok(Got::Data { bytes, .. })) = got else {
-            return self.connected(g, s, key);
+        let (bytes, kind) = match (!tls).then(|| self.peek(key)).flatten() {
+            Some(Ok(Got::Data { bytes, .. })) if bytes > 0 => (bytes, ErrorKind::UnexpectedData),
+            Some(Ok(Got::End { .. })) => (0, ErrorKind::EmptyAnswer),
+            Some(Err(kind)) => (0, kind),
+            _ => return self.connected(g, s, key),
         };
         let totals = &mut self.groups[g].record.totals;
         totals.connections_opened += 1;
         totals.bytes_received += bytes as u64;
         self.tick();
-        self.fail(g, s, ErrorKind::UnexpectedData);
+        self.fail(g, s, kind);
     }
 
     /// Reads from a connection that should hold nothing.
