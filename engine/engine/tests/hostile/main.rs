@@ -117,7 +117,8 @@ fn bytes_that_come_while_idle_are_counted() {
         .into_iter()
         .find(|fault| fault.name == "second answer later");
     let ran = play(&late.unwrap()).unwrap();
-    assert_eq!(ran.count("unasked_data"), ran.count("connections_opened"));
+    // Each of the two users thinks after its first request; the run ends with their second.
+    assert!(ran.count("unasked_data") >= 2, "{}", ran.group());
     let kept = http::faults()
         .into_iter()
         .find(|fault| fault.name == "a few interim answers");
