@@ -15,6 +15,7 @@ import pytest
 
 from svload import _native
 from svload.model import columns
+from svload.model.request_errors import ERRORS
 
 pytestmark = pytest.mark.truth
 MS = 1_000_000
@@ -143,7 +144,7 @@ def test_tables_have_the_contracts_columns(port: int) -> None:
 
 
 def test_error_names_are_the_models() -> None:
-    assert tuple(_native.error_names()) == columns.ERRORS
+    assert tuple(_native.error_names()) == ERRORS
 
 
 def test_a_closed_loop_is_counted_exactly(port: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from svload.model.facts import Endpoint
         ("http://127.0.0.1:8080/a?b=1", "http://127.0.0.1:8080", "/a?b=1"),
         ("localhost", "http://localhost", "/"),
         ("https://[::1]:8443", "https://[::1]:8443", "/"),
+        ("http://unix:/run/app.sock", "http://localhost", "/"),
+        ("http://unix:/run/app.sock:/a?b=1", "http://localhost", "/a?b=1"),
     ],
 )
 def test_a_url_is_taken_apart(url: str, endpoint: str, path: str):
@@ -47,6 +50,20 @@ def test_loopback_needs_no_permission_and_a_named_host_has_it():
     assert is_authorised("127.0.0.9") and is_authorised("::1") and is_authorised("localhost")
     assert not is_authorised("10.0.0.1") and not is_authorised("localhost.example.test")
     assert is_authorised("10.0.0.1", ["10.0.0.1"])
+
+
+def test_a_socket_is_authorised_by_its_path(tmp_path: Path):
+    path = tmp_path / "app.sock"
+    target = parse_url(f"http://unix:{path}:/a")
+    with pytest.raises(SvloadError, match=f"--authorise unix:{path}"):
+        resolve_target(target)
+    with pytest.raises(SvloadError, match="there is no such socket"):
+        resolve_target(target, [f"unix:{path}"])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        endpoint = resolve_target(target, [f"unix:{path}"])
+    assert endpoint.connects_to == f"unix:{path}"
+    assert allowed_blocks([endpoint]) == ["127.0.0.0/8", "::1/128", f"unix:{path}"]
 
 
 def test_blocks_are_loopback_and_exactly_the_named_addresses():

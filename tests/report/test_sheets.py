@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl.worksheet.formula import ArrayFormula
 
-from svload.model.columns import ERRORS
+from svload.model.request_errors import ERRORS
 from svload.report.sheets.book import Book, unique_headers
 from svload.report.sheets.rows import MOST_PROBE_ROWS, VARIABLES
 from svload.store import read_trial

@@ -192,3 +192,12 @@ def test_sizes_are_bytes(study: Made, written: str, size: object) -> None:
 def test_no_sizes(study: Made, written: str) -> None:
     with pytest.raises(SvloadError):
         study(size=written)
+
+
+def test_source_addresses_are_addresses(study: Made) -> None:
+    text = "{{executor: constant-vus, vus: 4, request: page, source_addresses: {}}}"
+    group, _ = study(group=text.format("[127.0.0.2, '::1']"))
+    assert group.source_addresses == ("127.0.0.2", "::1")
+    assert study(group=text.format("127.0.0.2"))[0].source_addresses == ("127.0.0.2",)
+    with pytest.raises(SvloadError, match="an IP address was expected"):
+        study(group=text.format("[localhost]"))

@@ -8,8 +8,8 @@ TITLE = "Errors, and what to do"
 
 
 def make() -> str:
-    from svload.model.columns import ERRORS
     from svload.model.errors import CATALOGUE
+    from svload.model.request_errors import MEANINGS
     from svload.model.request_hints import HINTS
 
     rows = [
@@ -20,7 +20,9 @@ def make() -> str:
         "Every failure you can meet: what happened, and what to do. A message ends with its code in brackets.\n",
         table(("code", "exit", "what happened", "what to do"), rows),
         "## Errors of a request\n",
-        "A failed request has one of these (`error_name` in SQL, `errors` in the summary). `status` and `check` are complete answers "
-        "that were not what was expected.\n",
-        table(("error", "what it most likely means"), [(code(name), HINTS[name]) for name in ERRORS if name]),
+        "A failed request has one of these (`error_name` in SQL, `errors` in the summary).\n",
+        table(
+            ("error", "what happened", "what it most likely means"),
+            [(code(name), meaning, HINTS[name]) for name, meaning in MEANINGS.items()],
+        ),
     )

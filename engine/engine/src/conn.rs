@@ -1,7 +1,7 @@
 //! A non-blocking connection, with or without TLS. It moves bytes and names errors; what they mean is decided elsewhere.
 
 use std::io::{self, ErrorKind as IoKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ pub enum Got {
 
 /// A connection.
 pub struct Conn {
+    /// Of a Unix socket too: what is called on it knows no family.
     stream: TcpStream,
     /// What the session is made of, until the handshake begins: making it costs about 0.1 ms, which is no part of the TCP connect.
     hello: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -67,14 +68,15 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// Starts to connect. With TLS, `config` is the user's.
+    /// Starts to connect, from `source` if that is given. With TLS, `config` is the user's.
     pub fn open(
         allowed: &Allowed,
         endpoint: &Endpoint,
+        source: Option<IpAddr>,
         config: Option<Arc<ClientConfig>>,
         owner: Owner,
     ) -> Result<Self, ErrorKind> {
-        let (socket, ready) = target::connect(allowed, endpoint.address)?;
+        let (socket, ready) = target::connect(allowed, &endpoint.address, source)?;
         let hello = match (&endpoint.tls, config) {
             (Some(tls), Some(config)) => Some((config, tls.name.clone())),
             _ => None,
@@ -140,14 +142,14 @@ impl Conn {
                 match tls.write_tls(&mut &self.stream) {
                     Ok(_) => continue,
                     Err(error) if error.kind() == IoKind::WouldBlock => {}
-                    Err(_) => return Err(ErrorKind::TlsHandshake),
+                    Err(_) => return Err(ErrorKind::TlsClosed),
                 }
             }
             match tls.read_tls(&mut &self.stream) {
-                Ok(0) => return Err(ErrorKind::TlsHandshake),
+                Ok(0) => return Err(ErrorKind::TlsClosed),
                 Ok(_) => {}
                 Err(error) if error.kind() == IoKind::WouldBlock => return Ok(false),
-                Err(_) => return Err(ErrorKind::TlsHandshake),
+                Err(_) => return Err(ErrorKind::TlsClosed),
             }
             if let Err(error) = tls.process_new_packets() {
                 // Tell the server why, if it will hear it.
@@ -309,6 +311,8 @@ pub type ConnKey = usize;
 pub struct Conns {
     slab: Slab<Conn>,
     opened: u64,
+    /// Connections that were given a source address.
+    sourced: usize,
     thread: usize,
     threads: usize,
 }
@@ -318,6 +322,7 @@ impl Conns {
         Conns {
             slab: Slab::new(),
             opened: 0,
+            sourced: 0,
             thread,
             threads,
         }
@@ -332,6 +337,15 @@ impl Conns {
         conn.token = (self.opened << 32) | key as u64;
         entry.insert(conn);
         key
+    }
+
+    /// Where the next connection of this thread leaves from, of `sources` in turn; threads begin at different ones.
+    pub fn next_source(&mut self, sources: &[IpAddr]) -> Option<IpAddr> {
+        if sources.is_empty() {
+            return None;
+        }
+        self.sourced += 1;
+        Some(sources[(self.sourced + self.thread) % sources.len()])
     }
 
     /// The connection that an event's token names, if it still exists.

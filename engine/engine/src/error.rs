@@ -48,6 +48,22 @@ error_kinds! {
     TooManyRedirects = "too_many_redirects",
     Lookup = "lookup",
     Other = "other",
+    TimeoutSend = "timeout_send",
+    TimeoutHead = "timeout_head",
+    MalformedHeader = "malformed_header",
+    MalformedLength = "malformed_length",
+    MalformedChunk = "malformed_chunk",
+    ShortHead = "short_head",
+    EmptyAnswer = "empty_answer",
+    BadRedirect = "bad_redirect",
+    TlsExpired = "tls_expired",
+    TlsNotYetValid = "tls_not_yet_valid",
+    TlsWrongName = "tls_wrong_name",
+    TlsUntrusted = "tls_untrusted",
+    TlsIncompatible = "tls_incompatible",
+    TlsAlert = "tls_alert",
+    TlsMalformed = "tls_malformed",
+    TlsClosed = "tls_closed",
 }
 
 impl ErrorKind {
@@ -60,7 +76,8 @@ impl ErrorKind {
     /// The kind of an error met while a socket is made or connected.
     pub fn of_connect(error: &io::Error) -> Self {
         match error.raw_os_error() {
-            Some(libc::ECONNREFUSED) => Self::ConnectRefused,
+            // Of a Unix socket: none there, or its queue is full.
+            Some(libc::ECONNREFUSED | libc::ENOENT | libc::EAGAIN) => Self::ConnectRefused,
             Some(libc::ETIMEDOUT) => Self::ConnectTimeout,
             Some(libc::ECONNRESET | libc::ECONNABORTED) => Self::ConnectReset,
             Some(
@@ -99,11 +116,31 @@ impl ErrorKind {
 
     /// The kind of an error of the TLS layer.
     pub fn of_tls(error: &rustls::Error) -> Self {
+        use rustls::{AlertDescription, Error};
         match error {
-            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
-                Self::TlsCertificate
-            }
+            Error::InvalidCertificate(flaw) => Self::of_certificate(flaw),
+            Error::NoCertificatesPresented => Self::TlsCertificate,
+            Error::PeerIncompatible(_)
+            | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::TlsIncompatible,
+            Error::AlertReceived(_) => Self::TlsAlert,
+            Error::InvalidMessage(_)
+            | Error::DecryptError
+            | Error::PeerSentOversizedRecord
+            | Error::PeerMisbehaved(_)
+            | Error::InappropriateMessage { .. }
+            | Error::InappropriateHandshakeMessage { .. } => Self::TlsMalformed,
             _ => Self::TlsHandshake,
+        }
+    }
+
+    fn of_certificate(flaw: &rustls::CertificateError) -> Self {
+        use rustls::CertificateError as Flaw;
+        match flaw {
+            Flaw::Expired | Flaw::ExpiredContext { .. } => Self::TlsExpired,
+            Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => Self::TlsNotYetValid,
+            Flaw::NotValidForName | Flaw::NotValidForNameContext { .. } => Self::TlsWrongName,
+            Flaw::UnknownIssuer => Self::TlsUntrusted,
+            _ => Self::TlsCertificate,
         }
     }
 }
@@ -156,7 +193,9 @@ mod tests {
         assert_eq!(names[13], "stale_connection");
         assert_eq!(names[22], "unauthorised_target");
         assert_eq!(names[25], "other");
-        assert_eq!(names.len(), 26);
+        assert_eq!(names[26], "timeout_send");
+        assert_eq!(names[41], "tls_closed");
+        assert_eq!(names.len(), 42);
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod body;
+mod chunking;
 pub mod clock;
 pub mod conn;
 pub mod error;

@@ -1,7 +1,7 @@
 //! A share made ready: names resolved to indexes, request bytes built. Threads share it and only read it.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use indexmap::IndexMap;
 
@@ -12,7 +12,7 @@ use crate::redirect::Origin;
 use crate::request::{Asker, Template};
 use crate::share::{BodySpec, CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
 use crate::table::Table;
-use crate::target::Allowed;
+use crate::target::{self, Address, Allowed};
 use crate::tls::Tls;
 
 /// Somewhere to connect to.
@@ -20,7 +20,7 @@ use crate::tls::Tls;
 pub struct Endpoint {
     pub origin: Origin,
     pub host_header: String,
-    pub address: SocketAddr,
+    pub address: Address,
     pub tls: Option<Tls>,
 }
 
@@ -45,7 +45,11 @@ pub struct GroupPlan {
     pub checks: Vec<Check>,
     pub open: bool,
     pub new_connections: bool,
+    /// Free connections belong to the group, not to a user.
+    pub shared_connections: bool,
     pub to_head_request: bool,
+    /// Connections leave from these in turn; empty: from where the kernel says.
+    pub sources: Vec<IpAddr>,
 }
 
 /// All a thread needs to know.
@@ -76,7 +80,10 @@ impl Plan {
             .zip(&share.groups)
             .map(|(at, group)| {
                 let body = streamed(share.seed, group, at)?;
-                Ok(GroupPlan::new(share, group, &endpoints, inputs, body))
+                let sources = sources(group, at)?;
+                Ok(GroupPlan::new(
+                    share, group, &endpoints, inputs, body, sources,
+                ))
             })
             .collect::<Result<_, Fault>>()?;
         Ok(Plan {
@@ -103,10 +110,12 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
         let field = format!("share.endpoints.{key}");
         let origin = Origin::parse(key)
             .ok_or_else(|| Fault::new(&field, "is not scheme://host or scheme://host:port"))?;
-        let address = spec
-            .address
-            .parse()
-            .map_err(|_| Fault::new(format!("{field}.address"), "is not ip:port"))?;
+        let address = Address::parse(&spec.address).ok_or_else(|| {
+            Fault::new(
+                format!("{field}.address"),
+                "is neither ip:port nor unix:/path",
+            )
+        })?;
         if origin.https != spec.tls.is_some() {
             return Err(Fault::new(
                 format!("{field}.tls"),
@@ -126,6 +135,25 @@ fn endpoints(share: &Share) -> Result<Vec<Endpoint>, Fault> {
         })
     };
     share.endpoints.iter().map(make).collect()
+}
+
+/// A group's own addresses, all of which this machine must have.
+fn sources(group: &GroupSpec, at: usize) -> Result<Vec<IpAddr>, Fault> {
+    let parse = |(number, text): (usize, &String)| -> Result<IpAddr, Fault> {
+        let field = format!("share.groups[{at}].source_addresses[{number}]");
+        let address = text
+            .parse()
+            .map_err(|_| Fault::new(&field, format!("{text:?} is no IP address")))?;
+        target::check_source(address)
+            .map_err(|_| Fault::new(&field, format!("{text} is no address of this machine")))?;
+        Ok(address)
+    };
+    group
+        .source_addresses
+        .iter()
+        .enumerate()
+        .map(parse)
+        .collect()
 }
 
 fn streamed(seed: u64, group: &GroupSpec, at: usize) -> Result<Option<Streamed>, Fault> {
@@ -149,6 +177,7 @@ impl GroupPlan {
         endpoints: &[Endpoint],
         inputs: &IndexMap<String, Table>,
         body: Option<Streamed>,
+        sources: Vec<IpAddr>,
     ) -> Self {
         let mut spec = spec.clone();
         if let Some(length_ns) = spec.executor.stages_ns() {
@@ -195,7 +224,9 @@ impl GroupPlan {
                 .collect(),
             open,
             new_connections: spec.connection == Connection::New,
+            shared_connections: spec.connection == Connection::Shared,
             to_head_request: spec.request.method == "HEAD",
+            sources,
             spec,
         }
     }

@@ -59,7 +59,7 @@ impl Recent {
 }
 
 /// One group on one thread, as last posted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Post {
     pub due: u64,
     pub begun: u64,
@@ -68,6 +68,20 @@ pub struct Post {
     pub active_vus: u64,
     pub errors: [u64; ErrorKind::COUNT],
     pub recent: Recent,
+}
+
+impl Default for Post {
+    fn default() -> Self {
+        Post {
+            due: 0,
+            begun: 0,
+            ok: 0,
+            failed: 0,
+            active_vus: 0,
+            errors: [0; ErrorKind::COUNT],
+            recent: Recent::default(),
+        }
+    }
 }
 
 impl Post {

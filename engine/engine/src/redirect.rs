@@ -230,3 +230,7 @@ mod tests {
         assert_eq!(next_method(301, "HEAD"), "HEAD");
     }
 }
+
+#[cfg(test)]
+#[path = "redirect_properties.rs"]
+mod properties;

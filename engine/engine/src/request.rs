@@ -1,10 +1,11 @@
 //! Request bytes: everything that does not vary is built once.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use indexmap::IndexMap;
 
 use crate::body::Streamed;
+use crate::chunking;
 use crate::feeder::Feeder;
 use crate::rng::{Draws, Stream};
 use crate::share::{BodySpec, Client, Connection, GroupSpec, Part, Var};
@@ -73,6 +74,7 @@ pub struct Template {
     text: Vec<Piece>,
     streamed: Option<Streamed>,
     expect_continue: bool,
+    chunked: bool,
     id_key: u64,
     open: bool,
 }
@@ -111,6 +113,7 @@ impl Template {
             text: builder.text(),
             streamed,
             expect_continue: request.expect_continue,
+            chunked: request.chunked,
             id_key: Draws::new(seed, &group.name, Stream::RequestId).bits(0, 0),
             open,
         }
@@ -120,9 +123,25 @@ impl Template {
         &self.method
     }
 
-    /// The body that is streamed after the request's bytes.
-    pub fn streamed(&self) -> Option<&Streamed> {
-        self.streamed.as_ref()
+    /// Bytes on the wire of the body that is streamed after the request's own, 0 without one.
+    pub fn upload_bytes(&self, asker: Asker) -> u64 {
+        match &self.streamed {
+            None => 0,
+            Some(streamed) if self.chunked => chunking::wire_bytes(streamed.length(asker)),
+            Some(streamed) => streamed.length(asker),
+        }
+    }
+
+    /// Writes those bytes from place `at` on into all of `out`.
+    pub fn fill_upload(&self, asker: Asker, at: u64, out: &mut [u8]) -> io::Result<()> {
+        match &self.streamed {
+            None => Ok(()),
+            Some(streamed) if self.chunked => {
+                let content = |from, piece: &mut [u8]| streamed.fill(asker, from, piece);
+                chunking::fill(streamed.length(asker), at, out, content)
+            }
+            Some(streamed) => streamed.fill(asker, at, out),
+        }
     }
 
     /// Whether the streamed body waits for the server's 100.
@@ -328,6 +347,9 @@ impl Builder<'_> {
                 pieces.push(Piece::Fixed(b"Content-Length: 0\r\n".to_vec()));
             }
             (None, _) => {}
+            (Some(_), _) if request.chunked => {
+                pieces.push(Piece::Fixed(b"Transfer-Encoding: chunked\r\n".to_vec()));
+            }
             (Some(_), Some(length)) => {
                 let line = format!("Content-Length: {length}\r\n");
                 pieces.push(Piece::Fixed(line.into_bytes()));

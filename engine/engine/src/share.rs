@@ -50,7 +50,7 @@ fn one_thread() -> usize {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointSpec {
-    /// `ip:port`.
+    /// `ip:port`, or `unix:` and an absolute path.
     pub address: String,
     pub tls: Option<TlsSpec>,
 }
@@ -93,6 +93,8 @@ pub enum Client {
 pub enum Connection {
     KeepAlive,
     New,
+    /// Users take any connection that is free (closed executors; an open loop's places do so anyway).
+    Shared,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -116,6 +118,9 @@ pub struct GroupSpec {
     pub graceful_stop_ns: i64,
     #[serde(default)]
     pub follow_redirects: u16,
+    /// Addresses of this machine that connections leave from, in turn.
+    #[serde(default)]
+    pub source_addresses: Vec<String>,
     pub executor: ExecutorSpec,
     #[serde(default)]
     pub feeders: IndexMap<String, FeederSpec>,
@@ -162,6 +167,9 @@ pub struct RequestSpec {
     /// The body waits for the server's 100 (a second at most, as curl does).
     #[serde(default)]
     pub expect_continue: bool,
+    /// The body leaves in chunks, without saying its length before.
+    #[serde(default)]
+    pub chunked: bool,
     pub timeout_ns: i64,
     #[serde(default = "good_statuses")]
     pub expect_status: Vec<(u16, u16)>,
@@ -341,6 +349,11 @@ fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
         problem.is_empty(),
         || format!("{place}.executor.{field}"),
         problem,
+    )?;
+    ensure(
+        group.connection != Connection::Shared || !group.executor.is_open(),
+        || format!("{place}.connection"),
+        "shared belongs to closed executors: an open loop's connections are shared anyway",
     )
 }
 
@@ -434,6 +447,11 @@ fn check_body(
         || format!("{place}.request.expect_continue"),
         "needs a random or file body",
     )?;
+    ensure(
+        streamed || !request.chunked,
+        || format!("{place}.request.chunked"),
+        "needs a random or file body",
+    )?;
     match &request.body {
         None => return Ok(()),
         Some(BodySpec::Text(parts)) => {
@@ -513,3 +531,7 @@ fn find_column<'a>(
 #[cfg(test)]
 #[path = "share_tests.rs"]
 pub(crate) mod testing;
+
+#[cfg(test)]
+#[path = "share_properties.rs"]
+mod properties;

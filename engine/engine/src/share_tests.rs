@@ -10,7 +10,7 @@ pub(crate) fn group(executor: &str) -> GroupSpec {
     serde_json::from_str(&text).unwrap()
 }
 
-fn inputs() -> IndexMap<String, Table> {
+pub(super) fn inputs() -> IndexMap<String, Table> {
     let table: Table = [
         (
             "path".to_owned(),
@@ -29,7 +29,7 @@ fn inputs() -> IndexMap<String, Table> {
 
 const README: &str = include_str!("../../README.md");
 
-fn contract_example() -> serde_json::Value {
+pub(super) fn contract_example() -> serde_json::Value {
     let (_, rest) = README.split_once("```json\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let mut value: serde_json::Value = serde_json::from_str(text).unwrap();

@@ -178,6 +178,8 @@ pub struct Event {
     pub token: u64,
     /// EPOLLHUP, EPOLLERR or EPOLLRDHUP: the stream ends after what can still be read.
     pub hangup: bool,
+    /// EPOLLIN: there are bytes, or the stream's end, to read.
+    pub readable: bool,
 }
 
 /// A reusable buffer of events.
@@ -205,6 +207,7 @@ impl Events {
         Event {
             token: raw.u64,
             hangup: raw.events & ends != 0,
+            readable: raw.events & libc::EPOLLIN as u32 != 0,
         }
     }
 }
@@ -281,6 +284,22 @@ impl Epoll {
             ) as libc::c_int
         }
     }
+}
+
+/// Lets `connect()` choose the local port of a socket that is bound to an address and port 0 (IP_BIND_ADDRESS_NO_PORT).
+pub fn choose_port_late(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: passes a live int and its size.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            std::ptr::from_ref(&on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
 }
 
 /// Asks for the kernel's software receive stamps on a socket (read with [`receive_stamped`]).

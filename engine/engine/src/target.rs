@@ -1,11 +1,14 @@
-//! Where load may go: the allowed networks, enforced in the one place that calls `connect()`.
+//! Where load may go: the allowed networks and sockets, enforced in the one place that calls `connect()`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::error::ErrorKind;
+use crate::sys;
 
 /// A network in CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +18,34 @@ struct Network {
     v4: bool,
 }
 
-/// The networks a share may connect to.
+/// How a share writes the path of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// Somewhere to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Inet(SocketAddr),
+    /// A Unix stream socket by its path.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Parses `ip:port`, or `unix:` and an absolute path.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix(UNIX) {
+            Some(path) if path.starts_with('/') => Some(Address::Unix(path.into())),
+            Some(_) => None,
+            None => text.parse().ok().map(Address::Inet),
+        }
+    }
+}
+
+/// The networks and sockets a share may connect to.
 #[derive(Clone, Debug, Default)]
-pub struct Allowed(Vec<Network>);
+pub struct Allowed {
+    networks: Vec<Network>,
+    sockets: Vec<PathBuf>,
+}
 
 fn plain(address: IpAddr) -> (u128, bool) {
     match address.to_canonical() {
@@ -27,8 +55,9 @@ fn plain(address: IpAddr) -> (u128, bool) {
 }
 
 impl Allowed {
-    /// Parses CIDR blocks ("127.0.0.0/8", "::1/128"; a bare address is one host). The error is the text that is none.
-    pub fn parse<T: AsRef<str>>(blocks: &[T]) -> Result<Self, String> {
+    /// Parses CIDR blocks ("127.0.0.0/8", "::1/128"; a bare address is one host) and Unix sockets ("unix:/path").
+    /// The error is the text that is neither.
+    pub fn parse<T: AsRef<str>>(entries: &[T]) -> Result<Self, String> {
         let parse = |block: &str| {
             let (address, bits) = block
                 .split_once('/')
@@ -44,43 +73,95 @@ impl Allowed {
             };
             Some(Network { base, bits, v4 })
         };
-        blocks
-            .iter()
-            .map(|block| parse(block.as_ref()).ok_or_else(|| block.as_ref().to_owned()))
-            .collect::<Result<_, _>>()
-            .map(Allowed)
+        let mut allowed = Allowed::default();
+        for entry in entries {
+            let entry: &str = entry.as_ref();
+            match (entry.strip_prefix(UNIX).map(Path::new), parse(entry)) {
+                (Some(path), _) if path.is_absolute() => allowed.sockets.push(path.to_owned()),
+                (None, Some(network)) => allowed.networks.push(network),
+                _ => return Err(entry.to_owned()),
+            }
+        }
+        Ok(allowed)
+    }
+
+    /// Whether this address may be connected to: a Unix socket only by the very path that is listed.
+    pub fn permits(&self, address: &Address) -> bool {
+        match address {
+            Address::Inet(address) => self.permits_ip(address.ip()),
+            Address::Unix(path) => self.sockets.contains(path),
+        }
     }
 
     /// Whether a packet may be sent to this address.
-    pub fn permits(&self, address: IpAddr) -> bool {
+    pub fn permits_ip(&self, address: IpAddr) -> bool {
         let (value, v4) = plain(address);
         let width = if v4 { 32 } else { 128 };
-        self.0.iter().any(|network| {
+        self.networks.iter().any(|network| {
             let free = width - network.bits.min(width);
             network.v4 == v4 && (free >= 128 || (network.base ^ value) >> free == 0)
         })
     }
 }
 
-/// Starts a non-blocking connection. Nothing else in the engine calls `connect()`.
+/// Starts a non-blocking connection, from `source` where it is of the address's family. Nothing else in the engine calls
+/// `connect()`.
 ///
 /// Returns the socket and whether the connection stands already; the error kinds are those of sockets and
 /// `unauthorised_target`, for which not even a socket is made.
-pub fn connect(allowed: &Allowed, address: SocketAddr) -> Result<(Socket, bool), ErrorKind> {
-    if !allowed.permits(address.ip()) {
+pub fn connect(
+    allowed: &Allowed,
+    address: &Address,
+    source: Option<IpAddr>,
+) -> Result<(Socket, bool), ErrorKind> {
+    if !allowed.permits(address) {
         return Err(ErrorKind::UnauthorisedTarget);
     }
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))
-        .map_err(|error| ErrorKind::of_connect(&error))?;
-    socket
-        .set_tcp_nodelay(true)
-        .map_err(|error| ErrorKind::of_connect(&error))?;
-    match socket.connect(&address.into()) {
-        Ok(()) => Ok((socket, true)),
-        Err(error) if in_progress(&error) => Ok((socket, false)),
-        Err(error) => Err(ErrorKind::of_connect(&error)),
+    match try_connect(address, source) {
+        Ok((socket, None)) => Ok((socket, true)),
+        Ok((socket, Some(error))) if in_progress(&error) => Ok((socket, false)),
+        Ok((_, Some(error))) | Err(error) => Err(ErrorKind::of_connect(&error)),
     }
+}
+
+/// The socket, and what `connect()` had to say but success.
+fn try_connect(
+    address: &Address,
+    source: Option<IpAddr>,
+) -> io::Result<(Socket, Option<io::Error>)> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let (socket, to) = match address {
+        Address::Inet(address) => {
+            let domain = Domain::for_address(*address);
+            let socket = Socket::new(domain, kind, Some(Protocol::TCP))?;
+            socket.set_tcp_nodelay(true)?;
+            if let Some(source) = source.filter(|source| source.is_ipv4() == address.is_ipv4()) {
+                bind_source(&socket, source)?;
+            }
+            (socket, SockAddr::from(*address))
+        }
+        Address::Unix(path) => (
+            Socket::new(Domain::UNIX, kind, None)?,
+            SockAddr::unix(path)?,
+        ),
+    };
+    let error = socket.connect(&to).err();
+    Ok((socket, error))
+}
+
+/// Gives a socket its own address; the port is chosen at `connect()`, so that one port serves several targets.
+fn bind_source(socket: &Socket, source: IpAddr) -> io::Result<()> {
+    sys::choose_port_late(socket.as_fd())?;
+    socket.bind(&SocketAddr::new(source, 0).into())
+}
+
+/// Whether this machine has an address, or why not.
+pub fn check_source(source: IpAddr) -> io::Result<()> {
+    let domain = Domain::for_address(SocketAddr::new(source, 0));
+    bind_source(
+        &Socket::new(domain, Type::STREAM.cloexec(), Some(Protocol::TCP))?,
+        source,
+    )
 }
 
 fn in_progress(error: &io::Error) -> bool {
@@ -111,23 +192,47 @@ mod tests {
             ("::7f00:1", false),
         ] {
             assert_eq!(
-                allowed.permits(address.parse().unwrap()),
+                allowed.permits_ip(address.parse().unwrap()),
                 permitted,
                 "{address}"
             );
         }
-        assert!(!Allowed::default().permits("127.0.0.1".parse().unwrap()));
+        assert!(!Allowed::default().permits_ip("127.0.0.1".parse().unwrap()));
         assert!(Allowed::parse(&["0.0.0.0/0"])
             .unwrap()
-            .permits("8.8.8.8".parse().unwrap()));
+            .permits_ip("8.8.8.8".parse().unwrap()));
         assert!(Allowed::parse(&["::/0"])
             .unwrap()
-            .permits("::2".parse().unwrap()));
+            .permits_ip("::2".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_unix_socket_is_permitted_by_its_very_path() {
+        let allowed = Allowed::parse(&["127.0.0.0/8", "unix:/run/app.sock"]).unwrap();
+        for (address, permitted) in [
+            ("unix:/run/app.sock", true),
+            ("unix:/run/app.sock/", true),
+            ("unix:/run/other.sock", false),
+            ("unix:/run/x/../app.sock", false),
+            ("127.0.0.1:80", true),
+        ] {
+            let parsed = Address::parse(address).unwrap();
+            assert_eq!(allowed.permits(&parsed), permitted, "{address}");
+        }
+        assert_eq!(Address::parse("unix:app.sock"), None);
+        assert_eq!(Address::parse("localhost:80"), None);
     }
 
     #[test]
     fn what_is_no_block_is_named() {
-        for text in ["127.0.0.0/33", "localhost", "::1/129", "1.2.3/8", ""] {
+        for text in [
+            "127.0.0.0/33",
+            "localhost",
+            "::1/129",
+            "1.2.3/8",
+            "unix:relative",
+            "",
+        ] {
             assert_eq!(Allowed::parse(&[text]).unwrap_err(), text);
         }
     }
@@ -135,7 +240,10 @@ mod tests {
     #[test]
     fn nothing_is_sent_to_other_addresses() {
         let allowed = Allowed::parse(&["10.0.0.0/8"]).unwrap();
-        let error = connect(&allowed, "127.0.0.1:9".parse().unwrap()).unwrap_err();
-        assert_eq!(error, ErrorKind::UnauthorisedTarget);
+        for address in ["127.0.0.1:9", "unix:/nowhere"] {
+            let address = Address::parse(address).unwrap();
+            let error = connect(&allowed, &address, None).unwrap_err();
+            assert_eq!(error, ErrorKind::UnauthorisedTarget);
+        }
     }
 }

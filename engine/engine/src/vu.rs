@@ -34,12 +34,14 @@ pub struct Hop {
     pub endpoint: usize,
     /// Bytes of the request written so far, of a streamed body too.
     pub written: usize,
-    /// Length of the streamed body, 0 without one.
+    /// Bytes on the wire of the streamed body, 0 without one.
     pub body_bytes: u64,
     /// The body waits for the server's 100.
     pub held: bool,
     /// The body waits for its next turn of writing.
     pub queued: bool,
+    /// The answer waits for its next turn of reading.
+    pub unread: bool,
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -95,6 +97,7 @@ impl Slot {
         self.hop.body_bytes = 0;
         self.hop.held = false;
         self.hop.queued = false;
+        self.hop.unread = false;
         self.decoder.reset(to_head_request);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;
@@ -122,10 +125,8 @@ impl Slot {
 
     /// Gives the hop the group's streamed body, if there is one.
     pub fn take_body(&mut self, plan: &GroupPlan) {
-        if let Some(streamed) = plan.template.streamed() {
-            self.hop.body_bytes = streamed.length(self.asker);
-            self.hop.held = plan.template.expects_continue() && self.hop.body_bytes > 0;
-        }
+        self.hop.body_bytes = plan.template.upload_bytes(self.asker);
+        self.hop.held = plan.template.expects_continue() && self.hop.body_bytes > 0;
     }
 
     /// The bytes before a streamed body.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Mutex;
@@ -195,17 +195,6 @@ fn an_answer_before_the_body_has_left_is_heard() {
 }
 
 #[test]
-fn a_server_that_takes_nothing_ends_in_the_time_out() {
-    let server = Server::start(|stream: TcpStream| {
-        let _ = stream.peek(&mut [0]);
-        std::thread::park_timeout(std::time::Duration::from_secs(5));
-    });
-    let mut share = put(&server, json!({"random": {"bytes": 90_000_000}}), 1);
-    share["groups"][0]["request"]["timeout_ns"] = (150 * MS).into();
-    run(&share).assert_all_fail_with("timeout_first_byte");
-}
-
-#[test]
 fn a_held_body_waits_for_the_servers_word() {
     let (requests, seen) = channel();
     let requests = Mutex::new(requests);
@@ -310,4 +299,63 @@ fn impossible_bodies_are_refused() {
     share["groups"][0]["request"]["expect_continue"] = false.into();
     share["groups"][0]["request"]["headers"] = json!([["content-length", [{"text": "3"}]]]);
     assert!(refusal(&share).contains("groups[0].request.headers[0]"));
+}
+
+/// A chunked body, taken in to its end.
+fn read_chunked(stream: &mut impl BufRead) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        let bytes = usize::from_str_radix(line.trim_end(), 16).unwrap();
+        let at = body.len();
+        body.resize(at + bytes, 0);
+        stream.read_exact(&mut body[at..]).unwrap();
+        stream.read_exact(&mut [0; 2]).unwrap();
+        if bytes == 0 {
+            return body;
+        }
+    }
+}
+
+#[test]
+fn chunked_bodies_arrive_as_they_are_planned() {
+    let (requests, seen) = channel();
+    let requests = Mutex::new(requests);
+    let server = Server::start(move |stream: TcpStream| {
+        let mut stream = BufReader::with_capacity(1_000, stream);
+        while let Some(head) = common::read_head(&mut stream) {
+            let body = read_chunked(&mut stream);
+            requests.lock().unwrap().send((head, body)).unwrap();
+            stream.get_mut().write_all(&ok("taken")).unwrap();
+        }
+    });
+    let mut share = put(&server, json!({"random": {"uniform": [0, 900_000]}}), 12);
+    share["groups"][0]["request"]["chunked"] = true.into();
+    let ran = run(&share);
+    ran.assert_all_ok();
+    let planned = Streamed::random(7, "load", SizeLaw::Uniform([0, 900_000]), false);
+    for seq in 0..12 {
+        let (head, body) = seen.try_recv().unwrap();
+        assert!(
+            head.contains("\r\nTransfer-Encoding: chunked\r\n"),
+            "{head}"
+        );
+        assert!(!head.contains("Content-Length"), "{head}");
+        let asker = Asker { vu: 0, seq };
+        let mut wanted = vec![0; planned.length(asker) as usize];
+        planned.fill(asker, 0, &mut wanted).unwrap();
+        assert!(body == wanted, "request {seq}");
+    }
+}
+
+#[test]
+fn only_streamed_bodies_are_chunked() {
+    let server = Server::answering(|_| ok("x"));
+    let mut share = put(&server, json!({"text": [{"text": "all known"}]}), 1);
+    share["groups"][0]["request"]["chunked"] = true.into();
+    assert_eq!(
+        refusal(&share),
+        "share.groups[0].request.chunked: needs a random or file body"
+    );
 }

@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -124,10 +123,10 @@ fn new_connections_resume_their_users_session_or_not() {
 fn a_wrong_name_or_authority_is_refused() {
     let (lab, other) = (lab("other.test"), lab("cache.test"));
     let server = tls_server(&lab, HELLO);
-    for trusted in [&lab, &other] {
+    for (trusted, error) in [(&lab, "tls_wrong_name"), (&other, "tls_untrusted")] {
         let mut share = tls_share(&server, trusted);
         let ran = run(&share);
-        ran.assert_all_fail_with("tls_certificate");
+        ran.assert_all_fail_with(error);
         assert_eq!(
             (ran.count("written"), ran.count("connections_opened")),
             (0, ran.count("begun"))
@@ -135,34 +134,6 @@ fn a_wrong_name_or_authority_is_refused() {
         share["endpoints"]["https://cache.test"]["tls"]["verify"] = false.into();
         run(&share).assert_all_ok();
     }
-}
-
-#[test]
-fn a_server_without_tls_fails_the_handshake() {
-    let lab = lab("cache.test");
-    let silent = Server::start(|mut stream| {
-        let _ = std::io::copy(&mut stream, &mut std::io::sink());
-    });
-    let talker = Server::start(|mut stream| {
-        let _ = stream.write_all(b"220 ready\r\n");
-        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
-    });
-    for (server, error) in [(&talker, "tls_handshake"), (&silent, "tls_timeout")] {
-        let mut share = tls_share(server, &lab);
-        share["groups"][0]["request"]["timeout_ns"] = (200 * MS).into();
-        share["groups"][0]["executor"]["limit"] = 4.into();
-        run(&share).assert_all_fail_with(error);
-    }
-}
-
-#[test]
-fn tls_cut_off_is_no_end() {
-    let lab = lab("cache.test");
-    // Read until close, but the server never says goodbye in TLS.
-    let server = tls_server(&lab, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npartial");
-    let mut share = tls_share(&server, &lab);
-    share["groups"][0]["executor"]["limit"] = 4.into();
-    run(&share).assert_all_fail_with("short_body");
 }
 
 #[test]

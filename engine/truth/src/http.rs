@@ -54,8 +54,10 @@ pub fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
+        // Digits alone: the number parser would take a sign too.
         let hex = bytes
             .get(at + 1..at + 3)
+            .filter(|pair| pair.iter().all(u8::is_ascii_hexdigit))
             .and_then(|pair| std::str::from_utf8(pair).ok());
         match hex
             .filter(|_| bytes[at] == b'%')
@@ -497,6 +499,10 @@ mod tests {
 
     #[test]
     fn percent_decoding_leaves_what_is_not_an_escape() {
-        assert_eq!(percent_decoded("a%2Fb%zz%"), "a/b%zz%");
+        assert_eq!(percent_decoded("a%2Fb%zz%+5%"), "a/b%zz%+5%");
     }
 }
+
+#[cfg(test)]
+#[path = "http_properties.rs"]
+mod properties;

@@ -8,9 +8,10 @@ from typing import Any
 
 from svload import _native
 from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target, system_authorities
-from svload.model.columns import ERRORS, SAMPLES, WIDTH
+from svload.model.columns import SAMPLES, WIDTH
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
+from svload.model.request_errors import ERRORS
 
 MOST_TRANSFERS = 100_000
 VARIABLES = (
@@ -60,7 +61,6 @@ def _share(
     connection: str,
     timeout_s: float,
 ) -> dict[str, Any]:
-    host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     tls = None
     if target.scheme == "https":
         tls = {
@@ -81,7 +81,7 @@ def _share(
         "cpus": [],
         "interval_ns": 1_000_000_000,
         "window_ns": [0, 1_000_000_000],
-        "endpoints": {target.endpoint: {"address": f"{host}:{endpoint.port}", "tls": tls}},
+        "endpoints": {target.endpoint: {"address": endpoint.connects_to, "tls": tls}},
         "allowed": allowed_blocks([endpoint]),
         "groups": [
             {

@@ -244,7 +244,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
     return {
         "name": group.name,
         "client": group.client,
-        "connection": group.connection,
+        "connection": _connection(group),
         "record": "rows" if group.keeps_rows else "histogram",
         "start_offset_ns": start_ns,
         "stop_offset_ns": stop_ns,
@@ -252,7 +252,13 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         if group.graceful_stop_ns is None
         else group.graceful_stop_ns,
         "follow_redirects": group.request.follow_redirects,
-    }
+    } | ({"source_addresses": list(group.source_addresses)} if group.source_addresses else {})
+
+
+def _connection(group: Group) -> str:
+    """As the engine has it: the places of an open loop share their connections anyway."""
+    alike = group.connection == "shared" and isinstance(group.executor, OpenLoop)
+    return "keep-alive" if alike else group.connection
 
 
 def _executor(executor: Executor, part: int, parts: int, places: Places | None) -> dict[str, Any]:
@@ -334,7 +340,8 @@ def _body(request: Request) -> dict[str, Any]:
     if request.body is None:
         return {}
     said = {"body": _content(request.body)}
-    return said | ({"expect_continue": True} if request.expect_continue else {})
+    said |= {"expect_continue": True} if request.expect_continue else {}
+    return said | ({"chunked": True} if request.chunked else {})
 
 
 def _content(body: Body) -> dict[str, Any]:
@@ -387,7 +394,6 @@ def _origin(name: str, endpoint: Endpoint) -> str:
 
 
 def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]:
-    host = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
     tls = None
     if endpoint.scheme == "https":
         tls = {
@@ -397,7 +403,7 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
             "resumption": resumption,
             "min": "1.2",
         }
-    return {"address": f"{host}:{endpoint.port}", "tls": tls}
+    return {"address": endpoint.connects_to, "tls": tls}
 
 
 def literal(text: str) -> Template:

@@ -7,10 +7,12 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from svload.model.errors import fail
+from svload.model.unix_url import PREFIX, split_unix_url
 
 if TYPE_CHECKING:
     from svload.model.facts import Endpoint
@@ -21,7 +23,7 @@ _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. `host` is as written, without brackets.
+    """A URL taken apart. `host` is as written, without brackets; of a Unix socket `socket` is the file, and `host` only a name.
 
     `connect_to` is the (host, port) that connections really go to; None: the URL's own.
     """
@@ -31,6 +33,7 @@ class Target:
     port: int
     path: str
     connect_to: tuple[str, int] | None = None
+    socket: str = ""
 
     @property
     def endpoint(self) -> str:
@@ -50,6 +53,8 @@ _PORTS = {"http": 80, "https": 443}
 def parse_url(url: str) -> Target:
     """The target of `url`. Raises SvloadError url-bad."""
     text = url if "://" in url else f"http://{url}"
+    if local := split_unix_url(text):
+        return Target(local.scheme, "localhost", _PORTS[local.scheme], local.path, socket=local.socket)
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -80,11 +85,13 @@ def parse_connect_to(text: str) -> tuple[str, int]:
 
 
 def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, int]:
-    """Address and port of `target`, looked up once and only if its host may be loaded.
+    """Address and port of `target` (of a Unix socket `unix:` with its path, and 0), looked up once and only if its host may be loaded.
 
     Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two families
     of which only one answers is left to the connection).
     """
+    if target.socket:
+        return _local_socket(target, authorised)
     host, port = target.connect_to or (target.host, target.port)
     if not is_authorised(host, authorised):
         where = target.endpoint if target.connect_to is None else f"{host}:{port}"
@@ -115,6 +122,15 @@ def resolve_target(target: Target, authorised: Sequence[str] = ()) -> Endpoint:
     )
 
 
+def _local_socket(target: Target, authorised: Sequence[str]) -> tuple[str, int]:
+    address = PREFIX + target.socket
+    if address not in authorised:
+        raise fail("unauthorised-target", target=address, host=address)
+    if not Path(target.socket).is_socket():
+        raise fail("url-bad", url=address, reason="there is no such socket")
+    return address, 0
+
+
 @cache
 def system_authorities() -> str:
     """This system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed if there are none."""
@@ -142,9 +158,12 @@ def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
 
 
 def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
-    """The CIDR blocks that `connect()` may reach: loopback and the exact addresses of `endpoints`."""
+    """What `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR blocks; sockets by their path."""
     blocks = list(LOOPBACK)
     for endpoint in endpoints:
+        if endpoint.address.startswith(PREFIX):
+            blocks.append(endpoint.address)
+            continue
         address = ipaddress.ip_address(endpoint.address)
         if not address.is_loopback:
             blocks.append(f"{address}/{address.max_prefixlen}")

@@ -83,38 +83,6 @@ HISTOGRAM_METRICS = (
 )
 """Histogram metric code → name (engine/README.md)."""
 
-ERRORS: tuple[str, ...] = (
-    "",
-    "connect_refused",
-    "connect_timeout",
-    "connect_reset",
-    "connect_unreachable",
-    "emfile",
-    "eaddrnotavail",
-    "enobufs",
-    "tls_handshake",
-    "tls_certificate",
-    "tls_timeout",
-    "write_reset",
-    "read_reset",
-    "stale_connection",
-    "timeout_first_byte",
-    "timeout_body",
-    "malformed",
-    "header_too_large",
-    "short_body",
-    "unexpected_data",
-    "status",
-    "check",
-    "unauthorised_target",
-    "too_many_redirects",
-    "lookup",
-    "other",
-)
-"""Error code → name; a conformance test holds it equal to the engine's `error_names()`."""
-
-GENERATOR_LIMITS = ("emfile", "eaddrnotavail", "enobufs")
-
 
 def bucket(value_ns: int) -> int:
     """The histogram bucket of a value in ns: log-linear, 128 buckets a power of two, width ≤ 1/128 of the value."""

@@ -6,12 +6,14 @@ from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
 from svload.model.conditions import Conditions
+from svload.model.unix_url import PREFIX
 
 
 class Endpoint(Frozen):
     """Where one scheme of a service listens. `ca_pem` verifies its TLS, if `verify`; `via` names what terminates it (hitch, itself).
 
-    `authority` is the host[:port] that a server outside the lab is known by; None where the service's name is.
+    `address` is an IP address, or `unix:` and the path of a socket, which has no port (0). `authority` is the host[:port] that a
+    server outside the lab is known by; None where the service's name is.
     """
 
     scheme: Literal["http", "https"]
@@ -21,6 +23,14 @@ class Endpoint(Frozen):
     verify: bool = True
     via: str | None = None
     authority: str | None = None
+
+    @property
+    def connects_to(self) -> str:
+        """As a share has it: `ip:port`, `[ip6]:port` or `unix:/path`."""
+        if self.address.startswith(PREFIX):
+            return self.address
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{host}:{self.port}"
 
 
 class ProcessFact(Frozen):

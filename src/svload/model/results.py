@@ -37,6 +37,9 @@ class GroupSummary(Frozen):
     bytes_received: int = 0
     body_bytes: int = 0
     early_repeats: int = 0
+    unasked_data: int = Field(
+        default=0, description="connections that ended because bytes came while they were idle"
+    )
     request_ns: int = 0
     think_ns: int = 0
     lag_ns: int = 0

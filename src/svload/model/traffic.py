@@ -100,6 +100,7 @@ class Request(Frozen):
     headers: tuple[tuple[str, Template], ...] = ()
     body: Body | None = None
     expect_continue: bool = False
+    chunked: bool = False
     timeout_ns: int = 30_000_000_000
     expect_status: tuple[tuple[int, int], ...] = ((200, 399),)
     checks: tuple[Check, ...] = ()
@@ -371,12 +372,13 @@ Executor = Annotated[
 class Group(Frozen):
     """One traffic group of a case. `start_when` names the group whose ramp must have ended first.
 
-    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out.
+    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
+    `source_addresses` in turn; empty: from where the kernel says.
     """
 
     name: str
     client: Literal["engine", "curl"] = "engine"
-    connection: Literal["keep-alive", "new"] = "keep-alive"
+    connection: Literal["keep-alive", "new", "shared"] = "keep-alive"
     executor: Executor
     request: Request
     generators: int = Field(default=1, ge=1)
@@ -384,6 +386,7 @@ class Group(Frozen):
     graceful_stop_ns: int | None = None
     tls_resumption: bool = True
     spin_ns: int = Field(default=0, ge=0, le=10_000_000)
+    source_addresses: tuple[str, ...] = ()
     record: Literal["auto", "rows", "histogram"] = "auto"
 
     @property

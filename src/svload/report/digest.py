@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from svload.analysis.quantiles import bucket_edges, bucket_middles
 from svload.analysis.view import kept_window
-from svload.model.columns import ERRORS, HISTOGRAM_METRICS
+from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.facts import TrialLab
+from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, TrialSummary
 from svload.report.resources import BINS, Resource, Series, resources_of
 from svload.store.parquet import TrialData

@@ -34,10 +34,17 @@ def describe_load(group: Group) -> str:
     elif executor.max_vus:
         words.append(f"at most {executor.max_vus} at once, then {executor.on_full}")
     words += _body(group)
-    words.append("a new connection for each request" if group.connection == "new" else "keep-alive")
+    words.append(_CONNECTIONS[group.connection])
     if group.client == "curl":
         words.append("curl-like client")
     return ", ".join(words)
+
+
+_CONNECTIONS = {
+    "keep-alive": "keep-alive",
+    "new": "a new connection for each request",
+    "shared": "connections shared between users",
+}
 
 
 def _executor(executor: Executor) -> str:

@@ -60,7 +60,7 @@ def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
             "until": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until_wall)),
             "pid": os.getpid(),
             "endpoints": {
-                name: f"{at.scheme}://{at.address}:{at.port}" for name, at in endpoints(lab.facts()).items()
+                name: f"{at.scheme}://{at.connects_to}" for name, at in endpoints(lab.facts()).items()
             },
         }
         temporary = folder / f".{FACTS}"

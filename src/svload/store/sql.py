@@ -13,8 +13,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from svload.model.columns import ERRORS, HISTOGRAM_METRICS
+from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import fail
+from svload.model.request_errors import ERRORS
 from svload.model.results import Findings, TrialResult, TrialSummary
 from svload.store.layout import RunDir
 from svload.store.parquet import TABLES, schema_of

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from svload.model.errors import SvloadError, fail
 from svload.model.units import parse_quantity
+from svload.model.unix_url import split_unix_url
 from svload.study.k6 import study_criterion
 
 DEFAULT_VUS = 64
@@ -223,11 +224,14 @@ def quick_study(ask: QuickLoad) -> str:
     """The text of the study that `ask` means. Raises SvloadError usage where it contradicts itself."""
     ask.check()
     parts = urlsplit(_url(ask.url))
+    at = f"{parts.scheme}://{parts.netloc}"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if local := split_unix_url(_url(ask.url)):
+        at, path = local.server, local.path
     study: dict[str, Any] = {
         "name": "load",
         "question": f"How does {ask.url} answer?",
-        "lab": {"server": ask.server(f"{parts.scheme}://{parts.netloc}")},
+        "lab": {"server": ask.server(at)},
         "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
         "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -52,6 +54,16 @@ StatusRange = Annotated[
 ]
 
 
+def _ip_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise wrong("an IP address was expected", "Write 127.0.0.2.") from None
+
+
+IpAddress = Annotated[str, AfterValidator(_ip_address)]
+
+
 class BodyPart(Part):
     """What a request carries: a text (which may hold `${…}`), random bytes of a size, or a file beside the study."""
 
@@ -88,6 +100,9 @@ class RequestPart(Part):
     expect_continue: Flag = Field(
         False, description="a random or file body waits for the server's 100 (1 s at most)"
     )
+    chunked: Flag = Field(
+        False, description="a random or file body leaves in chunks, its length is not said before"
+    )
     headers: dict[str, ScalarText] = Field(
         {}, description="name: value; left out in cases whose level lacks the field"
     )
@@ -106,6 +121,8 @@ class RequestPart(Part):
             raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
         if self.expect_continue is True and (self.body is None or self.body.text is not None):
             raise wrong("expect_continue needs a random or file body")
+        if self.chunked is True and (self.body is None or self.body.text is not None):
+            raise wrong("chunked needs a random or file body")
         return self
 
     @property
@@ -150,7 +167,7 @@ class GroupPart(Part):
 
     when: When = {}
     client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
-    connection: Annotated[Literal["keep-alive", "new"], OrReference()] = Field("keep-alive", description="new: one for each request")  # fmt: skip
+    connection: Annotated[Literal["keep-alive", "new", "shared"], OrReference()] = Field("keep-alive", description="new: one for each request; shared: users take any that is free")  # fmt: skip
     request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
     generators: Count = Field(
         1, description="how many processes share the load; no more than the load has cores"
@@ -164,6 +181,9 @@ class GroupPart(Part):
         True, description="whether a new connection may resume an earlier TLS session"
     )
     spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
+    source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
+        [], description="addresses of this machine that connections leave from, in turn"
+    )
 
 
 VUS = "how many virtual users"

@@ -131,6 +131,7 @@ def read_request(
         headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
         body=_body(part.body, names),
         expect_continue=part.expect_continue,
+        chunked=part.chunked,
         timeout_ns=part.timeout,
         expect_status=tuple(_status_range(text) for text in part.expect_status),
         checks=tuple(checks),
@@ -239,6 +240,7 @@ def read_group(
         graceful_stop_ns=part.graceful_stop,
         tls_resumption=part.tls_resumption,
         spin_ns=part.spin,
+        source_addresses=tuple(part.source_addresses),
         record=part.record,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svload.model.columns import ERRORS
+from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary
 
 Ints = NDArray[np.int64]

@@ -7,6 +7,8 @@ mod closed_loop;
 pub mod constant_arrival_rate;
 pub mod constant_vus;
 pub mod per_vu_iterations;
+#[cfg(test)]
+mod queueing_tests;
 pub mod ramping_arrival_rate;
 pub mod ramping_vus;
 pub mod shared_iterations;

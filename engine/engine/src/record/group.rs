@@ -53,6 +53,8 @@ pub struct Totals {
     pub body_bytes: u64,
     pub hops: u64,
     pub early_repeats: u64,
+    /// Connections that ended because bytes came while they were idle.
+    pub unasked_data: u64,
     pub request_ns: i64,
     pub think_ns: i64,
     pub lag_ns: i64,
@@ -72,7 +74,7 @@ macro_rules! add_fields {
 }
 add_fields!(Interval: due, begun, ok, failed, dropped, completed_ok, completed_failed, bytes_received, response_sum_ns);
 add_fields!(Totals: due, begun, waiting, dropped, ok, failed, in_flight, written, completed_in_window, ok_in_window,
-    connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops, early_repeats,
+    connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops, early_repeats, unasked_data,
     request_ns, think_ns, lag_ns, wait_ns, active_ns, residence_ns);
 
 /// The record of one group on one thread.

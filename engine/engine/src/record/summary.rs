@@ -109,7 +109,7 @@ impl Merged {
             "redirect_hops": t.hops, "hop_status": status_json(&self.hop_status),
             "connections_opened": t.connections_opened, "tls_full": t.tls_full, "tls_resumed": t.tls_resumed,
             "bytes_sent": t.bytes_sent, "bytes_received": t.bytes_received, "body_bytes": t.body_bytes,
-            "early_repeats": t.early_repeats,
+            "early_repeats": t.early_repeats, "unasked_data": t.unasked_data,
             "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
             "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,

@@ -94,13 +94,13 @@ impl Chunked {
     fn size(&mut self, byte: u8, digits: u8) -> Result<State, WireError> {
         let Some(digit) = (byte as char).to_digit(16) else {
             return if digits == 0 {
-                Err(WireError::Malformed)
+                Err(WireError::MalformedChunk)
             } else {
                 self.after_size(byte)
             };
         };
         if digits == 16 {
-            return Err(WireError::Malformed);
+            return Err(WireError::MalformedChunk);
         }
         self.left = if digits == 0 { 0 } else { self.left << 4 } | u64::from(digit);
         Ok(State::Size { digits: digits + 1 })
@@ -111,14 +111,14 @@ impl Chunked {
             b'\r' => Ok(State::SizeLf),
             b';' => Ok(State::Extension),
             b' ' | b'\t' => self.count_line(State::Blank),
-            _ => Err(WireError::Malformed),
+            _ => Err(WireError::MalformedChunk),
         }
     }
 
     fn extension(&mut self, byte: u8) -> Result<State, WireError> {
         match byte {
             b'\r' => Ok(State::SizeLf),
-            b'\n' | 0 => Err(WireError::Malformed),
+            b'\n' | 0 => Err(WireError::MalformedChunk),
             _ => self.count_line(State::Extension),
         }
     }
@@ -126,7 +126,7 @@ impl Chunked {
     fn count_line(&mut self, next: State) -> Result<State, WireError> {
         self.size_line += 1;
         if self.size_line > SIZE_LINE_LIMIT {
-            return Err(WireError::Malformed);
+            return Err(WireError::MalformedChunk);
         }
         Ok(next)
     }
@@ -147,7 +147,7 @@ impl Chunked {
         }
         match byte {
             b'\r' => Ok(State::TrailerLf),
-            b'\n' | 0 => Err(WireError::Malformed),
+            b'\n' | 0 => Err(WireError::MalformedChunk),
             _ => Ok(State::Trailer),
         }
     }
@@ -157,7 +157,7 @@ fn expect(byte: u8, wanted: u8, next: State) -> Result<State, WireError> {
     if byte == wanted {
         Ok(next)
     } else {
-        Err(WireError::Malformed)
+        Err(WireError::MalformedChunk)
     }
 }
 
@@ -203,13 +203,13 @@ mod tests {
         ] {
             assert_eq!(
                 decode(bad),
-                Err(WireError::Malformed),
+                Err(WireError::MalformedChunk),
                 "{}",
                 bad.escape_ascii()
             );
         }
         let long = [b"1;".as_slice(), &vec![b'x'; 5_000]].concat();
-        assert_eq!(decode(&long), Err(WireError::Malformed));
+        assert_eq!(decode(&long), Err(WireError::MalformedChunk));
         let trailers = [b"0\r\nX: ".as_slice(), &vec![b'x'; HEADER_LIMIT_BYTES]].concat();
         assert_eq!(decode(&trailers), Err(WireError::HeaderTooLarge));
     }

@@ -41,6 +41,9 @@ pub fn parse(
         Ok(httparse::Status::Complete(bytes)) => bytes,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(WireError::HeaderTooLarge),
+        Err(
+            httparse::Error::HeaderName | httparse::Error::HeaderValue | httparse::Error::NewLine,
+        ) => return Err(WireError::MalformedHeader),
         Err(_) => return Err(WireError::Malformed),
     };
     let status = response.code.ok_or(WireError::Malformed)?;
@@ -116,9 +119,9 @@ impl Fields {
 
     fn content_length(&mut self, value: &[u8]) -> Result<(), WireError> {
         for text in value.split(|byte| *byte == b',') {
-            let length = digits(text.trim_ascii()).ok_or(WireError::Malformed)?;
+            let length = digits(text.trim_ascii()).ok_or(WireError::MalformedLength)?;
             if self.length.is_some_and(|known| known != length) {
-                return Err(WireError::Malformed);
+                return Err(WireError::MalformedLength);
             }
             self.length = Some(length);
         }
@@ -204,7 +207,7 @@ mod tests {
         ] {
             assert_eq!(
                 framing(&format!("Content-Length: {bad}\r\n")),
-                Err(WireError::Malformed),
+                Err(WireError::MalformedLength),
                 "{bad}"
             );
         }

@@ -3,24 +3,37 @@
 pub mod chunked;
 pub mod head;
 pub mod http1;
+#[cfg(test)]
+mod properties;
 
 use crate::error::ErrorKind;
 
 /// What makes an answer unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
+    /// No HTTP/1 status line, or a status that makes no sense.
     Malformed,
+    MalformedHeader,
+    /// A Content-Length that is no number, or two that differ.
+    MalformedLength,
+    MalformedChunk,
     HeaderTooLarge,
-    /// The stream ended in the middle of an answer.
-    Short,
+    /// The stream ended in the middle of a head.
+    ShortHead,
+    /// The stream ended in the middle of a body.
+    ShortBody,
 }
 
 impl From<WireError> for ErrorKind {
     fn from(error: WireError) -> Self {
         match error {
             WireError::Malformed => ErrorKind::Malformed,
+            WireError::MalformedHeader => ErrorKind::MalformedHeader,
+            WireError::MalformedLength => ErrorKind::MalformedLength,
+            WireError::MalformedChunk => ErrorKind::MalformedChunk,
             WireError::HeaderTooLarge => ErrorKind::HeaderTooLarge,
-            WireError::Short => ErrorKind::ShortBody,
+            WireError::ShortHead => ErrorKind::ShortHead,
+            WireError::ShortBody => ErrorKind::ShortBody,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One request from its first step to its record: the glue between VU, connection and codec.
 
-use super::{Worker, LINGER_MAX, LINGER_NS, STAMP_ONE_IN};
+use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::executor::{Release, Start};
@@ -35,9 +35,14 @@ impl Worker<'_> {
         }
         slot.begin_hop(plan.endpoint, plan.to_head_request);
         slot.take_body(plan);
-        slot.conn = slot.home;
+        slot.conn = slot.home.or_else(|| group.idle.pop());
         match slot.conn {
-            Some(key) => self.send(g, start.slot, key),
+            Some(key) => {
+                if let Some(conn) = self.conns.get_mut(key) {
+                    conn.owner.slot = start.slot;
+                }
+                self.send(g, start.slot, key);
+            }
             None => self.open(g, start.slot),
         }
     }
@@ -62,10 +67,11 @@ impl Worker<'_> {
         });
         let owner = Owner { group: g, slot: s };
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
-        let mut opened = Conn::open(&self.plan.allowed, endpoint, config.clone(), owner);
+        let source = self.conns.next_source(&group.plan.sources);
+        let mut opened = Conn::open(&self.plan.allowed, endpoint, source, config.clone(), owner);
         if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {
             let endpoint = &self.endpoints[self.groups[g].slots[s as usize].hop.endpoint];
-            opened = Conn::open(&self.plan.allowed, endpoint, config, owner);
+            opened = Conn::open(&self.plan.allowed, endpoint, source, config, owner);
         }
         match opened {
             Ok(conn) => self.opened(g, s, conn),
@@ -136,6 +142,7 @@ impl Worker<'_> {
         match conn.handshake() {
             Ok(true) => {
                 let kind = conn.tls_kind;
+                let early = conn.has_leftover();
                 let now_ns = self.tick();
                 let group = &mut self.groups[g];
                 let slot = &mut group.slots[s as usize];
@@ -143,6 +150,9 @@ impl Worker<'_> {
                     slot.sample.appconnect_ns += now_ns - slot.hop.begun_ns;
                     group.record.totals.tls_full += u64::from(kind == 1);
                     group.record.totals.tls_resumed += u64::from(kind == 2);
+                }
+                if early {
+                    return self.fail(g, s, ErrorKind::UnexpectedData);
                 }
                 self.send(g, s, key);
             }
@@ -238,6 +248,7 @@ impl Worker<'_> {
             Phase::Idle => {}
             Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup)
             {
+                Ok(()) if event.readable => self.greeted(g, s, key),
                 Ok(()) => self.connected(g, s, key),
                 Err(kind) => {
                     self.tick();
@@ -255,21 +266,42 @@ impl Worker<'_> {
         }
     }
 
+    /// A connection stands, and there is something to read on it already. With TLS that is the handshake's affair; else it
+    /// is an answer nobody asked for, or the end of a server that will give none.
+    fn greeted(&mut self, g: usize, s: u32, key: ConnKey) {
+        let tls = self.conns.get(key).is_some_and(Conn::has_tls);
+        let (bytes, kind) = match (!tls).then(|| self.peek(key)).flatten() {
+            Some(Ok(Got::Data { bytes, .. })) if bytes > 0 => (bytes, ErrorKind::UnexpectedData),
+            Some(Ok(Got::End { .. })) => (0, ErrorKind::EmptyAnswer),
+            Some(Err(kind)) => (0, kind),
+            _ => return self.connected(g, s, key),
+        };
+        let totals = &mut self.groups[g].record.totals;
+        totals.connections_opened += 1;
+        totals.bytes_received += bytes as u64;
+        self.tick();
+        self.fail(g, s, kind);
+    }
+
+    /// Reads from a connection that should hold nothing.
+    fn peek(&mut self, key: ConnKey) -> Option<Result<Got, ErrorKind>> {
+        self.conns
+            .get_mut(key)
+            .map(|conn| conn.read(&mut self.buf, None))
+    }
+
     /// News on a connection without a request: tickets are taken, anything else ends it.
     fn watch_idle(&mut self, key: ConnKey, slot: Option<(usize, u32)>) {
-        let mut buf = std::mem::take(&mut self.buf);
-        let blocked = self
-            .conns
-            .get_mut(key)
-            .map(|conn| conn.read(&mut buf, None))
-            == Some(Ok(Got::Blocked));
-        self.buf = buf;
-        if blocked {
+        let got = self.peek(key);
+        if got == Some(Ok(Got::Blocked)) {
             return;
         }
         self.conns.close(key);
         if let Some((g, s)) = slot {
             let group = &mut self.groups[g];
+            let unasked = matches!(got, Some(Ok(Got::Data { bytes: 1.., .. })));
+            group.record.totals.unasked_data += u64::from(unasked);
+            group.idle.retain(|idle| *idle != key);
             let slot = &mut group.slots[s as usize];
             if slot.home == Some(key) {
                 slot.home = None;
@@ -304,9 +336,17 @@ impl Worker<'_> {
         key: ConnKey,
         buf: &mut [u8],
     ) -> Option<Result<(), ErrorKind>> {
+        let mut budget = READ_TURN_BYTES;
         loop {
             let group = &mut self.groups[g];
             let slot = &mut group.slots[s as usize];
+            if budget == 0 {
+                if !std::mem::replace(&mut slot.hop.unread, true) {
+                    let unread = self.unfinished_of(g, s, key);
+                    self.unread.extend(unread);
+                }
+                return None;
+            }
             let conn = self.conns.get_mut(key)?;
             let got = conn.read(buf, slot.stamped.then_some(&mut slot.sample.read_lag_ns));
             self.now_ns = self.clock.now_ns();
@@ -319,6 +359,7 @@ impl Worker<'_> {
             if slot.sample.first_byte_ns == NEVER && bytes > 0 {
                 slot.sample.first_byte_ns = self.now_ns;
             }
+            budget = budget.saturating_sub(bytes.max(1));
             slot.sample.received_bytes += bytes as u64;
             group.record.totals.bytes_received += bytes as u64;
             match slot.decoder.push(&buf[..bytes]) {
@@ -333,13 +374,28 @@ impl Worker<'_> {
         }
     }
 
+    /// Goes on with answers that could be read on when their turn was over.
+    pub(super) fn read_on(&mut self) {
+        for _ in 0..self.unread.len() {
+            let Some(unread) = self.unread.pop_front() else {
+                return;
+            };
+            let Some(key) = self.conns.find(unread.token) else {
+                continue;
+            };
+            let slot = &mut self.groups[unread.group].slots[unread.slot as usize];
+            if slot.conn == Some(key) && slot.active() {
+                slot.hop.unread = false;
+                self.receive(unread.group, unread.slot, key);
+            }
+        }
+    }
+
     /// A complete answer: followed, or the request's end.
     pub(super) fn answered(&mut self, g: usize, s: u32) {
         let group = &self.groups[g];
         let slot = &group.slots[s as usize];
-        let follow = group.plan.spec.follow_redirects > 0
-            && is_redirect(slot.decoder.status())
-            && !slot.decoder.location().is_empty();
+        let follow = group.plan.spec.follow_redirects > 0 && is_redirect(slot.decoder.status());
         if follow {
             self.redirect(g, s);
         } else {
@@ -360,7 +416,11 @@ impl Worker<'_> {
         let endpoint = slot.hop.endpoint;
         let untouched =
             !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
-        let stale = untouched && matches!(kind, ErrorKind::ReadReset | ErrorKind::WriteReset);
+        let stale = untouched
+            && matches!(
+                kind,
+                ErrorKind::ReadReset | ErrorKind::WriteReset | ErrorKind::EmptyAnswer
+            );
         if let Some(key) = slot.conn.take() {
             if slot.home == Some(key) {
                 slot.home = None;
@@ -385,6 +445,9 @@ impl Worker<'_> {
         }
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
+        if group.plan.shared_connections {
+            group.idle.extend(slot.home.take());
+        }
         slot.phase = Phase::Idle;
         let (status, body_bytes) = (slot.decoder.status(), slot.decoder.body_bytes());
         let sample = &mut slot.sample;
@@ -456,7 +519,7 @@ impl Worker<'_> {
 /// The stream ended: what that makes of the answer.
 fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
     if !slot.decoder.touched() {
-        return Err(ErrorKind::ReadReset);
+        return Err(ErrorKind::EmptyAnswer);
     }
     slot.decoder.end_of_stream()?;
     // TLS without its goodbye may have been cut off.

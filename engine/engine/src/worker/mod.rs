@@ -12,7 +12,7 @@ use std::io;
 
 use self::alarm::Alarm;
 use self::patience::Patience;
-use self::upload::Unsent;
+use self::upload::Unfinished;
 use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
 use crate::error::ErrorKind;
@@ -22,10 +22,12 @@ use crate::progress::{Control, Recent};
 use crate::record::{GroupRecord, RecordPlan};
 use crate::share::Record;
 use crate::sys::{self, Epoll, Events};
-use crate::vu::Slot;
+use crate::vu::{Phase, Slot};
 
 const EVENTS_MAX: usize = 256;
 const READ_BYTES: usize = 64 * 1024;
+/// Bytes read of one answer before other work gets its turn.
+const READ_TURN_BYTES: usize = 1024 * 1024;
 /// Requests begun for one group before other work gets its turn.
 const PUMP_MAX: usize = 1024;
 const POST_PERIOD_NS: i64 = 100_000_000;
@@ -41,6 +43,8 @@ struct GroupRun<'a> {
     plan: &'a GroupPlan,
     executor: Option<Box<dyn Executor>>,
     slots: Vec<Slot>,
+    /// Free connections of a group that shares them, the last used last.
+    idle: Vec<ConnKey>,
     record: GroupRecord,
     recent: Recent,
     /// Something may begin although no time has passed.
@@ -74,9 +78,11 @@ pub struct Worker<'a> {
     conns: Conns,
     lingering: VecDeque<(i64, u64)>,
     /// Bodies whose turn of writing was over.
-    unsent: VecDeque<Unsent>,
+    unsent: VecDeque<Unfinished>,
+    /// Answers whose turn of reading was over.
+    unread: VecDeque<Unfinished>,
     /// Bodies that wait for the server's 100, until when.
-    held: VecDeque<(i64, Unsent)>,
+    held: VecDeque<(i64, Unfinished)>,
     /// Connections to close once the requests of this pass have begun.
     leaving: Vec<u64>,
     groups: Vec<GroupRun<'a>>,
@@ -117,6 +123,7 @@ impl<'a> Worker<'a> {
                         .map_or(0, |executor| executor.slots().min(1 << 16)),
                 ),
                 executor,
+                idle: Vec::new(),
                 record: GroupRecord::new(RecordPlan {
                     interval_ns: plan.interval_ns,
                     window: plan.window,
@@ -140,6 +147,7 @@ impl<'a> Worker<'a> {
             conns: Conns::new(thread, plan.threads),
             lingering: VecDeque::new(),
             unsent: VecDeque::new(),
+            unread: VecDeque::new(),
             held: VecDeque::new(),
             leaving: Vec::new(),
             groups: plan.groups.iter().map(group).collect(),
@@ -209,6 +217,7 @@ impl<'a> Worker<'a> {
     fn turn(&mut self) -> bool {
         self.pump();
         self.go_on();
+        self.read_on();
         self.expire();
         self.close_leaving();
         self.tick();
@@ -337,7 +346,7 @@ impl<'a> Worker<'a> {
 
     /// Waits for news, or for the next thing to do; before a start the last moments are spun, and, where `asked`, the first ones after it.
     fn wait(&mut self, events: &mut Events, asked: bool) -> io::Result<()> {
-        if !self.unsent.is_empty() {
+        if !(self.unsent.is_empty() && self.unread.is_empty()) {
             return self.epoll.wait(events, Some(0));
         }
         let chore_ns = self.next_chore_ns();
@@ -456,11 +465,14 @@ impl<'a> Worker<'a> {
         for slot in &mut group.slots {
             if slot.active() {
                 group.record.abandoned(&slot.sample, group.end_ns);
-                slot.phase = crate::vu::Phase::Idle;
+                slot.phase = Phase::Idle;
             }
             for key in [slot.conn.take(), slot.home.take()].into_iter().flatten() {
                 self.conns.close(key);
             }
+        }
+        for key in group.idle.drain(..) {
+            self.conns.close(key);
         }
         group.record.gauge.integrate(group.end_ns);
         self.unposted = true;
@@ -469,14 +481,16 @@ impl<'a> Worker<'a> {
     fn timeout_kind(&self, g: usize, s: u32) -> ErrorKind {
         use crate::conn::Stage;
         let slot = &self.groups[g].slots[s as usize];
-        match slot
+        let stage = slot
             .conn
             .and_then(|key| self.conns.get(key))
-            .map(|conn| conn.stage)
-        {
+            .map(|conn| conn.stage);
+        match stage {
             Some(Stage::Connecting) => ErrorKind::ConnectTimeout,
             Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
-            _ if slot.decoder.touched() => ErrorKind::TimeoutBody,
+            _ if slot.decoder.status() != 0 => ErrorKind::TimeoutBody,
+            _ if slot.phase == Phase::Sending => ErrorKind::TimeoutSend,
+            _ if slot.decoder.touched() => ErrorKind::TimeoutHead,
             _ => ErrorKind::TimeoutFirstByte,
         }
     }

@@ -7,6 +7,7 @@ use crate::error::ErrorKind;
 use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
+use crate::target::Address;
 
 /// Addresses that redirects may add to a share's endpoints.
 const LITERALS_MAX: usize = 1_000;
@@ -26,8 +27,12 @@ impl Worker<'_> {
         let (method, path) = request_line(bytes);
         let method = next_method(slot.decoder.status(), method).to_owned();
         let (from, location) = (slot.hop.endpoint, slot.decoder.location());
-        let Some(hop) = resolve(location, self.endpoints[from].origin.https, path) else {
-            return self.finish(g, s, ErrorKind::Malformed);
+        let base_https = self.endpoints[from].origin.https;
+        let hop = Some(location)
+            .filter(|location| !location.is_empty())
+            .and_then(|location| resolve(location, base_https, path));
+        let Some(hop) = hop else {
+            return self.finish(g, s, ErrorKind::BadRedirect);
         };
         let endpoint = match &hop.origin {
             None => Some(from),
@@ -37,11 +42,7 @@ impl Worker<'_> {
             self.note_unauthorised(hop.origin.as_ref().map(Origin::full).unwrap_or_default());
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
         };
-        if !self
-            .plan
-            .allowed
-            .permits(self.endpoints[endpoint].address.ip())
-        {
+        if !self.plan.allowed.permits(&self.endpoints[endpoint].address) {
             let target = self.endpoints[endpoint].origin.full();
             self.note_unauthorised(target);
             return self.finish(g, s, ErrorKind::UnauthorisedTarget);
@@ -62,13 +63,14 @@ impl Worker<'_> {
             return Some(known);
         }
         let ip: IpAddr = origin.host.trim_matches(['[', ']']).parse().ok()?;
-        if origin.https || !self.plan.allowed.permits(ip) || self.endpoints.len() >= LITERALS_MAX {
+        if origin.https || !self.plan.allowed.permits_ip(ip) || self.endpoints.len() >= LITERALS_MAX
+        {
             return None;
         }
         self.endpoints.push(Endpoint {
             host_header: origin.host_header(),
             origin: origin.clone(),
-            address: SocketAddr::new(ip, origin.port),
+            address: Address::Inet(SocketAddr::new(ip, origin.port)),
             tls: None,
         });
         Some(self.endpoints.len() - 1)

@@ -12,12 +12,12 @@ const TURN_BYTES: usize = 256 * 1024;
 /// How long a body waits for the server's 100, as curl does.
 const CONTINUE_NS: i64 = 1_000_000_000;
 
-/// A slot whose connection this token names has something to go on with.
+/// A slot whose connection this token names has bytes to go on with, out or in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unsent {
-    group: usize,
-    slot: u32,
-    token: u64,
+pub(super) struct Unfinished {
+    pub(super) group: usize,
+    pub(super) slot: u32,
+    pub(super) token: u64,
 }
 
 /// How far a turn of writing came.
@@ -45,7 +45,7 @@ impl Worker<'_> {
             Ok(Upload::More) => {
                 let slot = &mut self.groups[g].slots[s as usize];
                 if !std::mem::replace(&mut slot.hop.queued, true) {
-                    let unsent = self.unsent_of(g, s, key);
+                    let unsent = self.unfinished_of(g, s, key);
                     self.unsent.extend(unsent);
                 }
             }
@@ -97,13 +97,18 @@ impl Worker<'_> {
         }
     }
 
-    fn unsent_of(&self, group: usize, slot: u32, key: ConnKey) -> Option<Unsent> {
+    pub(super) fn unfinished_of(
+        &self,
+        group: usize,
+        slot: u32,
+        key: ConnKey,
+    ) -> Option<Unfinished> {
         let token = self.conns.get(key)?.token;
-        Some(Unsent { group, slot, token })
+        Some(Unfinished { group, slot, token })
     }
 
     /// The connection of an entry, if its request is still being written on it.
-    fn still_sending(&self, unsent: Unsent) -> Option<ConnKey> {
+    fn still_sending(&self, unsent: Unfinished) -> Option<ConnKey> {
         let key = self.conns.find(unsent.token)?;
         let slot = &self.groups[unsent.group].slots[unsent.slot as usize];
         (slot.conn == Some(key) && slot.phase == Phase::Sending).then_some(key)
@@ -138,7 +143,7 @@ impl Worker<'_> {
     /// A body begins to wait for the server's 100.
     pub(super) fn hold(&mut self, g: usize, s: u32, key: ConnKey) {
         let at_ns = self.now_ns + CONTINUE_NS;
-        let unsent = self.unsent_of(g, s, key);
+        let unsent = self.unfinished_of(g, s, key);
         self.held.extend(unsent.map(|unsent| (at_ns, unsent)));
     }
 
@@ -157,13 +162,11 @@ fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> 
     let left = &head[at.min(head.len())..];
     let (first, rest) = out.split_at_mut(left.len().min(out.len()));
     first.copy_from_slice(&left[..first.len()]);
-    match plan.template.streamed() {
-        Some(streamed) if !rest.is_empty() => {
-            let place = (at + first.len() - head.len()) as u64;
-            streamed
-                .fill(slot.asker, place, rest)
-                .map_err(|_| ErrorKind::Other)
-        }
-        _ => Ok(()),
+    if rest.is_empty() {
+        return Ok(());
     }
+    let place = (at + first.len() - head.len()) as u64;
+    plan.template
+        .fill_upload(slot.asker, place, rest)
+        .map_err(|_| ErrorKind::Other)
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis.checks.base import Check, Context
-from svload.model.columns import GENERATOR_LIMITS
+from svload.model.request_errors import GENERATOR_LIMITS
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 

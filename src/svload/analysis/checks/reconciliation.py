@@ -10,24 +10,12 @@ from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, percent
 from svload.analysis.measures import counter_deltas
 from svload.analysis.view import GroupView
+from svload.model.request_errors import IN_DOUBT
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
-UNSURE = (
-    "write_reset",
-    "read_reset",
-    "stale_connection",
-    "timeout_first_byte",
-    "timeout_body",
-    "short_body",
-    "malformed",
-    "header_too_large",
-    "unexpected_data",
-)
-
 if TYPE_CHECKING:
     from svload.store import TrialData
-"""Errors after which a server may or may not have counted a request, or counted bytes that never arrived."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +82,9 @@ def _compare(
 ) -> tuple[list[Compared], list[str]]:
     summaries = [group.summary for group in groups]
     slack = float(
-        sum(summary.in_flight + sum(summary.errors.get(name, 0) for name in UNSURE) for summary in summaries)
+        sum(
+            summary.in_flight + sum(summary.errors.get(name, 0) for name in IN_DOUBT) for summary in summaries
+        )
     )
     written = sum(summary.written for summary in summaries)
     redirected = any(group.spec.request.follow_redirects for group in groups)

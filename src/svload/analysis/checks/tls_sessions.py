@@ -8,17 +8,9 @@ from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.measures import counter_deltas
 from svload.analysis.view import GroupView
+from svload.model.request_errors import BEFORE_TLS
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-
-_TLS_ERRORS = (
-    "tls_handshake",
-    "tls_certificate",
-    "tls_timeout",
-    "connect_refused",
-    "connect_timeout",
-    "connect_reset",
-)
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -62,7 +54,7 @@ def _wrong(group: GroupView) -> list[str]:
     summary, sessions = group.summary, group.summary.tls_full + group.summary.tls_resumed
     if group.spec.request.scheme != "https":
         return [f"{group.name} asks for http and had {sessions} TLS sessions"] if sessions else []
-    excused = sum(summary.errors.get(name, 0) for name in _TLS_ERRORS) + summary.in_flight
+    excused = sum(summary.errors.get(name, 0) for name in BEFORE_TLS) + summary.in_flight
     wrong = []
     if summary.connections_opened - sessions > excused:
         wrong.append(
@@ -88,7 +80,7 @@ def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
             continue
         theirs = offered["tls_handshakes"] + offered.get("tls_resumed", 0.0)
         counted.append(f"{service} counted {theirs:,.0f}")
-        excused = sum(summary.errors.get(name, 0) for summary in mine for name in _TLS_ERRORS) + sum(
+        excused = sum(summary.errors.get(name, 0) for summary in mine for name in BEFORE_TLS) + sum(
             summary.in_flight for summary in mine
         )
         if abs(theirs - ours) - excused > limits.TLS_COUNTED * ours:

@@ -14,11 +14,16 @@ from svload.lab.kit import Kit, KitOptions, option
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
+from svload.model.unix_url import PREFIX, split_unix_url
 
 _LOCAL = ("127.0.0.1", "::1")
 
 
 def _whole_server(url: str) -> str:
+    if local := split_unix_url(url):
+        if local.path != "/":
+            raise ValueError("only the socket belongs here; the path goes into the request")
+        return local.server
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("write the server's address, such as http://127.0.0.1:8080")
@@ -41,7 +46,7 @@ class ExternalOptions(KitOptions):
     """Options of `external`."""
 
     at: Annotated[str, AfterValidator(_whole_server)] = option(
-        doc="the running server's address, http://host:port or https://host:port"
+        doc="the running server's address, http://host:port or https://host:port, or http://unix:/path/of/its.sock"
     )
     ca_file: str | None = option(
         None, doc="PEM file, beside the study, of the authority that signed its certificate"
@@ -70,6 +75,14 @@ class External(Kit):
 
     @property
     def _endpoint(self) -> Endpoint:
+        if local := split_unix_url(self.options.at):
+            return Endpoint(
+                scheme="https" if local.scheme == "https" else "http",
+                address=PREFIX + local.socket,
+                port=0,
+                ca_pem=self._ca_pem(),
+                via="external",
+            )
         parts = urlsplit(self.options.at)
         scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
         where = urlsplit(f"//{self.options.connect_to}") if self.options.connect_to else parts

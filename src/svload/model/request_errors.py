@@ -1,0 +1,84 @@
+"""How a request can fail: the engine's stable error names in code order, what each means, and which of them leave what in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MEANINGS: Mapping[str, str] = {
+    "connect_refused": "nobody listens at the address",
+    "connect_timeout": "the time-out passed before TCP stood",
+    "connect_reset": "reset while TCP was set up",
+    "connect_unreachable": "no route to the address, or the way is forbidden",
+    "emfile": "the generator's machine has no descriptor left",
+    "eaddrnotavail": "the generator's machine has no local port left",
+    "enobufs": "the generator's machine has no socket memory left",
+    "tls_handshake": "the TLS handshake failed for a reason without a name of its own",
+    "tls_certificate": "the certificate is refused for a reason without a name of its own",
+    "tls_timeout": "the time-out passed in the TLS handshake",
+    "write_reset": "reset while the request was written",
+    "read_reset": "reset while the answer was awaited or read",
+    "stale_connection": "a reused connection ended before any byte of the answer: it had been closed while idle",
+    "timeout_first_byte": "the time-out passed after the request had left and before any byte of the answer",
+    "timeout_body": "the time-out passed in the answer's body",
+    "malformed": "what came is no HTTP/1 answer: no status line, or a status that makes no sense",
+    "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 128 fields",
+    "short_body": "the stream ended in the body",
+    "unexpected_data": "bytes that nobody asked for came with the answer, or before the request",
+    "status": "a complete answer with a status that was not expected",
+    "check": "a complete answer that failed a check",
+    "unauthorised_target": "the address is not authorised; no packet was sent",
+    "too_many_redirects": "the answer redirects once more than is followed",
+    "lookup": "the name was not found",
+    "other": "any other failure",
+    "timeout_send": "the time-out passed before the whole request had left",
+    "timeout_head": "the time-out passed in the answer's head, or after interim answers",
+    "malformed_header": "a header line that breaks the grammar",
+    "malformed_length": "a Content-Length that is no number, or two that differ",
+    "malformed_chunk": "a chunk that breaks the grammar",
+    "short_head": "the stream ended in the answer's head",
+    "empty_answer": "a new connection ended before any byte of the answer",
+    "bad_redirect": "a redirect without a Location, or with one that makes no sense",
+    "tls_expired": "the certificate has expired",
+    "tls_not_yet_valid": "the certificate is not valid yet",
+    "tls_wrong_name": "the certificate is for another name",
+    "tls_untrusted": "the certificate is signed by itself or by an authority that is not trusted",
+    "tls_incompatible": "no TLS version or cipher in common",
+    "tls_alert": "the server ended TLS with an alert",
+    "tls_malformed": "what came is no TLS, or was altered",
+    "tls_closed": "the connection ended in the TLS handshake",
+}
+"""Error name → what happened, in the engine's code order (1, 2, …)."""
+
+ERRORS: tuple[str, ...] = ("", *MEANINGS)
+"""Error code → name; a conformance test holds it equal to the engine's `error_names()`."""
+
+GENERATOR_LIMITS = ("emfile", "eaddrnotavail", "enobufs")
+"""Limits of the generator's own machine."""
+
+BEFORE_TLS = (
+    *(name for name in MEANINGS if name.startswith("tls_")),
+    "connect_refused",
+    "connect_timeout",
+    "connect_reset",
+)
+"""Errors of connections that never had, or may have lost, a TLS session."""
+
+IN_DOUBT = (
+    "write_reset",
+    "read_reset",
+    "stale_connection",
+    "timeout_send",
+    "timeout_first_byte",
+    "timeout_head",
+    "timeout_body",
+    "malformed",
+    "malformed_header",
+    "malformed_length",
+    "malformed_chunk",
+    "header_too_large",
+    "short_head",
+    "short_body",
+    "empty_answer",
+    "unexpected_data",
+)
+"""Errors after which a server may or may not have counted a request, or counted bytes that never arrived."""

@@ -1,0 +1,29 @@
+"""URLs of Unix sockets, as nginx writes them: `http://unix:/run/app.sock:/path`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PREFIX = "unix:"
+"""What stands before a socket's path wherever an address may stand."""
+_URL = re.compile(r"(https?)://unix:(/[^:?#\s]+)(?::(/[^#]*)?)?")
+
+
+class UnixUrl(NamedTuple):
+    """Its parts: `socket` is the file's absolute path, `path` the request's."""
+
+    scheme: str
+    socket: str
+    path: str
+
+    @property
+    def server(self) -> str:
+        """The URL without the request's path."""
+        return f"{self.scheme}://{PREFIX}{self.socket}"
+
+
+def split_unix_url(url: str) -> UnixUrl | None:
+    """The parts of a Unix socket's URL; None for any other."""
+    match = _URL.fullmatch(url)
+    return UnixUrl(match[1], match[2], match[3] or "/") if match else None

@@ -1,0 +1,129 @@
+"""Ways to a server through the whole river: IPv6, a Unix socket by its path, and addresses of one's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import BaseServer, ThreadingMixIn, ThreadingTCPServer, UnixStreamServer
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from .world import World, only_run
+
+pytestmark = pytest.mark.truth
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Answers everything with the path that was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = self.path.encode()
+        self.server.seen[str(self.client_address[0]) if self.client_address else ""] += 1  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+class UnixServer(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+
+
+@contextmanager
+def serving(server: BaseServer) -> Iterator[Counter[str]]:
+    server.seen = Counter()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.seen  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_unix_socket_is_loaded_by_its_path_and_only_if_it_is_named(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "app.sock"
+    with serving(UnixServer(str(path), Answer)) as seen:
+        url = f"http://unix:{path}:/hello"
+        refused = world.svload("load", url, "--vus", "2", "--iterations", "20", "--json")
+        assert refused.returncode == 2
+        assert f"--authorise unix:{path}" in refused.stderr
+        assert not seen
+        ended = world.svload(
+            "load", url, "--vus", "2", "--iterations", "20", "--json", "--authorise", f"unix:{path}"
+        )
+        said = json.loads(ended.stdout)
+        assert (said["ok"], said["failed"]) == (20, 0), ended.stderr
+        assert sum(seen.values()) == 20
+        row = json.loads(world.svload("probe", url, "--authorise", f"unix:{path}", "--json").stdout)[0]
+        assert (row["error"], row["http_code"], row["size_download"]) == ("", 200, len("/hello"))
+
+
+def test_an_ipv6_address_is_loaded(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
+    ready = serve_truth(address="::1")
+    ended = world.svload(
+        "load", f"http://[::1]:{ready['http_port']}/info", "--vus", "2", "--iterations", "20", "--json"
+    )
+    assert json.loads(ended.stdout)["ok"] == 20, ended.stderr
+
+
+STUDY = """\
+name: sources
+lab: {{server: {{at: "http://127.0.0.1:{port}"}}}}
+traffic:
+  load:
+    executor: per-vu-iterations
+    vus: 3
+    iterations: 10
+    connection: new
+    source_addresses: [127.0.0.2, 127.0.0.3]
+    request: GET http://server/
+measure: {{duration: 10s, replicates: 1}}
+"""
+
+
+def test_connections_leave_from_the_given_addresses_in_turn(world: World) -> None:
+    server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
+    with serving(server) as seen:
+        port = server.server_address[1]
+        (world.root / "study.yaml").write_text(STUDY.format(port=port))
+        ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+        assert ended.returncode in (0, 4), ended.stderr[-1500:]
+        assert set(seen) == {"127.0.0.2", "127.0.0.3"}
+        assert abs(seen["127.0.0.2"] - seen["127.0.0.3"]) <= 1
+    assert only_run(world)
+
+
+UPLOAD = """\
+name: uploads
+lab: {{server: {{at: "http://127.0.0.1:{port}"}}}}
+requests:
+  up: {{put: "http://server/v1/a/c/o${{iteration}}", body: {{random: 300 KiB}}, chunked: true, expect_status: 201}}
+traffic:
+  load: {{executor: per-vu-iterations, vus: 1, iterations: 3, request: up}}
+measure: {{duration: 10s, replicates: 1}}
+"""
+
+
+def test_a_chunked_upload_is_stored_whole(world: World, serve_truth: Callable[..., dict[str, Any]]) -> None:
+    port = serve_truth()["http_port"]
+    container = f"http://127.0.0.1:{port}/v1/a/c"
+    urlopen(Request(container, b"", method="PUT"), timeout=10).close()
+    (world.root / "study.yaml").write_text(UPLOAD.format(port=port))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    for number in range(3):
+        with urlopen(f"{container}/o{number}", timeout=10) as stored:
+            assert len(stored.read()) == 300 * 1024
