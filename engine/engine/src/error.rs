@@ -48,6 +48,7 @@ error_kinds! {
     TooManyRedirects = "too_many_redirects",
     Lookup = "lookup",
     Other = "other",
+    Capture = "capture",
 }
 
 impl ErrorKind {
@@ -156,7 +157,8 @@ mod tests {
         assert_eq!(names[13], "stale_connection");
         assert_eq!(names[22], "unauthorised_target");
         assert_eq!(names[25], "other");
-        assert_eq!(names.len(), 26);
+        assert_eq!(names[26], "capture");
+        assert_eq!(names.len(), 27);
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

@@ -7,12 +7,14 @@
 #![deny(unsafe_code)]
 
 pub mod body;
+pub mod check;
 pub mod clock;
 pub mod conn;
 pub mod error;
 pub mod executor;
 pub mod feeder;
 pub mod pace;
+pub mod pieces;
 pub mod plan;
 pub mod progress;
 pub mod ramp;
@@ -20,11 +22,15 @@ pub mod record;
 pub mod redirect;
 mod rehearse;
 pub mod request;
+mod request_check;
+mod request_spec;
 pub mod rng;
 mod run;
+pub mod scenario;
 pub mod share;
 mod sys;
 pub mod table;
+pub mod take;
 pub mod target;
 pub mod tls;
 pub mod vu;

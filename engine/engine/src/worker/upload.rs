@@ -157,7 +157,7 @@ fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> 
     let left = &head[at.min(head.len())..];
     let (first, rest) = out.split_at_mut(left.len().min(out.len()));
     first.copy_from_slice(&left[..first.len()]);
-    match plan.template.streamed() {
+    match plan.step(slot.step).template.streamed() {
         Some(streamed) if !rest.is_empty() => {
             let place = (at + first.len() - head.len()) as u64;
             streamed
