@@ -25,10 +25,12 @@ from svload.study.factors import (
     read_case_names,
     read_factor,
 )
+from svload.study.feeders import feeder_columns, file_mistakes
 from svload.study.mistakes import Mistake, bad_value, in_our_words, mistakes_of, nearest, unknown_key
 from svload.study.references import Vocabulary
 from svload.study.repair import repaired
 from svload.study.resolve import resolve_case
+from svload.study.steps import INLINE, variables
 from svload.study.tree import Node, Path, merge, override, plain, read_tree
 
 STUDY_FILE = "study.yaml"
@@ -192,9 +194,11 @@ class _Checks:
         data = plain(found.tree)
         vocabulary = Vocabulary(
             {factor.name: factor for factor in factors},
-            frozenset(_mapping(data, "feeders")),
+            feeder_columns(data, self.folder),
             frozenset(name for name, _, mistakes in read if mistakes),
+            frozenset(variables(data)),
         )
+        found.add(file_mistakes(data, self.folder))
         found.add(check_names(data, vocabulary, self.kits if chosen else None))
         data = plain(found.tree)
         cases: tuple[Case, ...] = ()
@@ -232,17 +236,14 @@ class _Checks:
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
     """Bodies from files that are not there, or outside the study's folder."""
     for group in groups:
-        body = group.request.body
-        if body is None or body.file is None:
-            continue
-        file = (folder / body.file).resolve()
-        if folder.resolve() not in file.parents or not file.is_file():
-            path = (
-                ("requests", group.request.name)
-                if group.request.name != "request"
-                else ("traffic", group.name)
-            )
-            yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
+        for request in group.requests:
+            body = request.body
+            if body is None or body.file is None:
+                continue
+            file = (folder / body.file).resolve()
+            if folder.resolve() not in file.parents or not file.is_file():
+                path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
+                yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
 
 
 def _option_mistakes(services: Sequence[ServiceSpec], kits: Kits) -> Iterable[Mistake]:
