@@ -13,7 +13,7 @@ from svload.model.errors import SvloadError
 from svload.model.study import CaseConfig, Factor, Level, Lock
 from svload.model.traffic import FeederPart, Text, VarPart
 from svload.study import load_study, resolve
-from svload.study.references import MISSING, Resolver, Vocabulary
+from svload.study.references import COLUMNS, MISSING, Resolver, Vocabulary
 
 from .conftest import SMALL
 
@@ -27,7 +27,7 @@ plain_values = st.recursive(
 def resolver(level: Level, *others: Level) -> Resolver:
     levels = {"f": level, **{f"g{number}": other for number, other in enumerate(others)}}
     factors = {name: Factor(name=name, levels=(one,)) for name, one in levels.items()}
-    return Resolver(levels, Vocabulary(factors, frozenset({"rows"})))
+    return Resolver(levels, Vocabulary(factors, {"rows": COLUMNS}))
 
 
 @given(plain_values)

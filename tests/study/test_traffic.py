@@ -19,9 +19,11 @@ from svload.model.traffic import (
     ThinkTime,
 )
 from svload.study import load_study, resolve
-from svload.study.traffic import Names, read_check
+from svload.study.checks import read_check
+from svload.study.references import COLUMNS
+from svload.study.templates import Names
 
-NAMES = Names(("web",), ("thing",))
+NAMES = Names(("web",), {"thing": COLUMNS})
 STUDY = """\
 name: t
 lab: {{web: {{kit: stone}}, api.v2: {{kit: stone}}}}

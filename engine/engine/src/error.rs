@@ -64,6 +64,7 @@ error_kinds! {
     TlsAlert = "tls_alert",
     TlsMalformed = "tls_malformed",
     TlsClosed = "tls_closed",
+    Capture = "capture",
 }
 
 impl ErrorKind {
@@ -195,7 +196,8 @@ mod tests {
         assert_eq!(names[25], "other");
         assert_eq!(names[26], "timeout_send");
         assert_eq!(names[41], "tls_closed");
-        assert_eq!(names.len(), 42);
+        assert_eq!(names[42], "capture");
+        assert_eq!(names.len(), 43);
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod body;
+pub mod check;
 mod chunking;
 pub mod clock;
 pub mod conn;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod executor;
 pub mod feeder;
 pub mod pace;
+pub mod pieces;
 pub mod plan;
 pub mod progress;
 pub mod ramp;
@@ -21,11 +23,15 @@ pub mod record;
 pub mod redirect;
 mod rehearse;
 pub mod request;
+mod request_check;
+mod request_spec;
 pub mod rng;
 mod run;
+pub mod scenario;
 pub mod share;
 mod sys;
 pub mod table;
+pub mod take;
 pub mod target;
 pub mod tls;
 pub mod vu;

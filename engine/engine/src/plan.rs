@@ -2,18 +2,27 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use crate::body::Streamed;
+use crate::check::{Answer, Check};
 use crate::error::ErrorKind;
 use crate::feeder::Feeder;
+use crate::pieces::{Asker, Maker, Source};
 use crate::redirect::Origin;
-use crate::request::{Asker, Template};
-use crate::share::{BodySpec, CheckSpec, Connection, Fault, GroupSpec, Share, SizeSpec, Take};
+use crate::request::Template;
+use crate::rng::{Draws, Stream};
+use crate::scenario::{step_key, Course};
+use crate::share::{
+    BodySpec, CheckSpec, Connection, Fault, GroupSpec, RequestSpec, Share, StepSpec,
+};
 use crate::table::Table;
+use crate::take::Take;
 use crate::target::{self, Address, Allowed};
 use crate::tls::Tls;
+use crate::wire::keep::Keep;
 
 /// Somewhere to connect to.
 #[derive(Clone, Debug)]
@@ -24,32 +33,44 @@ pub struct Endpoint {
     pub tls: Option<Tls>,
 }
 
+/// One step of a group, ready to run.
 #[derive(Clone, Debug)]
-pub enum Check {
-    Status(u16, u16),
-    Size(u64),
-    /// The size of the feeder's row.
-    SizeOfRow {
-        feeder: usize,
-        sizes: Vec<u64>,
-    },
+pub struct StepPlan {
+    pub name: String,
+    /// Where it goes; `None`: variables say it.
+    pub endpoint: Option<usize>,
+    pub template: Template,
+    pub to_head_request: bool,
+    pub timeout_ns: i64,
+    pub takes: Vec<Take>,
+    /// What its takes and checks need of the answer.
+    pub keep: Keep,
+    expect_status: Vec<(u16, u16)>,
+    checks: Vec<Check>,
+    /// Place of its first check among all of the group.
+    checks_from: usize,
+    /// It asks for rows of the group's first feeder,
+    uses_rows: bool,
+    /// and is the first of its scenario that does.
+    pub first_of_row: bool,
 }
 
 /// One group, ready to run.
 #[derive(Clone, Debug)]
 pub struct GroupPlan {
     pub spec: GroupSpec,
-    pub endpoint: usize,
-    pub template: Template,
+    pub course: Arc<Course>,
+    pub steps: Vec<StepPlan>,
     pub feeders: Vec<Feeder>,
-    pub checks: Vec<Check>,
+    /// Names of the variables that answers give, by number.
+    pub variables: Vec<String>,
     pub open: bool,
     pub new_connections: bool,
     /// Free connections belong to the group, not to a user.
     pub shared_connections: bool,
-    pub to_head_request: bool,
     /// Connections leave from these in turn; empty: from where the kernel says.
     pub sources: Vec<IpAddr>,
+    pub longest_timeout_ns: i64,
 }
 
 /// All a thread needs to know.
@@ -78,13 +99,7 @@ impl Plan {
             .collect();
         let groups = (0..)
             .zip(&share.groups)
-            .map(|(at, group)| {
-                let body = streamed(share.seed, group, at)?;
-                let sources = sources(group, at)?;
-                Ok(GroupPlan::new(
-                    share, group, &endpoints, inputs, body, sources,
-                ))
-            })
+            .map(|(at, group)| GroupPlan::new(share, group, &endpoints, inputs, at))
             .collect::<Result<_, Fault>>()?;
         Ok(Plan {
             seed: share.seed,
@@ -156,15 +171,18 @@ fn sources(group: &GroupSpec, at: usize) -> Result<Vec<IpAddr>, Fault> {
         .collect()
 }
 
-fn streamed(seed: u64, group: &GroupSpec, at: usize) -> Result<Option<Streamed>, Fault> {
-    match &group.request.body {
+fn streamed(
+    seed: u64,
+    key: &str,
+    request: &RequestSpec,
+    open: bool,
+    field: &str,
+) -> Result<Option<Streamed>, Fault> {
+    match &request.body {
         None | Some(BodySpec::Text(_)) => Ok(None),
-        Some(BodySpec::Random(law)) => {
-            let open = group.executor.is_open();
-            Ok(Some(Streamed::random(seed, &group.name, *law, open)))
-        }
+        Some(BodySpec::Random(law)) => Ok(Some(Streamed::random(seed, key, *law, open))),
         Some(BodySpec::File(path)) => Streamed::file(path).map(Some).map_err(|error| {
-            let field = format!("share.groups[{at}].request.body.file");
+            let field = format!("{field}.request.body.file");
             Fault::new(field, format!("{path}: {error}"))
         }),
     }
@@ -176,9 +194,8 @@ impl GroupPlan {
         spec: &GroupSpec,
         endpoints: &[Endpoint],
         inputs: &IndexMap<String, Table>,
-        body: Option<Streamed>,
-        sources: Vec<IpAddr>,
-    ) -> Self {
+        at: usize,
+    ) -> Result<Self, Fault> {
         let mut spec = spec.clone();
         if let Some(length_ns) = spec.executor.stages_ns() {
             // Stages end their load themselves.
@@ -186,10 +203,6 @@ impl GroupPlan {
             spec.stop_offset_ns = spec.stop_offset_ns.min(end_ns);
         }
         let (open, vus_total) = (spec.executor.is_open(), spec.executor.vus_total());
-        let endpoint = share
-            .endpoints
-            .get_index_of(&spec.request.endpoint)
-            .unwrap_or(0);
         let feeder = |(name, feeder): (&String, &crate::share::FeederSpec)| {
             let rows = inputs
                 .get(&feeder.table)
@@ -205,37 +218,62 @@ impl GroupPlan {
                 open,
             )
         };
-        GroupPlan {
-            endpoint,
-            template: Template::new(
-                share.seed,
-                &spec,
-                &endpoints[endpoint].host_header,
-                inputs,
-                body,
-                open,
-            ),
-            feeders: spec.feeders.iter().map(feeder).collect(),
-            checks: spec
-                .request
-                .checks
-                .iter()
-                .map(|check| Check::new(check, &spec, inputs))
-                .collect(),
+        let feeders = spec.feeders.iter().map(feeder).collect();
+        let variables = spec.variables();
+        let mut steps: Vec<StepPlan> = Vec::new();
+        for scenario in &spec.scenarios {
+            let mut rows_asked = false;
+            for step in &scenario.steps {
+                let key = step_key(&spec.name, steps.len());
+                let request = &step.request;
+                let field = format!("share.groups[{at}]");
+                let body = streamed(share.seed, &key, request, open, &field)?;
+                let endpoint = share.endpoints.get_index_of(&request.endpoint);
+                let maker = Maker {
+                    group: &spec,
+                    inputs,
+                    variables: &variables,
+                    id_key: Draws::new(share.seed, &key, Stream::RequestId).bits(0, 0),
+                    open,
+                };
+                let host = endpoint.map_or("", |at| endpoints[at].host_header.as_str());
+                let template = Template::new(maker, request, host, body);
+                let checks_from = steps
+                    .last()
+                    .map_or(0, |former| former.checks_from + former.checks.len());
+                let mut ready = StepPlan::new(request, endpoint, template, maker, checks_from);
+                ready.first_of_row = ready.uses_rows && !rows_asked;
+                rows_asked |= ready.uses_rows;
+                steps.push(ready);
+            }
+        }
+        let longest_timeout_ns = steps.iter().map(|step| step.timeout_ns).max();
+        Ok(GroupPlan {
+            course: Arc::new(Course::new(share.seed, &spec, spec.stop_offset_ns)),
+            steps,
+            feeders,
+            variables,
             open,
             new_connections: spec.connection == Connection::New,
             shared_connections: spec.connection == Connection::Shared,
-            to_head_request: spec.request.method == "HEAD",
-            sources,
+            sources: sources(&spec, at)?,
+            longest_timeout_ns: longest_timeout_ns.unwrap_or(0),
             spec,
-        }
+        })
     }
 
-    /// Row of the first feeder that a request takes, -1 without feeders.
-    pub fn row(&self, asker: Asker) -> i64 {
-        self.feeders
-            .first()
-            .map_or(-1, |feeder| feeder.row(asker.vu, asker.seq) as i64)
+    /// A step by its number.
+    #[inline]
+    pub fn step(&self, step: u16) -> &StepPlan {
+        &self.steps[usize::from(step)]
+    }
+
+    /// Row of the first feeder that a step takes, -1 where it takes none.
+    pub fn row(&self, step: u16, asker: Asker) -> i64 {
+        match self.feeders.first() {
+            Some(feeder) if self.step(step).uses_rows => feeder.row(asker.vu, asker.seq) as i64,
+            _ => -1,
+        }
     }
 
     /// How many rows the first feeder has.
@@ -246,40 +284,27 @@ impl GroupPlan {
     }
 
     /// How the first feeder takes its rows.
-    pub fn take(&self) -> Option<Take> {
+    pub fn take(&self) -> Option<crate::share::Take> {
         self.feeders.first().map(Feeder::take)
     }
 
-    fn expects(&self, status: u16) -> bool {
+    /// The names of all checks, in the order in which they are counted; a scenario's begin with their step's.
+    pub fn check_names(&self) -> Vec<String> {
+        let of_step = |(step, plan): (&StepSpec, &StepPlan)| {
+            let named = |check: &CheckSpec| {
+                if self.course.is_plain() {
+                    check.name().to_owned()
+                } else {
+                    format!("{}: {}", plan.name, check.name())
+                }
+            };
+            step.request.checks.iter().map(named).collect::<Vec<_>>()
+        };
         self.spec
-            .request
-            .expect_status
-            .iter()
-            .any(|(low, high)| (*low..=*high).contains(&status))
-    }
-
-    /// Judges a complete answer; `failed` counts each failed check.
-    pub fn judge(
-        &self,
-        asker: Asker,
-        status: u16,
-        body_bytes: u64,
-        failed: &mut [u64],
-    ) -> ErrorKind {
-        let mut passed = true;
-        for (check, failed) in self.checks.iter().zip(failed) {
-            if !check.passes(self, asker, status, body_bytes) {
-                *failed += 1;
-                passed = false;
-            }
-        }
-        if !self.expects(status) {
-            ErrorKind::Status
-        } else if !passed {
-            ErrorKind::Check
-        } else {
-            ErrorKind::None
-        }
+            .steps()
+            .zip(&self.steps)
+            .flat_map(of_step)
+            .collect()
     }
 
     /// When the group's last request may end.
@@ -288,38 +313,63 @@ impl GroupPlan {
     }
 }
 
-impl Check {
-    fn new(spec: &CheckSpec, group: &GroupSpec, inputs: &IndexMap<String, Table>) -> Self {
-        match spec {
-            CheckSpec::Status { status, .. } => Check::Status(status.0, status.1),
-            CheckSpec::Size {
-                size_bytes: SizeSpec::Bytes(bytes),
-                ..
-            } => Check::Size(*bytes),
-            CheckSpec::Size {
-                size_bytes: SizeSpec::Feeder { feeder, column },
-                ..
-            } => {
-                let found = group.feeders.get_full(feeder);
-                let values = found.and_then(|(_, _, spec)| inputs.get(&spec.table)?.get(column));
-                let size = |row| values.and_then(|column| column.size(row)).unwrap_or(0);
-                Check::SizeOfRow {
-                    feeder: found.map_or(0, |(at, _, _)| at),
-                    sizes: (0..values.map_or(0, |column| column.len()))
-                        .map(size)
-                        .collect(),
-                }
-            }
+impl StepPlan {
+    fn new(
+        request: &RequestSpec,
+        endpoint: Option<usize>,
+        template: Template,
+        maker: Maker<'_>,
+        checks_from: usize,
+    ) -> Self {
+        let checks: Vec<Check> = request
+            .checks
+            .iter()
+            .map(|check| Check::new(check, maker))
+            .collect();
+        // Checked shares hold no other takes.
+        let takes: Vec<Take> = request
+            .take
+            .iter()
+            .filter_map(|take| Take::new(take, maker.variables).ok())
+            .collect();
+        let keep = checks
+            .iter()
+            .map(Check::keep)
+            .chain(takes.iter().map(Take::keep))
+            .fold(Keep::default(), Keep::and);
+        let first_feeder = maker.group.feeders.keys().next();
+        StepPlan {
+            name: request.name.clone(),
+            endpoint,
+            template,
+            to_head_request: request.method == "HEAD",
+            timeout_ns: request.timeout_ns,
+            takes,
+            keep,
+            expect_status: request.expect_status.clone(),
+            checks,
+            checks_from,
+            uses_rows: first_feeder.is_some_and(|name| request.uses(name)),
+            first_of_row: false,
         }
     }
 
-    fn passes(&self, plan: &GroupPlan, asker: Asker, status: u16, body_bytes: u64) -> bool {
-        match self {
-            Check::Status(low, high) => (*low..=*high).contains(&status),
-            Check::Size(bytes) => body_bytes == *bytes,
-            Check::SizeOfRow { feeder, sizes } => {
-                sizes[plan.feeders[*feeder].row(asker.vu, asker.seq) as usize] == body_bytes
+    /// Judges a complete answer; `failed` counts each failed check of the group.
+    pub fn judge(&self, answer: &Answer<'_>, source: &Source<'_>, failed: &mut [u64]) -> ErrorKind {
+        let mut passed = true;
+        for (check, failed) in self.checks.iter().zip(&mut failed[self.checks_from..]) {
+            if !check.passes(answer, source) {
+                *failed += 1;
+                passed = false;
             }
+        }
+        let expected = |(low, high): &(u16, u16)| (*low..=*high).contains(&answer.status);
+        if !self.expect_status.iter().any(expected) {
+            ErrorKind::Status
+        } else if !passed {
+            ErrorKind::Check
+        } else {
+            ErrorKind::None
         }
     }
 }

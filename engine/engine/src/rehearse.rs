@@ -2,24 +2,38 @@
 //!
 //! What a plan asks for can so be counted and held against closed forms in no time, by the same executors that make load.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+
 use indexmap::IndexMap;
 
 use crate::executor::{self, Executor, Ledger, Release, Start};
+use crate::pieces::Asker;
+use crate::scenario::{Course, Next};
 use crate::share::{self, Fault};
 use crate::table::{Column, Table};
 
 struct Nobody;
 
 impl Ledger for Nobody {
-    fn due(&mut self, _due_ns: i64) {}
-    fn dropped(&mut self, _due_ns: i64) {}
+    fn due(&mut self, _due_ns: i64, _asker: Asker) {}
+    fn dropped(&mut self, _due_ns: i64, _asker: Asker) {}
     fn waiting(&mut self, _due_ns: i64, _free_ns: i64, _end_ns: i64) {}
     fn think(&mut self, _from_ns: i64, _to_ns: i64) {}
     fn active(&mut self, _from_ns: i64, _to_ns: i64) {}
 }
 
-/// Every request that the share's groups begin if each takes `service_ns`: a table `due_ns begun_ns i64, vu seq u64` a group,
-/// in order of due time. A closed group without think time makes one request every `service_ns`, so that must be above 0.
+/// A request that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    start: Start,
+    step: u16,
+    due_ns: i64,
+    at_ns: i64,
+}
+
+/// Every request that the share's groups begin if each takes `service_ns`: a table `due_ns begun_ns i64, vu seq u64, step u16`
+/// a group, in order of due time. A closed group without think time makes one request every `service_ns`, so that must be above 0.
 pub fn rehearse(
     text: &str,
     inputs: &IndexMap<String, Table>,
@@ -30,59 +44,102 @@ pub fn rehearse(
         return Err(Fault::new("service_ns", "must be above 0"));
     }
     let group = |group: &share::GroupSpec| {
-        let mut begun: Vec<(Start, i64)> = (0..share.threads as u64)
+        let course = Course::new(share.seed, group, group.stop_offset_ns);
+        let mut begun: Vec<Begun> = (0..share.threads as u64)
             .filter_map(|thread| executor::build(share.seed, group, thread, share.threads as u64))
-            .flat_map(|mut executor| play(executor.as_mut(), group.stop_offset_ns, service_ns))
+            .flat_map(|mut executor| {
+                play(executor.as_mut(), &course, group.stop_offset_ns, service_ns)
+            })
             .collect();
-        begun.sort_by_key(|(start, _)| (start.due_ns, start.vu, start.seq));
+        begun.sort_by_key(|one| (one.due_ns, one.start.vu, one.start.seq, one.step));
         (group.name.clone(), table(&begun))
     };
     Ok(share.groups.iter().map(group).collect())
 }
 
-fn play(executor: &mut dyn Executor, stop_ns: i64, service_ns: i64) -> Vec<(Start, i64)> {
-    let mut begun = Vec::new();
+/// A later step, or the end of an iteration that is cut short: when it is due, in which order it was planned, and who waits for it.
+type Later = Reverse<(i64, usize, u32)>;
+
+fn play(executor: &mut dyn Executor, course: &Course, stop_ns: i64, service_ns: i64) -> Vec<Begun> {
+    let mut begun: Vec<Begun> = Vec::new();
     // All take the same time: who begins first ends first.
-    let mut flying = std::collections::VecDeque::new();
+    let mut flying: VecDeque<(i64, Begun)> = VecDeque::new();
+    let mut later: BinaryHeap<Later> = BinaryHeap::new();
+    let mut waiting: HashMap<u32, (Start, Option<u16>)> = HashMap::new();
     let mut now_ns = 0;
     loop {
+        let mut begin = |start: Start, step: u16, due_ns: i64, now_ns: i64| {
+            let one = Begun {
+                start,
+                step,
+                due_ns,
+                at_ns: now_ns,
+            };
+            flying.push_back((now_ns + service_ns, one));
+            begun.push(one);
+        };
+        while let Some(Reverse((due_ns, _, slot))) =
+            later.peek().copied().filter(|top| top.0 .0 <= now_ns)
+        {
+            later.pop();
+            match waiting.remove(&slot) {
+                Some((start, Some(step))) => begin(start, step, due_ns, now_ns),
+                _ => executor.release(free(slot, due_ns), &mut Nobody),
+            }
+        }
         while let Some(start) = executor.poll(now_ns, &mut Nobody) {
-            flying.push_back((now_ns + service_ns, start));
-            begun.push((start, now_ns));
+            begin(start, course.first(start.asker()), start.due_ns, now_ns);
         }
         let next = [
             flying.front().map(|(done_ns, _)| *done_ns),
             executor.next_wake_ns().filter(|at_ns| *at_ns < stop_ns),
+            later.peek().map(|Reverse((due_ns, _, _))| *due_ns),
         ];
         let Some(next_ns) = next.into_iter().flatten().min() else {
             return begun;
         };
         now_ns = now_ns.max(next_ns);
-        while let Some((at_ns, start)) = flying
+        while let Some((at_ns, one)) = flying
             .front()
             .copied()
             .filter(|(done_ns, _)| *done_ns <= now_ns)
         {
             flying.pop_front();
-            let release = Release {
-                slot: start.slot,
-                at_ns,
-                unsent: false,
-                warm: true,
+            let (step, due_ns) = match course.after(one.step, one.start.asker(), true, at_ns) {
+                Next::End => {
+                    executor.release(free(one.start.slot, at_ns), &mut Nobody);
+                    continue;
+                }
+                Next::Step { step, due_ns } => (Some(step), due_ns),
+                Next::Cut { at_ns } => (None, at_ns),
             };
-            executor.release(release, &mut Nobody);
+            waiting.insert(one.start.slot, (one.start, step));
+            later.push(Reverse((due_ns, begun.len(), one.start.slot)));
         }
     }
 }
 
-fn table(begun: &[(Start, i64)]) -> Table {
-    let times = |of: fn(&(Start, i64)) -> i64| Column::I64(begun.iter().map(of).collect());
-    let counts = |of: fn(&(Start, i64)) -> u64| Column::U64(begun.iter().map(of).collect());
+fn free(slot: u32, at_ns: i64) -> Release {
+    Release {
+        slot,
+        at_ns,
+        unsent: false,
+        warm: true,
+    }
+}
+
+fn table(begun: &[Begun]) -> Table {
+    let times = |of: fn(&Begun) -> i64| Column::I64(begun.iter().map(of).collect());
+    let counts = |of: fn(&Begun) -> u64| Column::U64(begun.iter().map(of).collect());
     [
-        ("due_ns", times(|(start, _)| start.due_ns)),
-        ("begun_ns", times(|(_, at_ns)| *at_ns)),
-        ("vu", counts(|(start, _)| start.vu)),
-        ("seq", counts(|(start, _)| start.seq)),
+        ("due_ns", times(|one| one.due_ns)),
+        ("begun_ns", times(|one| one.at_ns)),
+        ("vu", counts(|one| one.start.vu)),
+        ("seq", counts(|one| one.start.seq)),
+        (
+            "step",
+            Column::U16(begun.iter().map(|one| one.step).collect()),
+        ),
     ]
     .into_iter()
     .map(|(name, column)| (name.to_owned(), column))
@@ -92,6 +149,7 @@ fn table(begun: &[(Start, i64)]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn an_open_plan_is_played_as_it_stands() {
@@ -116,5 +174,84 @@ mod tests {
             nothing.unwrap_err().field,
             "share.groups[0].executor.rate_rps"
         );
+    }
+
+    fn scenarios(executor: &str, threads: u64, thinks: &[u64]) -> String {
+        let step = |name: &str, think: &u64| {
+            format!(
+                r#"{{"request": {{"name": "{name}", "method": "GET", "endpoint": "http://a", "timeout_ns": 5}},
+                    "think_time": {{"exponential_ns": {think}.0}}}}"#
+            )
+        };
+        let walk: Vec<_> = thinks.iter().map(|think| step("walk", think)).collect();
+        format!(
+            r#"{{"format": 1, "id": "a", "seed": 7, "start_at_ns": 0, "threads": {threads}, "interval_ns": 1000000, "window_ns": [0, 5],
+                "endpoints": {{"http://a": {{"address": "127.0.0.1:1", "tls": null}}}}, "allowed": [],
+                "groups": [{{"name": "load", "client": "engine", "connection": "new", "record": "rows", "stop_offset_ns": 60000000,
+                    "executor": {executor},
+                    "scenarios": [{{"weight": 2, "steps": [{}]}}, {{"weight": 1, "steps": [{}]}}]}}]}}"#,
+            walk.join(","),
+            step("alone", &0)
+        )
+    }
+
+    /// (due, vu, seq, step) of all that begins.
+    fn begun(share: &str, service_ns: i64) -> Vec<(i64, u64, u64, u16)> {
+        let played = rehearse(share, &IndexMap::new(), service_ns).unwrap();
+        let of = |name: &str| played["load"][name].clone();
+        let (Column::I64(due), Column::U64(vu), Column::U64(seq), Column::U16(step)) =
+            (of("due_ns"), of("vu"), of("seq"), of("step"))
+        else {
+            panic!("columns of other kinds");
+        };
+        (0..due.len())
+            .map(|at| (due[at], vu[at], seq[at], step[at]))
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn open_scenarios_are_the_same_on_any_number_of_threads_and_shares(
+            thinks in prop::collection::vec(0u64..9_000_000, 1..4), threads in 2u64..5
+        ) {
+            let open = |from: u64, step: u64| format!(
+                r#"{{"kind": "constant-arrival-rate", "rate_rps": 900.0, "max_vus": 500, "index_from": {from}, "index_step": {step}}}"#
+            );
+            // The place that runs an arrival is no part of the plan.
+            let plan = |executor: &str, threads| {
+                let begun = begun(&scenarios(executor, threads, &thinks), 700_000);
+                let mut plan: Vec<_> = begun.into_iter().map(|(due, _, seq, step)| (due, seq, step)).collect();
+                plan.sort_unstable();
+                plan
+            };
+            let whole = plan(&open(0, 1), 1);
+            prop_assert!(whole.len() >= 54 && whole.iter().any(|(_, _, step)| usize::from(*step) == thinks.len()));
+            prop_assert_eq!(&whole, &plan(&open(0, 1), threads));
+            let mut parts = plan(&open(0, 2), 1);
+            parts.extend(plan(&open(1, 2), threads));
+            parts.sort_unstable();
+            prop_assert_eq!(whole, parts);
+        }
+
+        #[test]
+        fn a_slower_server_only_shortens_what_each_vu_does(
+            thinks in prop::collection::vec(0u64..9_000_000, 1..4), threads in 1u64..4, slower in 1i64..20
+        ) {
+            let closed = r#"{"kind": "constant-vus", "vus": 5, "spread_ns": 3000000, "think_time": {"exponential_ns": 1000000.0}}"#;
+            let of_vu = |threads, service_ns, vu| {
+                let mut mine: Vec<_> = begun(&scenarios(closed, threads, &thinks), service_ns)
+                    .into_iter().filter(|one| one.1 == vu).map(|(_, _, seq, step)| (seq, step)).collect();
+                mine.sort_unstable();
+                mine
+            };
+            for vu in 0..5 {
+                let fast = of_vu(1, 300_000, vu);
+                let slow = of_vu(threads, 300_000 * slower, vu);
+                prop_assert!(slow.len() <= fast.len());
+                prop_assert_eq!(&fast[..slow.len()], &slow[..]);
+            }
+        }
     }
 }

@@ -2,68 +2,14 @@
 
 use std::io::{self, Write};
 
-use indexmap::IndexMap;
-
 use crate::body::Streamed;
 use crate::chunking;
-use crate::feeder::Feeder;
-use crate::rng::{Draws, Stream};
-use crate::share::{BodySpec, Client, Connection, GroupSpec, Part, Var};
-use crate::table::{Column, Table};
+use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
+use crate::share::{BodySpec, Client, Connection, Part, RequestSpec};
 
-/// A column as bytes, row by row.
-#[derive(Clone, Debug)]
-struct TextColumn {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
+pub use crate::pieces::Asker;
 
-impl TextColumn {
-    /// `slash`: every value stands at the start of a path, and gets the "/" it lacks.
-    fn new(column: &Column, slash: bool) -> Self {
-        let mut text = TextColumn {
-            bytes: Vec::new(),
-            ends: Vec::with_capacity(column.len()),
-        };
-        for row in 0..column.len() {
-            let value = column.text(row);
-            if slash && !value.starts_with('/') {
-                text.bytes.push(b'/');
-            }
-            text.bytes.extend_from_slice(value.as_bytes());
-            text.ends.push(text.bytes.len());
-        }
-        text
-    }
-
-    fn row(&self, row: usize) -> &[u8] {
-        let from = if row == 0 { 0 } else { self.ends[row - 1] };
-        &self.bytes[from..self.ends[row]]
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Piece {
-    Fixed(Vec<u8>),
-    Row {
-        feeder: usize,
-        text: TextColumn,
-    },
-    RequestId,
-    Vu,
-    Iteration,
-    /// How long the body is.
-    BodyLength,
-}
-
-/// Who asks: fills the varying pieces.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asker {
-    pub vu: u64,
-    pub seq: u64,
-}
-
-/// A group's request, ready to be written again and again.
+/// A step's request, ready to be written again and again.
 #[derive(Clone, Debug)]
 pub struct Template {
     method: String,
@@ -75,27 +21,24 @@ pub struct Template {
     streamed: Option<Streamed>,
     expect_continue: bool,
     chunked: bool,
-    id_key: u64,
-    open: bool,
+    /// An address that is known only when the request is made.
+    url: Vec<Piece>,
 }
 
 /// Headers that are not carried to another origin.
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 impl Template {
-    /// Builds the request of a checked group. `host` is the Host header of its endpoint.
+    /// Builds a request of a checked group. `host` is the Host header of its endpoint.
     pub fn new(
-        seed: u64,
-        group: &GroupSpec,
+        maker: Maker<'_>,
+        request: &RequestSpec,
         host: &str,
-        inputs: &IndexMap<String, Table>,
         streamed: Option<Streamed>,
-        open: bool,
     ) -> Self {
-        let request = &group.request;
         let builder = Builder {
-            group,
-            inputs,
+            maker,
+            request,
             fixed_length: streamed.as_ref().and_then(Streamed::fixed_length),
         };
         let mut pieces = vec![Piece::Fixed(format!("{} ", request.method).into_bytes())];
@@ -106,6 +49,7 @@ impl Template {
         let hops = [(true, true), (true, false), (false, true), (false, false)]
             .map(|(credentials, body)| join(builder.rest(credentials, body)));
         pieces.extend(builder.rest(true, true));
+        let url = request.url.as_deref().unwrap_or_default();
         Template {
             method: request.method.clone(),
             pieces: join(pieces),
@@ -114,8 +58,7 @@ impl Template {
             streamed,
             expect_continue: request.expect_continue,
             chunked: request.chunked,
-            id_key: Draws::new(seed, &group.name, Stream::RequestId).bits(0, 0),
-            open,
+            url: maker.pieces(url, Place::Path),
         }
     }
 
@@ -166,63 +109,47 @@ impl Template {
         }
     }
 
-    /// Writes the request of `asker` to `out` (cleared first).
-    pub fn render(&self, feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) {
+    /// Writes the request to `out` (cleared first).
+    pub fn render(&self, source: &Source<'_>, out: &mut Vec<u8>) {
         out.clear();
-        self.write(&self.pieces, feeders, asker, out);
+        self.write(&self.pieces, source, out);
+    }
+
+    /// Writes the address that is known only now to `out` (cleared first).
+    pub fn render_url(&self, source: &Source<'_>, out: &mut Vec<u8>) {
+        out.clear();
+        write_all(&self.url, source, out);
     }
 
     /// Writes a redirect hop. A hop to another origin carries no credentials.
-    pub fn render_hop(
-        &self,
-        hop: &HopLine<'_>,
-        feeders: &[Feeder],
-        asker: Asker,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn render_hop(&self, hop: &HopLine<'_>, source: &Source<'_>, out: &mut Vec<u8>) {
         out.clear();
         let _ = write!(
             out,
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
             hop.method, hop.path, hop.host
         );
-        self.write(&self.hops[hop.kind()], feeders, asker, out);
+        self.write(&self.hops[hop.kind()], source, out);
     }
 
-    fn write(&self, pieces: &[Piece], feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) {
-        // Writing to a Vec can't fail.
+    fn write(&self, pieces: &[Piece], source: &Source<'_>, out: &mut Vec<u8>) {
         for piece in pieces {
-            let _ = match piece {
-                Piece::Fixed(bytes) => out.write_all(bytes),
-                Piece::Row { feeder, text } => {
-                    out.write_all(text.row(feeders[*feeder].row(asker.vu, asker.seq) as usize))
-                }
-                Piece::RequestId if self.open => {
-                    write!(out, "{:016x}-{:x}", self.id_key, asker.seq)
-                }
-                Piece::RequestId => {
-                    write!(out, "{:016x}-{:x}-{:x}", self.id_key, asker.vu, asker.seq)
-                }
-                Piece::Vu if self.open => write!(out, "{}", asker.seq),
-                Piece::Vu => write!(out, "{}", asker.vu),
-                Piece::Iteration => write!(out, "{}", asker.seq),
-                Piece::BodyLength => {
-                    let length = self.body_length(feeders, asker, out);
-                    write!(out, "{length}")
-                }
-            };
+            if let Piece::BodyLength = piece {
+                let length = self.body_length(source, out);
+                let _ = write!(out, "{length}");
+            } else {
+                piece.write(source, out);
+            }
         }
     }
-}
 
-impl Template {
-    fn body_length(&self, feeders: &[Feeder], asker: Asker, out: &mut Vec<u8>) -> u64 {
+    fn body_length(&self, source: &Source<'_>, out: &mut Vec<u8>) -> u64 {
         if let Some(streamed) = &self.streamed {
-            return streamed.length(asker);
+            return streamed.length(source.asker);
         }
         // Written once more than needed, but nothing is allocated for it.
         let at = out.len();
-        self.write(&self.text, feeders, asker, out);
+        self.write(&self.text, source, out);
         let length = out.len() - at;
         out.truncate(at);
         length as u64
@@ -247,58 +174,28 @@ impl HopLine<'_> {
 }
 
 struct Builder<'a> {
-    group: &'a GroupSpec,
-    inputs: &'a IndexMap<String, Table>,
+    maker: Maker<'a>,
+    request: &'a RequestSpec,
     fixed_length: Option<u64>,
 }
 
 impl Builder<'_> {
     fn path(&self, out: &mut Vec<Piece>) {
-        let parts = &self.group.request.path;
+        let parts = &self.request.path;
         let rooted = match parts.first() {
             Some(Part::Text { text }) => text.starts_with('/'),
-            Some(Part::Feeder { .. }) => true,
+            Some(Part::Feeder { .. } | Part::Taken { .. }) => true,
             _ => false,
         };
         if !rooted {
             out.push(Piece::Fixed(b"/".to_vec()));
         }
-        out.extend(
-            parts
-                .iter()
-                .enumerate()
-                .map(|(at, part)| self.piece(part, at == 0)),
-        );
-    }
-
-    fn piece(&self, part: &Part, slash: bool) -> Piece {
-        match part {
-            Part::Text { text } => Piece::Fixed(text.clone().into_bytes()),
-            Part::Feeder { feeder, column } => {
-                let place = self.group.feeders.get_full(feeder);
-                let (at, table) = place.map_or((0, ""), |(at, _, spec)| (at, spec.table.as_str()));
-                let empty = Column::Utf8(Vec::new());
-                let values = self
-                    .inputs
-                    .get(table)
-                    .and_then(|table| table.get(column))
-                    .unwrap_or(&empty);
-                Piece::Row {
-                    feeder: at,
-                    text: TextColumn::new(values, slash),
-                }
-            }
-            Part::Var { var } => match var {
-                Var::RequestId => Piece::RequestId,
-                Var::Vu => Piece::Vu,
-                Var::Iteration => Piece::Iteration,
-            },
-        }
+        let piece = |(at, part)| self.maker.piece(part, Place::Path, at == 0);
+        out.extend(parts.iter().enumerate().map(piece));
     }
 
     fn has(&self, name: &str) -> bool {
-        self.group
-            .request
+        self.request
             .headers
             .iter()
             .any(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -324,9 +221,9 @@ impl Builder<'_> {
         if body {
             pieces.extend(self.framing());
         }
-        let curl = self.group.client == Client::Curl;
+        let curl = self.maker.group.client == Client::Curl;
         let mut end = String::new();
-        if self.group.connection == Connection::New && !curl && !self.has("connection") {
+        if self.maker.group.connection == Connection::New && !curl && !self.has("connection") {
             end.push_str("Connection: close\r\n");
         }
         end.push_str("\r\n");
@@ -339,7 +236,7 @@ impl Builder<'_> {
 
     /// The headers that say how long the body is.
     fn framing(&self) -> Vec<Piece> {
-        let request = &self.group.request;
+        let request = self.request;
         let body_expected = matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
         let mut pieces = Vec::new();
         match (&request.body, self.fixed_length) {
@@ -375,17 +272,15 @@ impl Builder<'_> {
 
     /// A text body.
     fn text(&self) -> Vec<Piece> {
-        match &self.group.request.body {
-            Some(BodySpec::Text(parts)) => {
-                join(parts.iter().map(|part| self.piece(part, false)).collect())
-            }
+        match &self.request.body {
+            Some(BodySpec::Text(parts)) => join(self.maker.pieces(parts, Place::Free)),
             _ => Vec::new(),
         }
     }
 
     /// The headers that say nothing of the body.
     fn fields(&self, credentials: bool) -> Vec<Piece> {
-        let curl = self.group.client == Client::Curl;
+        let curl = self.maker.group.client == Client::Curl;
         let mut pieces = Vec::new();
         let mut fixed = |text: &str| pieces.push(Piece::Fixed(text.as_bytes().to_vec()));
         if !self.has("user-agent") {
@@ -398,7 +293,7 @@ impl Builder<'_> {
         if !self.has("accept") {
             fixed("Accept: */*\r\n");
         }
-        for (name, value) in &self.group.request.headers {
+        for (name, value) in &self.request.headers {
             let secret = CREDENTIALS
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known));
@@ -406,23 +301,11 @@ impl Builder<'_> {
                 continue;
             }
             pieces.push(Piece::Fixed(format!("{name}: ").into_bytes()));
-            pieces.extend(value.iter().map(|part| self.piece(part, false)));
+            pieces.extend(self.maker.pieces(value, Place::Header));
             pieces.push(Piece::Fixed(b"\r\n".to_vec()));
         }
         pieces
     }
-}
-
-/// Joins neighbours that don't vary.
-fn join(pieces: Vec<Piece>) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
-    for piece in pieces {
-        match (joined.last_mut(), piece) {
-            (Some(Piece::Fixed(bytes)), Piece::Fixed(more)) => bytes.extend(more),
-            (_, piece) => joined.push(piece),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]

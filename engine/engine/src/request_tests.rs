@@ -1,7 +1,39 @@
+use indexmap::IndexMap;
+
 use super::*;
-use crate::share::testing::group;
+use crate::feeder::Feeder;
+use crate::rng::{Draws, Stream};
+use crate::share::testing::{group, only};
+use crate::share::GroupSpec;
+use crate::table::{Column, Table};
 
 const CLOSED: &str = r#"{"kind": "constant-vus", "vus": 2}"#;
+
+fn template_of(
+    group: &GroupSpec,
+    host: &str,
+    inputs: &IndexMap<String, Table>,
+    streamed: Option<Streamed>,
+    open: bool,
+) -> Template {
+    let maker = Maker {
+        group,
+        inputs,
+        variables: &group.variables(),
+        id_key: Draws::new(7, &group.name, Stream::RequestId).bits(0, 0),
+        open,
+    };
+    Template::new(maker, &group.scenarios[0].steps[0].request, host, streamed)
+}
+
+/// A request without rows and variables.
+fn by(asker: Asker) -> Source<'static> {
+    Source {
+        feeders: &[],
+        asker,
+        taken: &[],
+    }
+}
 
 fn text(
     group: &GroupSpec,
@@ -10,22 +42,26 @@ fn text(
     vu: u64,
     seq: u64,
 ) -> String {
-    let template = Template::new(7, group, "cache", inputs, None, open);
+    let template = template_of(group, "cache", inputs, None, open);
     let feeders: Vec<_> = group
         .feeders
         .iter()
         .map(|(name, spec)| Feeder::new(7, &group.name, name, spec, 2, 1, open))
         .collect();
     let mut out = b"old".to_vec();
-    template.render(&feeders, Asker { vu, seq }, &mut out);
+    let source = Source {
+        feeders: &feeders,
+        ..by(Asker { vu, seq })
+    };
+    template.render(&source, &mut out);
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn a_request_that_does_not_vary_is_one_piece() {
     let mut plain = group(CLOSED);
-    plain.request.headers = vec![("X-A".into(), vec![Part::Text { text: "b".into() }])];
-    let template = Template::new(7, &plain, "cache:8080", &IndexMap::new(), None, false);
+    only(&mut plain).headers = vec![("X-A".into(), vec![Part::Text { text: "b".into() }])];
+    let template = template_of(&plain, "cache:8080", &IndexMap::new(), None, false);
     let expected =
         "GET / HTTP/1.1\r\nHost: cache:8080\r\nUser-Agent: svload\r\nAccept: */*\r\nX-A: b\r\n\r\n";
     assert_eq!(template.fixed(), Some(expected.as_bytes()));
@@ -35,7 +71,7 @@ fn a_request_that_does_not_vary_is_one_piece() {
         .starts_with("GET / HTTP/1.1\r\nHost: cache\r\nUser-Agent: curl/8\r\nAccept: */*\r\nX-A"));
     assert!(!text(&plain, &IndexMap::new(), false, 0, 0).contains("Connection"));
     plain.client = Client::Engine;
-    plain.request.method = "POST".into();
+    only(&mut plain).method = "POST".into();
     assert!(text(&plain, &IndexMap::new(), false, 0, 0)
         .ends_with("X-A: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
 }
@@ -46,12 +82,12 @@ fn rows_and_variables_are_filled_in() {
     let spec = r#"{"object": {"table": "objects", "take": "walk"}}"#;
     varying.feeders = serde_json::from_str(spec).unwrap();
     let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
-    varying.request.path = vec![
+    only(&mut varying).path = vec![
         part(r#"{"feeder": "object", "column": "path"}"#),
         part(r#"{"text": "?n="}"#),
         part(r#"{"var": "iteration"}"#),
     ];
-    varying.request.headers = vec![
+    only(&mut varying).headers = vec![
         (
             "X-Cold".into(),
             vec![part(r#"{"text": "c-"}"#), part(r#"{"var": "request.id"}"#)],
@@ -95,13 +131,13 @@ fn rows_and_variables_are_filled_in() {
 #[test]
 fn a_hop_to_another_origin_carries_no_credentials() {
     let mut secret = group(CLOSED);
-    secret.request.headers = vec![(
+    only(&mut secret).headers = vec![(
         "Authorization".into(),
         vec![Part::Text {
             text: "token".into(),
         }],
     )];
-    let template = Template::new(7, &secret, "cache", &IndexMap::new(), None, false);
+    let template = template_of(&secret, "cache", &IndexMap::new(), None, false);
     let hop = |foreign| {
         let mut out = Vec::new();
         let line = HopLine {
@@ -111,7 +147,7 @@ fn a_hop_to_another_origin_carries_no_credentials() {
             foreign,
             body: false,
         };
-        template.render_hop(&line, &[], Asker { vu: 0, seq: 0 }, &mut out);
+        template.render_hop(&line, &by(Asker { vu: 0, seq: 0 }), &mut out);
         String::from_utf8(out).unwrap()
     };
     assert!(hop(false).contains("Authorization: token"));
@@ -124,14 +160,14 @@ fn a_hop_to_another_origin_carries_no_credentials() {
 #[test]
 fn a_text_body_has_its_length() {
     let mut post = group(CLOSED);
-    post.request.method = "POST".into();
+    only(&mut post).method = "POST".into();
     let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
-    post.request.body = Some(BodySpec::Text(vec![part(r#"{"text": "größe"}"#)]));
-    let fixed = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+    only(&mut post).body = Some(BodySpec::Text(vec![part(r#"{"text": "größe"}"#)]));
+    let fixed = template_of(&post, "cache", &IndexMap::new(), None, false);
     let bytes = fixed.fixed().unwrap();
     assert!(bytes.ends_with("Content-Length: 7\r\n\r\ngröße".as_bytes()));
     assert_eq!(fixed.head_bytes(bytes), bytes.len() - 7);
-    post.request.body = Some(BodySpec::Text(vec![
+    only(&mut post).body = Some(BodySpec::Text(vec![
         part(r#"{"text": "n="}"#),
         part(r#"{"var": "iteration"}"#),
     ]));
@@ -141,7 +177,7 @@ fn a_text_body_has_its_length() {
         "{varying}"
     );
     let mut out = Vec::new();
-    let template = Template::new(7, &post, "cache", &IndexMap::new(), None, false);
+    let template = template_of(&post, "cache", &IndexMap::new(), None, false);
     for (body, ends) in [(true, "\r\n\r\nn=5"), (false, "Accept: */*\r\n\r\n")] {
         let line = HopLine {
             method: "POST",
@@ -150,7 +186,7 @@ fn a_text_body_has_its_length() {
             foreign: true,
             body,
         };
-        template.render_hop(&line, &[], Asker { vu: 0, seq: 5 }, &mut out);
+        template.render_hop(&line, &by(Asker { vu: 0, seq: 5 }), &mut out);
         assert!(out.ends_with(ends.as_bytes()));
     }
 }
@@ -159,19 +195,19 @@ fn a_text_body_has_its_length() {
 fn a_streamed_body_is_announced() {
     use crate::body::SizeLaw;
     let mut put = group(CLOSED);
-    put.request.method = "PUT".into();
-    put.request.expect_continue = true;
+    only(&mut put).method = "PUT".into();
+    only(&mut put).expect_continue = true;
     for (law, fixed) in [
         (SizeLaw::Bytes(12), true),
         (SizeLaw::Uniform([5, 90]), false),
     ] {
-        put.request.body = Some(BodySpec::Random(law));
+        only(&mut put).body = Some(BodySpec::Random(law));
         let streamed = Streamed::random(7, "load", law, false);
         let asker = Asker { vu: 1, seq: 2 };
         let length = streamed.length(asker);
-        let template = Template::new(7, &put, "cache", &IndexMap::new(), Some(streamed), false);
+        let template = template_of(&put, "cache", &IndexMap::new(), Some(streamed), false);
         let mut out = Vec::new();
-        template.render(&[], asker, &mut out);
+        template.render(&by(asker), &mut out);
         let wanted = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
         assert!(out.ends_with(wanted.as_bytes()));
         assert_eq!(template.fixed().is_some(), fixed);

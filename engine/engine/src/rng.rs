@@ -16,6 +16,8 @@ pub enum Stream {
     Body = 21,
     BodySize = 22,
     BodySizeTurn = 23,
+    /// Which scenario an iteration takes.
+    Scenario = 24,
 }
 
 /// The finaliser of splitmix64: a bijection that scatters its input.

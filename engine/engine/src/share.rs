@@ -3,12 +3,16 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::body::SizeLaw;
 use crate::executor::{
     constant_arrival_rate, constant_vus, per_vu_iterations, ramping_arrival_rate, ramping_vus,
     shared_iterations,
 };
+use crate::feeder::Supply;
+use crate::pace::ThinkTime;
+use crate::request_check;
 use crate::table::{Column, Table};
+
+pub use crate::request_spec::*;
 
 /// Version of this contract.
 pub const FORMAT: u32 = 1;
@@ -124,7 +128,49 @@ pub struct GroupSpec {
     pub executor: ExecutorSpec,
     #[serde(default)]
     pub feeders: IndexMap<String, FeederSpec>,
-    pub request: RequestSpec,
+    /// What an iteration does: this one request, or
+    pub request: Option<RequestSpec>,
+    /// the steps of one of these. Once a share is read, a request alone stands here too.
+    #[serde(default)]
+    pub scenarios: Vec<ScenarioSpec>,
+    /// The summary tells the variables that each VU took.
+    #[serde(default)]
+    pub report_taken: bool,
+    /// Set once the tables are known.
+    #[serde(skip)]
+    pub supply: Supply,
+}
+
+impl GroupSpec {
+    /// Puts a request alone in its place among the scenarios.
+    fn settle(&mut self) {
+        self.scenarios
+            .extend(self.request.take().map(|request| ScenarioSpec {
+                weight: 1,
+                steps: vec![StepSpec {
+                    request,
+                    think_time: ThinkTime::default(),
+                }],
+            }));
+    }
+
+    /// All steps of all scenarios in order.
+    pub fn steps(&self) -> impl Iterator<Item = &StepSpec> {
+        self.scenarios
+            .iter()
+            .flat_map(|scenario| scenario.steps.iter())
+    }
+
+    /// Every variable that an answer may give, each once.
+    pub fn variables(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for take in self.steps().flat_map(|step| &step.request.take) {
+            if !names.iter().any(|known| known == take.name()) {
+                names.push(take.name().to_owned());
+            }
+        }
+        names
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -141,9 +187,26 @@ pub enum ExecutorSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
+    /// Row 0 always.
     First,
+    /// Every VU walks the whole table from an offset of its own.
     Walk,
+    /// Rows are dealt to VUs like cards.
+    Sequential,
+    /// Every VU walks a part of the table that is its own.
+    Unique,
     Random,
+    /// The row of the VU's number.
+    Vu,
+}
+
+/// After the last row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenExhausted {
+    #[default]
+    Repeat,
+    Stop,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -152,85 +215,10 @@ pub struct FeederSpec {
     pub table: String,
     pub take: Take,
     pub vus_total: Option<u64>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RequestSpec {
-    pub name: String,
-    pub method: String,
-    pub endpoint: String,
-    pub path: Vec<Part>,
+    /// A walk of VU g begins at row g · offset; without it at ⌊rows · g / vus_total⌋.
+    pub offset: Option<u64>,
     #[serde(default)]
-    pub headers: Vec<(String, Vec<Part>)>,
-    pub body: Option<BodySpec>,
-    /// The body waits for the server's 100 (a second at most, as curl does).
-    #[serde(default)]
-    pub expect_continue: bool,
-    /// The body leaves in chunks, without saying its length before.
-    #[serde(default)]
-    pub chunked: bool,
-    pub timeout_ns: i64,
-    #[serde(default = "good_statuses")]
-    pub expect_status: Vec<(u16, u16)>,
-    #[serde(default)]
-    pub checks: Vec<CheckSpec>,
-}
-
-fn good_statuses() -> Vec<(u16, u16)> {
-    vec![(200, 399)]
-}
-
-/// What a request carries.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum BodySpec {
-    Text(Vec<Part>),
-    /// Seeded bytes, streamed.
-    Random(SizeLaw),
-    /// A file's path, streamed.
-    File(String),
-}
-
-/// A piece of a path, header value or text body.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub enum Part {
-    Text { text: String },
-    Feeder { feeder: String, column: String },
-    Var { var: Var },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Var {
-    #[serde(rename = "request.id")]
-    RequestId,
-    #[serde(rename = "vu")]
-    Vu,
-    #[serde(rename = "iteration")]
-    Iteration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub enum CheckSpec {
-    Status { name: String, status: (u16, u16) },
-    Size { name: String, size_bytes: SizeSpec },
-}
-
-impl CheckSpec {
-    pub fn name(&self) -> &str {
-        match self {
-            CheckSpec::Status { name, .. } | CheckSpec::Size { name, .. } => name,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub enum SizeSpec {
-    Bytes(u64),
-    Feeder { feeder: String, column: String },
+    pub when_exhausted: WhenExhausted,
 }
 
 /// A field of a share and what is wrong with it.
@@ -252,14 +240,30 @@ impl Fault {
 /// Reads a share and checks it against its tables.
 pub fn parse(text: &str, inputs: &IndexMap<String, Table>) -> Result<Share, Fault> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let share: Share = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let mut share: Share = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         Fault::new(format!("share.{}", error.path()), error.inner().to_string())
     })?;
+    for (at, group) in share.groups.iter_mut().enumerate() {
+        let one = group.request.is_some() == group.scenarios.is_empty();
+        ensure(
+            one,
+            || format!("groups[{at}].request"),
+            "must be given, or scenarios in its place",
+        )?;
+        group.settle();
+    }
     check(&share, inputs)?;
+    for group in &mut share.groups {
+        group.supply = Supply::of(group, inputs);
+    }
     Ok(share)
 }
 
-fn ensure(good: bool, field: impl FnOnce() -> String, problem: &str) -> Result<(), Fault> {
+pub(crate) fn ensure(
+    good: bool,
+    field: impl FnOnce() -> String,
+    problem: &str,
+) -> Result<(), Fault> {
     if good {
         Ok(())
     } else {
@@ -309,7 +313,8 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
         let place = format!("groups[{at}]");
         check_times(share, group, &place)?;
         check_executor(group, &place)?;
-        check_request(share, group, inputs, &place)?;
+        check_feeders(group, inputs, &place)?;
+        request_check::check(share, group, inputs, &place)?;
     }
     Ok(())
 }
@@ -357,8 +362,7 @@ fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
     )
 }
 
-fn check_request(
-    share: &Share,
+fn check_feeders(
     group: &GroupSpec,
     inputs: &IndexMap<String, Table>,
     place: &str,
@@ -379,153 +383,20 @@ fn check_request(
             field,
             "has no rows, or columns of unequal length",
         )?;
-    }
-    let request = &group.request;
-    let field = |name: &'static str| move || format!("{place}.request.{name}");
-    let known = share.endpoints.contains_key(&request.endpoint);
-    ensure(
-        known,
-        field("endpoint"),
-        &format!("no endpoint is called {:?}", request.endpoint),
-    )?;
-    ensure(
-        request.timeout_ns > 0,
-        field("timeout_ns"),
-        "must be positive",
-    )?;
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let method = !request.method.is_empty() && request.method.bytes().all(token);
-    ensure(method, field("method"), "is no HTTP method")?;
-    check_parts(
-        group,
-        inputs,
-        &request.path,
-        &format!("{place}.request.path"),
-        |byte| byte > b' ' && byte != 127,
-    )?;
-    for (at, (name, value)) in request.headers.iter().enumerate() {
-        let header = format!("{place}.request.headers[{at}]");
+        let vus_total = feeder.vus_total.unwrap_or(group.executor.vus_total());
+        let enough = rows[0] as u64 >= vus_total || group.executor.is_open();
         ensure(
-            !name.is_empty() && name.bytes().all(token),
-            || header.clone(),
-            "has a name that HTTP does not allow",
+            feeder.take != Take::Unique || enough,
+            || format!("{place}.feeders.{name}.take"),
+            "unique needs at least one row a VU",
         )?;
-        check_parts(group, inputs, value, &header, |byte| {
-            (byte >= b' ' && byte != 127) || byte == b'\t'
-        })?;
-    }
-    check_body(group, inputs, place)?;
-    for (at, check) in request.checks.iter().enumerate() {
-        if let CheckSpec::Size {
-            size_bytes: SizeSpec::Feeder { feeder, column },
-            ..
-        } = check
-        {
-            let field = format!("{place}.request.checks[{at}].size_bytes");
-            let column = find_column(group, inputs, feeder, column, &field)?;
-            let sizes = (0..column.len()).all(|row| column.size(row).is_some());
-            ensure(
-                sizes,
-                || field,
-                "must name a column of whole numbers that are not negative",
-            )?;
-        }
+        ensure(
+            feeder.take != Take::Vu || !group.executor.is_open(),
+            || format!("{place}.feeders.{name}.take"),
+            "vu needs a closed executor",
+        )?;
     }
     Ok(())
-}
-
-fn check_body(
-    group: &GroupSpec,
-    inputs: &IndexMap<String, Table>,
-    place: &str,
-) -> Result<(), Fault> {
-    let request = &group.request;
-    let field = format!("{place}.request.body");
-    let streamed = matches!(request.body, Some(BodySpec::Random(_) | BodySpec::File(_)));
-    ensure(
-        streamed || !request.expect_continue,
-        || format!("{place}.request.expect_continue"),
-        "needs a random or file body",
-    )?;
-    ensure(
-        streamed || !request.chunked,
-        || format!("{place}.request.chunked"),
-        "needs a random or file body",
-    )?;
-    match &request.body {
-        None => return Ok(()),
-        Some(BodySpec::Text(parts)) => {
-            check_parts(group, inputs, parts, &format!("{field}.text"), |_| true)?
-        }
-        Some(BodySpec::Random(law)) => ensure(
-            law.is_sound(),
-            || format!("{field}.random"),
-            "must be bytes, uniform [low, high] or lognormal [median, p99], of at most 2^40 bytes",
-        )?,
-        Some(BodySpec::File(_)) => {}
-    }
-    let framed = |name: &str| {
-        ["content-length", "transfer-encoding", "expect"]
-            .iter()
-            .any(|known| name.eq_ignore_ascii_case(known))
-    };
-    let own = request.headers.iter().position(|(name, _)| framed(name));
-    ensure(
-        own.is_none(),
-        || format!("{place}.request.headers[{}]", own.unwrap_or(0)),
-        "follows from the body: leave it out",
-    )
-}
-
-fn check_parts(
-    group: &GroupSpec,
-    inputs: &IndexMap<String, Table>,
-    parts: &[Part],
-    field: &str,
-    allowed: impl Fn(u8) -> bool,
-) -> Result<(), Fault> {
-    let problem = "has a character that HTTP does not allow there";
-    for (at, part) in parts.iter().enumerate() {
-        let field = format!("{field}[{at}]");
-        match part {
-            Part::Text { text } => ensure(text.bytes().all(&allowed), || field, problem)?,
-            Part::Feeder { feeder, column } => {
-                if let Column::Utf8(values) = find_column(group, inputs, feeder, column, &field)? {
-                    let bad = values.iter().position(|value| !value.bytes().all(&allowed));
-                    ensure(
-                        bad.is_none(),
-                        || field,
-                        &format!("row {} {problem}", bad.unwrap_or(0)),
-                    )?;
-                }
-            }
-            Part::Var { .. } => {}
-        }
-    }
-    Ok(())
-}
-
-fn find_column<'a>(
-    group: &GroupSpec,
-    inputs: &'a IndexMap<String, Table>,
-    feeder: &str,
-    column: &str,
-    field: &str,
-) -> Result<&'a Column, Fault> {
-    let table = group
-        .feeders
-        .get(feeder)
-        .and_then(|feeder| inputs.get(&feeder.table));
-    let table = table.ok_or_else(|| {
-        Fault::new(
-            format!("share.{field}"),
-            format!("no feeder is called {feeder:?}"),
-        )
-    })?;
-    table.get(column).ok_or_else(|| {
-        let problem = format!("feeder {feeder:?} has no column {column:?}");
-        Fault::new(format!("share.{field}"), problem)
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,14 @@ pub(crate) fn group(executor: &str) -> GroupSpec {
             "executor": {executor},
             "request": {{"name": "get", "method": "GET", "endpoint": "http://a", "path": [{{"text": "/"}}], "timeout_ns": 1000000000}}}}"#
     );
-    serde_json::from_str(&text).unwrap()
+    let mut group: GroupSpec = serde_json::from_str(&text).unwrap();
+    group.settle();
+    group
+}
+
+/// The request of a group that has no other.
+pub(crate) fn only(group: &mut GroupSpec) -> &mut RequestSpec {
+    &mut group.scenarios[0].steps[0].request
 }
 
 pub(super) fn inputs() -> IndexMap<String, Table> {

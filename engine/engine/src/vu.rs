@@ -7,11 +7,12 @@ use rustls::ClientConfig;
 
 use crate::conn::ConnKey;
 use crate::executor::Start;
+use crate::pieces::{Asker, Source};
 use crate::plan::GroupPlan;
 use crate::record::Sample;
-use crate::request::Asker;
 use crate::share::Take;
 use crate::wire::http1::Decoder;
+use crate::wire::keep::Keep;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,19 +45,39 @@ pub struct Hop {
     pub unread: bool,
 }
 
+/// What a slot waits for between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// The next step; `None`: the iteration is cut short by the load's end.
+    pub step: Option<u16>,
+    /// When the step before ended.
+    pub free_ns: i64,
+    pub due_ns: i64,
+}
+
 /// A slot: what stays from request to request, and the request in progress.
 #[derive(Default)]
 pub struct Slot {
     pub phase: Phase,
     /// The connection that the request uses.
     pub conn: Option<ConnKey>,
-    /// The kept connection to the group's own endpoint.
+    /// The kept connection to the step's own endpoint.
     pub home: Option<ConnKey>,
+    /// Where the step goes.
+    pub own_endpoint: usize,
+    /// Connections kept to the endpoints of other steps.
+    pub parked: Vec<(usize, ConnKey)>,
+    /// The step of the iteration in progress,
+    pub step: u16,
+    /// and what comes after it, once it has ended.
+    pub later: Option<Later>,
+    /// The variables that answers gave, by number.
+    pub taken: Vec<Vec<u8>>,
     pub sample: Sample,
     pub asker: Asker,
     pub hop: Hop,
     pub decoder: Decoder,
-    /// The request's bytes, unless the group's are fixed.
+    /// The request's bytes, unless the step's are fixed.
     pub out: Vec<u8>,
     pub out_is_fixed: bool,
     /// Reads ask for the kernel's stamp.
@@ -73,8 +94,10 @@ pub struct Slot {
 
 impl Slot {
     /// Takes on a new request; buffers and connections stay.
-    pub fn begin(&mut self, start: &Start, row: i64) {
+    pub fn begin(&mut self, start: &Start, step: u16, row: i64) {
+        self.step = step;
         self.sample = Sample {
+            step,
             vu: start.vu,
             seq: start.seq,
             row,
@@ -82,16 +105,13 @@ impl Slot {
             ready_ns: start.ready_ns,
             ..Sample::default()
         };
-        self.asker = Asker {
-            vu: start.vu,
-            seq: start.seq,
-        };
+        self.asker = start.asker();
         self.stamped = false;
         self.ever_written = false;
     }
 
     /// Makes ready for a hop's answer (the first hop is the request itself).
-    pub fn begin_hop(&mut self, endpoint: usize, to_head_request: bool) {
+    pub fn begin_hop(&mut self, endpoint: usize, to_head_request: bool, keep: Keep) {
         self.hop.endpoint = endpoint;
         self.hop.written = 0;
         self.hop.body_bytes = 0;
@@ -99,6 +119,7 @@ impl Slot {
         self.hop.queued = false;
         self.hop.unread = false;
         self.decoder.reset(to_head_request);
+        self.decoder.keep(keep);
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;
     }
@@ -112,8 +133,8 @@ impl Slot {
         }
         let new_round = asker.seq.is_multiple_of(rows);
         match plan.take() {
-            Some(Take::First) => !new_round,
-            Some(Take::Random) => {
+            Some(Take::First | Take::Vu) => !new_round,
+            Some(Take::Random | Take::Sequential | Take::Unique) => {
                 if new_round {
                     self.seen.clear();
                 }
@@ -123,15 +144,57 @@ impl Slot {
         }
     }
 
-    /// Gives the hop the group's streamed body, if there is one.
+    /// Goes over to a step's endpoint; the connection kept to the former one stays for later.
+    pub fn aim(&mut self, endpoint: usize) {
+        if self.own_endpoint == endpoint {
+            return;
+        }
+        let former = self.home.take().map(|home| (self.own_endpoint, home));
+        self.parked.extend(former);
+        self.own_endpoint = endpoint;
+        let known = self.parked.iter().position(|(at, _)| *at == endpoint);
+        self.home = known.map(|at| self.parked.swap_remove(at).1);
+    }
+
+    /// A connection without a request has ended. True if the next request would have used it.
+    pub fn forget(&mut self, key: ConnKey) -> bool {
+        self.parked.retain(|(_, parked)| *parked != key);
+        let was_home = self.home == Some(key);
+        if was_home {
+            self.home = None;
+        }
+        was_home
+    }
+
+    /// What fills the varying pieces of the request.
+    pub fn source<'a>(&'a self, plan: &'a GroupPlan) -> Source<'a> {
+        Source {
+            feeders: &plan.feeders,
+            asker: self.asker,
+            taken: &self.taken,
+        }
+    }
+
+    /// Writes the step's request.
+    pub fn render(&mut self, plan: &GroupPlan) {
+        let source = Source {
+            feeders: &plan.feeders,
+            asker: self.asker,
+            taken: &self.taken,
+        };
+        plan.step(self.step).template.render(&source, &mut self.out);
+    }
+
+    /// Gives the hop the step's streamed body, if there is one.
     pub fn take_body(&mut self, plan: &GroupPlan) {
-        self.hop.body_bytes = plan.template.upload_bytes(self.asker);
-        self.hop.held = plan.template.expects_continue() && self.hop.body_bytes > 0;
+        let template = &plan.step(self.step).template;
+        self.hop.body_bytes = template.upload_bytes(self.asker);
+        self.hop.held = template.expects_continue() && self.hop.body_bytes > 0;
     }
 
     /// The bytes before a streamed body.
     pub fn request<'a>(&'a self, plan: &'a GroupPlan) -> &'a [u8] {
-        match plan.template.fixed() {
+        match plan.step(self.step).template.fixed() {
             Some(fixed) if self.out_is_fixed => fixed,
             _ => &self.out,
         }

@@ -11,7 +11,7 @@ from svload.analysis.checks.base import worst
 from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, show
 from svload.analysis.inference import mean_interval
 from svload.analysis.server import most_severe
-from svload.model.metrics import CATALOGUE, Source
+from svload.model.metrics import CATALOGUE, Source, metric_name
 from svload.model.results import CaseResult, Estimate, Grade, ServerState, ThresholdResult, TrialResult
 from svload.model.study import Case, CaseConfig, Lock
 
@@ -116,7 +116,7 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
         )
     weak = any(one.weak for one in found if one)
     grows = next((one.reason for one in found if one and one.reason.startswith("grows")), "")
-    metric = name.split(".")[1] if "." in name else name
+    metric = metric_name(name)
     if metric not in _ARITHMETIC and min(values) > 0:
         logs = [log(value) for value in values]
         interval = mean_interval(logs)
@@ -171,7 +171,9 @@ def _threshold(
             sentence=f"{case.case}: {text} was not judged, the case is REFUSED.",
         )
     timeouts = [
-        group.request.timeout_ns / 1e9 for group in config.groups if group.name == criterion.ref.owner
+        group.longest_timeout_ns / 1e9
+        for group in config.groups
+        if criterion.ref.owner.partition(".")[0] == group.name
     ]
     held = outcome(criterion, estimate, max(timeouts, default=None))
     if held is None:

@@ -19,6 +19,12 @@ def owners_of_case(config: CaseConfig) -> dict[str, Source]:
     owners: dict[str, Source] = {feeder.name: "feeder" for feeder in config.feeders}
     owners |= {service.name: "service" for service in config.services}
     owners |= {group.name: "traffic" for group in config.groups}
+    owners |= {
+        f"{group.name}.{step.name}": "traffic"
+        for group in config.groups
+        if group.scenarios
+        for step in group.steps
+    }
     return owners
 
 

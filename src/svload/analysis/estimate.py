@@ -159,11 +159,11 @@ def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
 
 def requests_of(group: Group, seconds: float) -> float:
     """Requests that a group can make at most in so many seconds."""
-    executor = group.executor
+    executor, most = group.executor, group.longest_iteration
     if isinstance(executor, OpenLoop):
-        return executor.arrivals_until(seconds * 1e9)
+        return executor.arrivals_until(seconds * 1e9) * most
     asked = executor.users_ns(0, seconds * 1e9) / max(executor.cycle_ns, LEAST_CYCLE_S * 1e9)
-    return min(asked, executor.work) if isinstance(executor, FixedWork) else asked
+    return min(asked, executor.work) * most if isinstance(executor, FixedWork) else asked * most
 
 
 def _trial_bytes(config: CaseConfig, duration_s: float) -> float:

@@ -19,7 +19,7 @@ from svload.analysis import limits
 from svload.analysis.batches import autocorrelation_times, batch_means
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
 from svload.analysis.readings import Series, entities, mean_rate
-from svload.analysis.view import GroupView, Window, first_feeder, look
+from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
 from svload.model.metrics import MetricRef
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
@@ -53,6 +53,8 @@ CURL: Mapping[str, str] = {
 }
 """Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and `total` are differences of stamps."""
 _HISTOGRAM = {"ok_response": "response"}
+OF_GROUPS = ("connections", "bytes_received", "longest_silence")
+"""What a step of a scenario has no figure of."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class GroupMeasures:
     @cached_property
     def limit_ns(self) -> float:
         """What a failure counts in a mean: the request's time-out."""
-        return float(self.group.spec.request.timeout_ns)
+        return float(self.group.spec.longest_timeout_ns)
 
     def population(self, metric: str) -> Population | None:
         """The population of a time or size metric; None if this group does not record it."""
@@ -195,6 +197,7 @@ class GroupMeasures:
             "error_rate": errors,
             "requests": _exact(group.summary.begun),
             "failed": _exact(group.summary.failed),
+            "dropped": _exact(group.summary.dropped),
             "connections": _exact(group.summary.connections_opened),
             "bytes_received": _exact(group.summary.bytes_received),
             "longest_silence": _exact(group.summary.longest_silence_ns / 1e9),
@@ -383,9 +386,15 @@ def measure_trial(
     """All metrics of a trial by their full names; `extra` adds statistics that a study's criteria name."""
     extra = tuple(extra)
     found: dict[str, Estimate] = {}
-    for group in groups if groups is not None else look(trial, config, window):
-        asked = [ref for ref in extra if ref.owner == group.name]
-        found |= {f"{group.name}.{name}": value for name, value in GroupMeasures(group).all(asked).items()}
+    for whole in groups if groups is not None else look(trial, config, window):
+        for group in (whole, *steps_of(trial, whole)):
+            asked = [ref for ref in extra if ref.owner == group.name]
+            measured = GroupMeasures(group).all(asked)
+            found |= {
+                f"{group.name}.{name}": value
+                for name, value in measured.items()
+                if group is whole or name not in OF_GROUPS
+            }
     for service in config.services:
         found |= {
             f"{service.name}.{name}": value

@@ -46,6 +46,7 @@ def findings_of(
 def headline(result: TrialResult) -> str:
     """One line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, of the curl-like probe where there is one, else the last group."""
     heads = [name.removesuffix(".response.p50") for name in result.metrics if name.endswith(".response.p50")]
+    heads = [head for head in heads if "." not in head]
     if not heads:
         return "no request"
     name = next((head for head in heads if f"{head}.connect.p50" in result.metrics), heads[-1])

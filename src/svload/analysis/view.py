@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,17 @@ class GroupView:
         """Constant, ramping (shown over time only), or finite (a fixed amount of work)."""
         return self.spec.executor.shape
 
+    def iterations(self, count: Literal["due", "begun"]) -> int:
+        """Iterations due, or begun, in the whole trial: a scenario's first steps."""
+        firsts, at = [], 0
+        for scenario in self.spec.scenarios:
+            firsts.append(at)
+            at += len(scenario.steps)
+        steps = self.summary.steps
+        if not firsts or len(steps) < at:
+            return self.summary.due if count == "due" else self.summary.begun
+        return sum(steps[first].due if count == "due" else steps[first].begun for first in firsts)
+
     @property
     def due(self) -> int:
         """Requests due in the window."""
@@ -142,29 +153,68 @@ def _group(trial: TrialData, index: int, summary: GroupSummary, spec: Group, win
     )
 
 
+def steps_of(trial: TrialData, group: GroupView) -> tuple[GroupView, ...]:
+    """Each step of a group's scenarios, looked at as a group named `group.step`; none where it has one request.
+
+    Connections, bytes and silences are the group's alone: a step's summary has none.
+    """
+    if not group.spec.scenarios:
+        return ()
+    whole = GroupSummary(
+        name="", waiting=0, in_flight=0, written=0, completed_in_window=0, ok_in_window=0, due=0, begun=0, dropped=0,
+        ok=0, failed=0, last_done_ns=group.summary.last_done_ns, plan_done=group.summary.plan_done,
+    )  # fmt: skip
+    found = []
+    for number, (step, summary) in enumerate(zip(group.spec.steps, group.summary.steps, strict=False)):
+        name = f"{group.name}.{step.name}"
+        histograms = trial.histograms
+        inside = (histograms["group"] == group.index) & (histograms["step"] == number)
+        inside &= _within(histograms["interval"], group.window)
+        found.append(
+            GroupView(
+                index=group.index,
+                summary=whole.model_copy(update={**summary.model_dump(), "name": name}),
+                spec=group.spec.model_copy(update={"name": name, "request": step.request, "scenarios": ()}),
+                window=group.window,
+                intervals=_dense(trial.intervals, group.index, group.window, number),
+                rows=_rows(trial.samples, group.index, group.window, number),
+                _histograms={
+                    column: histograms[column][inside] for column in ("interval", "metric", "bucket", "count")
+                },
+            )
+        )
+    return tuple(found)
+
+
 def _within(interval: NDArray[Any], window: Window) -> NDArray[np.bool_]:
     at = interval.astype(np.int64)
     found: NDArray[np.bool_] = (at >= window.first) & (at < window.last)
     return found
 
 
-def _dense(table: Table, index: int, window: Window) -> dict[str, Ints]:
-    """Every count of the group, one cell an interval of the window, zero where nothing happened."""
+def _dense(table: Table, index: int, window: Window, step: int | None = None) -> dict[str, Ints]:
+    """Every count of the group, or of one of its steps, one cell an interval of the window, zero where nothing happened."""
     mine = (table["group"] == index) & _within(table["interval"], window)
+    if step is not None:
+        mine &= table["step"] == step
     at = table["interval"][mine].astype(np.int64) - window.first
     dense = {}
     for name in INTERVALS:
-        if name in ("group", "interval"):
+        if name in ("group", "step", "interval"):
             continue
         dense[name] = np.zeros(window.size, dtype=np.int64)
-        dense[name][at] = table[name][mine]
+        np.add.at(dense[name], at, table[name][mine].astype(np.int64))
     return dense
 
 
-def _rows(samples: Table, index: int, window: Window) -> Mapping[str, NDArray[Any]] | None:
+def _rows(
+    samples: Table, index: int, window: Window, step: int | None = None
+) -> Mapping[str, NDArray[Any]] | None:
     mine = samples["group"] == index
     if not mine.any():
         return None
+    if step is not None:
+        mine = mine & (samples["step"] == step)
     due = samples["due_ns"]
     inside = np.flatnonzero(mine & (due >= window.low_ns) & (due < window.high_ns))
     if np.any(np.diff(due[inside]) < 0):
@@ -203,9 +253,7 @@ class Rows(Mapping[str, NDArray[Any]]):
 
 def first_feeder(group: Group) -> str | None:
     """The feeder whose rows a group's `early_repeats` and the rows table count: the first that its request names."""
-    request = group.request
-    parts: list[object] = [*request.path, *(part for _, template in request.headers for part in template)]
-    parts += [getattr(check, "size_bytes", None) for check in request.checks]
+    parts = (part for request in group.requests for part in request.parts)
     return next((part.feeder for part in parts if isinstance(part, FeederPart)), None)
 
 

@@ -70,6 +70,8 @@ def _prepare(message: dict[str, Any]) -> dict[str, Any]:
         if path not in _tables:
             _tables[path] = read_inputs(Path(path))
         inputs[name] = _tables[path]
+    for name, columns in message.get("values", {}).items():
+        inputs[name] = {column: ("utf8", values) for column, values in columns.items()}
     return {"share": dict(message["share"]), "out": Path(message["out"]), "inputs": inputs}
 
 

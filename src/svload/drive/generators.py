@@ -13,7 +13,7 @@ from svload.drive.places import MOST
 from svload.drive.shares import Share
 from svload.model.errors import fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
-from svload.model.results import GeneratorSummary, GroupSummary
+from svload.model.results import GeneratorSummary, GroupSummary, StepSummary
 
 Progress = Callable[[dict[str, Any]], None]
 START_MARGIN_NS = 100_000_000
@@ -163,11 +163,13 @@ class Generators:
         return load
 
     def _tell(self, child: str, share: Share, tables: Mapping[str, Path], out: Path) -> Tell:
-        message = {
+        message: dict[str, Any] = {
             "share": share.spec,
             "tables": {name: str(tables[name].resolve()) for name in share.tables},
             "out": str((out / f"{share.name}.tables").resolve()),
         }
+        if share.values:
+            message["values"] = {name: dict(table) for name, table in share.values.items()}
         return Tell(child=child, message={"prepare": message})
 
     def _hear(
@@ -251,6 +253,8 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
                 continue
             if key in _MAPS:
                 fields[key] = _add_maps([part.get(key, {}) for part in parts])
+            elif key == "steps":
+                fields[key] = _merge_steps([part.get(key, []) for part in parts])
             elif key == "last_done_ns":
                 fields[key] = max((part.get(key, -1) for part in parts), default=-1)
             elif key == "plan_done":
@@ -260,6 +264,18 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
             else:
                 fields[key] = sum(part.get(key, 0) for part in parts)
         merged.append(GroupSummary(**fields))
+    return tuple(merged)
+
+
+def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSummary, ...]:
+    """Each step's totals over the shares, which all have the same steps."""
+    merged = []
+    for steps in zip(*parts, strict=True):
+        counts = {
+            key: sum(step[key] for step in steps) for key in ("due", "begun", "dropped", "ok", "failed")
+        }
+        maps = {key: _add_maps([step[key] for step in steps]) for key in ("errors", "status")}
+        merged.append(StepSummary(name=steps[0]["name"], **counts, **maps))
     return tuple(merged)
 
 

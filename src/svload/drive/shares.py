@@ -6,33 +6,31 @@ The share's JSON is the contract of engine/README.md. Offsets count from the tri
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from svload.drive.places import ROOMY, Places, places_of
+from svload.drive.requests import Taken, Writer, feeders_of
 from svload.model.facts import Endpoint
 from svload.model.plan import Room
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
-    Body,
     ClosedLoop,
     ConstantArrivalRate,
     ConstantVus,
     Executor,
-    FeederPart,
+    Feeder,
     Group,
     OpenLoop,
     PerVuIterations,
     RampingArrivalRate,
     RampingVus,
-    Request,
     SharedIterations,
-    SizeCheck,
-    SizeLaw,
     Template,
     Text,
     ThinkTime,
@@ -73,12 +71,16 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Share:
-    """One generator's part: the engine's JSON as plain data, and which of the case's groups it serves (index)."""
+    """One generator's part: the engine's JSON as plain data, and which of the case's groups it serves (index).
+
+    `tables` are those of inputs/ that it needs; `values` are more tables (name → column → rows) that go with it and are never written.
+    """
 
     name: str
     group: int
     spec: dict[str, Any]
     tables: tuple[str, ...]
+    values: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
@@ -106,17 +108,20 @@ def build_shares(
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
     room: Room = ROOMY,
+    taken: Taken | None = None,
 ) -> list[Share]:
-    """The shares of one trial, group by group. `endpoints` is keyed `scheme://host`; `allowed` are CIDR blocks.
+    """The shares of one trial, group by group. `endpoints` is keyed `scheme://host`; `allowed` are CIDR blocks; `taken` is what set-up took.
 
     Raises KeyError for a host that no service has and no authorised address stands for.
     """
+    taken = taken or Taken()
     ramp_of = {group.name: group.executor.ramp_up_ns for group in config.groups}
     feeders = {feeder.name: feeder for feeder in config.feeders}
     shares = []
     for index, group in enumerate(config.groups):
         start_ns = ramp_of.get(group.start_when or "", 0)
-        used = _feeders_of(group.request)
+        used = feeders_of(group.requests)
+        writer = taken.writer(group.name)
         places = places_of(group, room)
         for part in range(group.generators):
             spec = {
@@ -137,20 +142,15 @@ def build_shares(
                     | {
                         "executor": _executor(group.executor, part, group.generators, places),
                         "feeders": {
-                            name: {
-                                "table": feeders[name].table,
-                                "take": feeders[name].take,
-                                "vus_total": _vus(group.executor),
-                            }
-                            for name in used
+                            **{name: _feeder(feeders[name], _vus(group.executor)) for name in used},
+                            **writer.feeder(_vus(group.executor)),
                         },
-                        "request": _request(group.request, endpoints),
                     }
+                    | _iteration(group, endpoints, writer)
                 ],
             }
-            shares.append(
-                Share(f"{group.name}.{part}", index, spec, tuple(feeders[name].table for name in used))
-            )
+            tables = tuple(dict.fromkeys(feeders[name].table for name in used))
+            shares.append(Share(f"{group.name}.{part}", index, spec, tables, writer.tables))
     return shares
 
 
@@ -168,7 +168,8 @@ def warm_share(
     """
     group = dict(template.spec["groups"][0])
     origin = _origin(endpoint, endpoints[endpoint])
-    request = dict(group["request"]) | {"endpoint": origin}
+    request = _asking_for(group, feeder) | {"endpoint": origin}
+    group.pop("scenarios", None)
     rate_rps = 20_000.0
     last_ns = round((rows + 1) / rate_rps * 1e9)
     group |= {
@@ -204,7 +205,18 @@ def warm_share(
         "allowed": list(allowed),
         "groups": [group],
     }
-    return Share("warm", 0, spec, template.tables)
+    return Share("warm", 0, spec, template.tables, template.values)
+
+
+def _asking_for(group: Mapping[str, Any], feeder: str) -> dict[str, Any]:
+    """The group's first request that asks for rows of `feeder`, without what only its scenario knows."""
+    steps = [step["request"] for scenario in group.get("scenarios", []) for step in scenario["steps"]]
+    named = f'"feeder": "{feeder}"'
+    request = next(one for one in [group.get("request"), *steps] if one and named in json.dumps(one))
+    known = [
+        [name, parts] for name, parts in request["headers"] if all("taken" not in part for part in parts)
+    ]
+    return {key: value for key, value in request.items() if key != "take"} | {"headers": known}
 
 
 def shortened(
@@ -248,10 +260,10 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         "record": "rows" if group.keeps_rows else "histogram",
         "start_offset_ns": start_ns,
         "stop_offset_ns": stop_ns,
-        "graceful_stop_ns": group.request.timeout_ns
+        "graceful_stop_ns": group.longest_timeout_ns
         if group.graceful_stop_ns is None
         else group.graceful_stop_ns,
-        "follow_redirects": group.request.follow_redirects,
+        "follow_redirects": max(request.follow_redirects for request in group.requests),
     } | ({"source_addresses": list(group.source_addresses)} if group.source_addresses else {})
 
 
@@ -288,7 +300,7 @@ def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
         "vus_total": executor.most_vus,
         "vu_from": part,
         "vu_step": parts,
-        "think_time": _think(executor.think_time),
+        "think_time": think_time(executor.think_time),
     } | ({"pacing_ns": executor.pacing_ns} if executor.pacing_ns else {})
 
 
@@ -313,7 +325,8 @@ def _vus(executor: Executor) -> int:
     return executor.most_vus if isinstance(executor, ClosedLoop) else 1
 
 
-def _think(think: ThinkTime) -> dict[str, Any]:
+def think_time(think: ThinkTime) -> dict[str, Any]:
+    """A think time in a share."""
     if think.uniform_ns is not None:
         return {"uniform_ns": list(think.uniform_ns)}
     if think.exponential_ns is not None:
@@ -323,65 +336,42 @@ def _think(think: ThinkTime) -> dict[str, Any]:
     return {"constant_ns": think.constant_ns or 0}
 
 
-def _request(request: Request, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+def _feeder(feeder: Feeder, vus: int) -> dict[str, Any]:
+    spec: dict[str, Any] = {"table": feeder.table, "take": feeder.take, "vus_total": vus}
+    if feeder.offset is not None:
+        spec["offset"] = feeder.offset
+    return spec | ({"when_exhausted": "stop"} if feeder.when_exhausted == "stop" else {})
+
+
+def _iteration(group: Group, endpoints: Mapping[str, Endpoint], writer: Writer) -> dict[str, Any]:
+    """What an iteration does: one request, or the steps of a scenario."""
+    if not group.scenarios:
+        return {"request": writer.request(group.request, _origins(endpoints))}
     return {
-        "name": request.name,
-        "method": request.method,
-        "endpoint": _origin(request.endpoint, endpoints[request.endpoint]),
-        "path": _template(request.path),
-        "headers": [[name, _template(template)] for name, template in request.headers],
-        "timeout_ns": request.timeout_ns,
-        "expect_status": [list(span) for span in request.expect_status],
-        "checks": [_check(check) for check in request.checks],
-    } | _body(request)
+        "scenarios": [
+            {
+                "weight": scenario.weight,
+                "steps": [
+                    {
+                        "request": writer.request(step.request, _origins(endpoints)) | {"name": step.name},
+                        "think_time": think_time(step.think_time),
+                    }
+                    for step in scenario.steps
+                ],
+            }
+            for scenario in group.scenarios
+        ]
+    }
 
 
-def _body(request: Request) -> dict[str, Any]:
-    if request.body is None:
-        return {}
-    said = {"body": _content(request.body)}
-    said |= {"expect_continue": True} if request.expect_continue else {}
-    return said | ({"chunked": True} if request.chunked else {})
-
-
-def _content(body: Body) -> dict[str, Any]:
-    if body.text is not None:
-        return {"text": _template(body.text)}
-    return {"file": body.file} if body.file is not None else {"random": _size(body.random or SizeLaw())}
-
-
-def _size(law: SizeLaw) -> dict[str, Any]:
-    if law.uniform is not None:
-        return {"uniform": list(law.uniform)}
-    return {"lognormal": list(law.lognormal)} if law.lognormal is not None else {"bytes": law.constant or 0}
-
-
-def _check(check: Any) -> dict[str, Any]:
-    if isinstance(check, SizeCheck):
-        size = check.size_bytes
-        wanted: Any = {"feeder": size.feeder, "column": size.column} if isinstance(size, FeederPart) else size
-        return {"name": check.name, "size_bytes": wanted}
-    return {"name": check.name, "status": list(check.status)}
-
-
-def _template(template: Template) -> list[dict[str, str]]:
-    return [part.model_dump() for part in template]
-
-
-def _feeders_of(request: Request) -> list[str]:
-    parts = [*request.path, *(part for _, template in request.headers for part in template)]
-    parts += (request.body and request.body.text) or ()
-    parts += [
-        check.size_bytes
-        for check in request.checks
-        if isinstance(check, SizeCheck) and isinstance(check.size_bytes, FeederPart)
-    ]
-    return list(dict.fromkeys(part.feeder for part in parts if isinstance(part, FeederPart)))
+def _origins(endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
+    return {name: _origin(name, endpoint) for name, endpoint in endpoints.items()}
 
 
 def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
-    """The group's own target; where redirects are followed, every service's, since an answer may name any of them."""
-    names = list(endpoints) if group.request.follow_redirects else [group.request.endpoint]
+    """The group's own targets; every service's where an answer may name any of them: in a redirect, or a variable."""
+    anywhere = any(request.goes_anywhere for request in group.requests)
+    names = list(endpoints) if anywhere else list(group.endpoints)
     return {
         _origin(name, endpoints[name]): _endpoint(endpoints[name], name, group.tls_resumption)
         for name in names

@@ -11,8 +11,12 @@ Column = tuple[str, bytes]
 Table = dict[str, Column]
 WIDTH = {"u64": 8, "i64": 8, "u32": 4, "u16": 2, "u8": 1, "f64": 8}
 
+ZERO_IF_ABSENT = ("step",)
+"""Columns that older tables lack: everything in them was of one step."""
+
 INTERVALS: Mapping[str, str] = {
     "group": "u16",
+    "step": "u16",
     "interval": "u32",
     "due": "u64",
     "begun": "u64",
@@ -26,6 +30,7 @@ INTERVALS: Mapping[str, str] = {
 }
 HISTOGRAMS: Mapping[str, str] = {
     "group": "u16",
+    "step": "u16",
     "interval": "u32",
     "metric": "u8",
     "bucket": "u32",
@@ -36,6 +41,7 @@ SAMPLES: Mapping[str, str] = {
     "group": "u16",
     "vu": "u32",
     "seq": "u32",
+    "step": "u16",
     "row": "i64",
     "due_ns": "i64",
     "ready_ns": "i64",

@@ -55,6 +55,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("error_rate", "traffic", "ratio", "1 − success_rate", None, "lower"),
     Metric("requests", "traffic", "count", "requests begun in the whole trial"),
     Metric("failed", "traffic", "count", "requests failed in the whole trial", None, "lower"),
+    Metric("dropped", "traffic", "count", "arrivals that a full pool dropped (on_full: drop) in the whole trial", None, "lower"),
     Metric("connections", "traffic", "count", "connections opened in the whole trial"),
     Metric("bytes_received", "traffic", "size_bytes", "bytes received on the wire in the whole trial, TLS excluded"),
     Metric("connect", "traffic", "time_s", "curl's time_connect: start until TCP is connected", "p50", "lower"),
@@ -85,6 +86,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
 )  # fmt: skip
 
+_NAMES = frozenset(name for _, name in CATALOGUE)
 _CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
@@ -123,9 +125,13 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
     Raises ValueError whose text says what was expected and names the nearest valid word.
     """
     owner, rest = "", _K6.get(text, text)
-    head, _, tail = rest.partition(".")
-    if head in owners and tail:
-        owner, rest = head, tail
+    words = rest.split(".")
+    for length in (2, 1):
+        # A step is named by its group and itself.
+        head = ".".join(words[:length])
+        if head in owners and len(words) > length:
+            owner, rest = head, ".".join(words[length:])
+            break
     source: Source = owners.get(owner, "traffic") if owner else "traffic"
     name, _, stat = rest.partition(".")
     name = _K6.get(name, name)
@@ -142,6 +148,12 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
     if stat not in STATS:
         raise ValueError(f"“{stat}” is no statistic{_nearest(stat, list(STATS))}")
     return MetricRef(owner, metric, stat)
+
+
+def metric_name(key: str) -> str:
+    """The metric of a full name: `probe.response.p50` → `response`; the owner may be a step (`group.step`)."""
+    words = key.split(".")
+    return next((word for word in words[2:0:-1] if word in _NAMES), words[0])
 
 
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:

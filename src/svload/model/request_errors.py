@@ -46,6 +46,7 @@ MEANINGS: Mapping[str, str] = {
     "tls_alert": "the server ended TLS with an alert",
     "tls_malformed": "what came is no TLS, or was altered",
     "tls_closed": "the connection ended in the TLS handshake",
+    "capture": "a complete answer that lacks what was to be taken from it",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 

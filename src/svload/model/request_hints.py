@@ -41,6 +41,7 @@ HINTS: Mapping[str, str] = {
     "unexpected_data": "bytes came that no request had asked for",
     "status": "a complete answer with a status outside 200–399: see the statuses",
     "check": "a complete answer that failed a check",
+    "capture": "a complete answer lacked what a later step needs: look at the step's take",
     "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",

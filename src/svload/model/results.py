@@ -13,6 +13,19 @@ Grade = Literal["VALID", "WEAK", "REFUSED"]
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
 
 
+class StepSummary(Frozen):
+    """A step's totals over all shares: of a scenario's steps, and of a request alone, which is the group's."""
+
+    name: str
+    due: int
+    begun: int
+    dropped: int
+    ok: int
+    failed: int
+    errors: dict[str, int] = {}
+    status: dict[str, int] = {}
+
+
 class GroupSummary(Frozen):
     """A traffic group's totals over all shares (engine/README.md, summary; times in ns, clipped to the window)."""
 
@@ -30,6 +43,7 @@ class GroupSummary(Frozen):
     errors: dict[str, int] = {}
     status: dict[str, int] = {}
     checks_failed: dict[str, int] = {}
+    steps: tuple[StepSummary, ...] = ()
     connections_opened: int = 0
     tls_full: int = 0
     tls_resumed: int = 0

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
-from svload.model.traffic import Feeder, Group
+from svload.model.traffic import Feeder, Group, SetUp, TableSource
 
 
 class Level(Frozen):
@@ -96,7 +96,9 @@ class CaseConfig(Frozen):
     case: Case
     services: tuple[ServiceSpec, ...]
     objects: tuple[ObjectSet, ...] = ()
+    tables: tuple[TableSource, ...] = ()
     feeders: tuple[Feeder, ...] = ()
+    set_up: tuple[SetUp, ...] = ()
     groups: tuple[Group, ...]
     before_trial: tuple[Step, ...] = ()
     expects: tuple[str, ...] = ()

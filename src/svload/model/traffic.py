@@ -38,7 +38,13 @@ class VarPart(Frozen):
     var: Literal["request.id", "vu", "iteration"]
 
 
-Part = Text | FeederPart | VarPart
+class TakenPart(Frozen):
+    """A variable that an earlier answer gave."""
+
+    taken: str
+
+
+Part = Text | FeederPart | VarPart | TakenPart
 Template = tuple[Part, ...]
 
 
@@ -56,7 +62,48 @@ class SizeCheck(Frozen):
     size_bytes: int | FeederPart
 
 
-Check = StatusCheck | SizeCheck
+class TextTest(Frozen):
+    """What a text of the answer must be; exactly one is set. `matches` is a regular expression that matches somewhere."""
+
+    present: Literal[True] | None = None
+    equals: Template | None = None
+    contains: Template | None = None
+    matches: str | None = None
+
+
+class HeaderCheck(Frozen):
+    """The answer has this header, and its value passes the test."""
+
+    name: str
+    header: str
+    test: TextTest
+
+
+class BodyCheck(Frozen):
+    """The body (its first MiB) passes the test."""
+
+    name: str
+    body: TextTest
+
+
+class DigestCheck(Frozen):
+    """The digest of the whole body, as hexadecimal digits."""
+
+    name: str
+    digest: Literal["sha256", "md5"]
+    equals: Template
+
+
+Check = StatusCheck | SizeCheck | HeaderCheck | BodyCheck | DigestCheck
+
+
+class Take(Frozen):
+    """A variable and where in an answer it stands; one of header, json (a path), regex (of the body) is set."""
+
+    name: str
+    header: str | None = None
+    json_path: str | None = None
+    regex: str | None = None
 
 
 class SizeLaw(Frozen):
@@ -90,13 +137,17 @@ def _lognormal_mean(median: float, p99: float) -> float:
 
 
 class Request(Frozen):
-    """One named request. `host` is a service's name or an address; `scheme` http or https."""
+    """One named request. `host` is a service's name or an address; `scheme` http or https.
+
+    Where variables make the address, `url` stands in place of scheme, host and path, which are empty.
+    """
 
     name: str
     method: str = "GET"
     scheme: str
     host: str
     path: Template
+    url: Template | None = None
     headers: tuple[tuple[str, Template], ...] = ()
     body: Body | None = None
     expect_continue: bool = False
@@ -104,6 +155,7 @@ class Request(Frozen):
     timeout_ns: int = 30_000_000_000
     expect_status: tuple[tuple[int, int], ...] = ((200, 399),)
     checks: tuple[Check, ...] = ()
+    take: tuple[Take, ...] = ()
     follow_redirects: int = 0
 
     @property
@@ -111,14 +163,48 @@ class Request(Frozen):
         """The key of the share's endpoint table: `scheme://host`."""
         return f"{self.scheme}://{self.host}"
 
+    @property
+    def goes_anywhere(self) -> bool:
+        """Whether answers may lead it to any address of the lab."""
+        return self.url is not None or self.follow_redirects > 0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every part that varies or not: of address, headers, body and checks."""
+        texts: list[Template] = [self.path, self.url or (), *(value for _, value in self.headers)]
+        texts.append((self.body and self.body.text) or ())
+        for check in self.checks:
+            if isinstance(check, SizeCheck):
+                texts.append((check.size_bytes,) if isinstance(check.size_bytes, FeederPart) else ())
+            elif isinstance(check, DigestCheck):
+                texts.append(check.equals)
+            elif not isinstance(check, StatusCheck):
+                test = check.test if isinstance(check, HeaderCheck) else check.body
+                texts.append(test.equals or test.contains or ())
+        return tuple(part for text in texts for part in text)
+
+
+TakeRows = Literal["first", "walk", "sequential", "unique", "random", "vu"]
+
 
 class Feeder(Frozen):
-    """Rows for requests: which table of inputs/, and how it is walked."""
+    """Rows for iterations: which table of inputs/, and how it is walked. `offset` is between the begins of two VUs' walks."""
 
     name: str
     table: str
-    take: Literal["first", "walk", "random"] = "walk"
-    when_exhausted: Literal["repeat"] = "repeat"
+    take: TakeRows = "walk"
+    offset: int | None = None
+    when_exhausted: Literal["repeat", "stop"] = "repeat"
+
+
+class TableSource(Frozen):
+    """A table of the study's own: a CSV or Parquet file (an absolute path), a list, or a range [from, to] of whole numbers."""
+
+    name: str
+    csv: str | None = None
+    parquet: str | None = None
+    values: tuple[str, ...] | None = None
+    numbers: tuple[int, int] | None = None
 
 
 class ThinkTime(Frozen):
@@ -369,8 +455,31 @@ Executor = Annotated[
 ]
 
 
+class Step(Frozen):
+    """A request of a scenario, and the pause between its end and the due time of the step after it."""
+
+    name: str
+    request: Request
+    think_time: ThinkTime = ThinkTime(constant_ns=0)
+
+
+class Scenario(Frozen):
+    """Steps in order; of several an iteration takes one by `weight`."""
+
+    name: str
+    weight: int = Field(default=1, ge=1)
+    steps: tuple[Step, ...] = Field(min_length=1)
+
+
+class SetUp(Frozen):
+    """A request before the load whose variables its groups use: once a trial, or once for each VU of the group that uses them."""
+
+    request: Request
+    once: Literal["trial", "vu"] = "trial"
+
+
 class Group(Frozen):
-    """One traffic group of a case. `start_when` names the group whose ramp must have ended first.
+    """One traffic group of a case. An iteration is one `request`, or the steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
 
     `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
     `source_addresses` in turn; empty: from where the kernel says.
@@ -381,6 +490,7 @@ class Group(Frozen):
     connection: Literal["keep-alive", "new", "shared"] = "keep-alive"
     executor: Executor
     request: Request
+    scenarios: tuple[Scenario, ...] = ()
     generators: int = Field(default=1, ge=1)
     start_when: str | None = None
     graceful_stop_ns: int | None = None
@@ -390,12 +500,44 @@ class Group(Frozen):
     record: Literal["auto", "rows", "histogram"] = "auto"
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps of all scenarios, as results number them; a request alone is the only one."""
+        alone = (Step(name=self.request.name, request=self.request),)
+        return tuple(step for scenario in self.scenarios for step in scenario.steps) or alone
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests of all steps."""
+        return tuple(step.request for step in self.steps)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that its requests name; where variables make an address, the empty one is among them."""
+        return frozenset(request.host for request in self.requests)
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """`scheme://host` of its requests, each once; what variables make is not among them."""
+        return tuple(dict.fromkeys(request.endpoint for request in self.requests if request.url is None))
+
+    @property
+    def longest_timeout_ns(self) -> int:
+        """The longest time-out of its requests: what a failure counts in a mean."""
+        return max(request.timeout_ns for request in self.requests)
+
+    @property
+    def longest_iteration(self) -> int:
+        """The most requests that an iteration may have."""
+        return max([len(scenario.steps) for scenario in self.scenarios], default=1)
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether every request becomes a row; histograms alone otherwise (DESIGN, the river)."""
         if self.record != "auto":
             return self.record == "rows"
         executor = self.executor
-        if isinstance(executor, FixedWork) and executor.work <= ROWS_UP_TO:
+        most = self.longest_iteration
+        if isinstance(executor, FixedWork) and executor.work * most <= ROWS_UP_TO:
             return True
-        slow = executor.peak_rps is not None and executor.peak_rps <= ROWS_UP_TO_RPS
+        slow = executor.peak_rps is not None and executor.peak_rps * most <= ROWS_UP_TO_RPS
         return self.client == "curl" or slow

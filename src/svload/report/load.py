@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from svload.model.stages import Stage
 from svload.model.traffic import (
+    Body,
     ClosedLoop,
     ConstantArrivalRate,
     ConstantVus,
@@ -14,6 +15,7 @@ from svload.model.traffic import (
     PerVuIterations,
     RampingArrivalRate,
     RampingVus,
+    Request,
     SharedIterations,
 )
 from svload.model.units import show_duration, show_size
@@ -47,6 +49,22 @@ _CONNECTIONS = {
 }
 
 
+def describe_requests(group: Group) -> str:
+    """`GET, time-out 2 s, status == 200`; of a scenario each step by its name."""
+    if not group.scenarios:
+        return _request(group.request)
+    told = []
+    for scenario in group.scenarios:
+        weight = f"{scenario.weight} × " if len(group.scenarios) > 1 else ""
+        told.append(weight + " → ".join(f"{step.name} ({_request(step.request)})" for step in scenario.steps))
+    return "; ".join(told)
+
+
+def _request(request: Request) -> str:
+    words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
+    return words + "".join(f", {check.name}" for check in request.checks)
+
+
 def _executor(executor: Executor) -> str:
     match executor:
         case ConstantVus():
@@ -71,11 +89,13 @@ def _stages(stages: Sequence[Stage], unit: str) -> str:
 
 
 def _body(group: Group) -> list[str]:
-    body = group.request.body
-    if body is None:
-        return []
+    bodies = (request.body for request in group.requests)
+    return list(dict.fromkeys(_content(body) for body in bodies if body is not None))
+
+
+def _content(body: Body) -> str:
     if body.random is None:
-        return ["a text body" if body.text is not None else "a file as body"]
+        return "a text body" if body.text is not None else "a file as body"
     law = body.random
     mean = "" if law.constant is not None else " on average"
-    return [f"random bodies of {show_size(law.mean_bytes)}{mean}"]
+    return f"random bodies of {show_size(law.mean_bytes)}{mean}"

@@ -156,6 +156,11 @@ def factor_levels(findings: Findings) -> dict[str, list[str]]:
 
 def traffic_groups(findings: Findings) -> list[str]:
     """Every traffic group that some case measured, in order of appearance."""
+    return [owner for owner in traffic_owners(findings) if "." not in owner]
+
+
+def traffic_owners(findings: Findings) -> list[str]:
+    """Every traffic group that some case measured, and the steps of its scenarios as `group.step`, in order of appearance."""
     found: dict[str, None] = {}
     for metrics in (
         *(case.metrics for case in findings.cases),
@@ -169,7 +174,7 @@ def traffic_groups(findings: Findings) -> list[str]:
 
 def services_of(findings: Findings) -> list[str]:
     """Every service that some case measured, in order of appearance."""
-    groups = set(traffic_groups(findings))
+    groups = set(traffic_owners(findings))
     found: dict[str, None] = {}
     for metrics in (
         *(case.metrics for case in findings.cases),

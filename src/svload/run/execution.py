@@ -37,7 +37,7 @@ from svload.model.events import Event, EventKind
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.run.hands import EarlyHands, Hands, start_hands
-from svload.run.inputs import tables_of, write_table
+from svload.run.inputs import own_table, tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
@@ -278,6 +278,10 @@ class _Execution:
                     )
             else:
                 write_table(self.run.inputs, objects.name, table)
+        sources = {table.name: table for case in self.configs.values() for table in case.tables}
+        for name, source in sources.items():
+            if name not in known:
+                write_table(self.run.inputs, name, own_table(source))
         return tables_of(self.run.inputs)
 
     # the loop

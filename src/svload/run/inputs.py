@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from svload.model.errors import fail
+from svload.model.traffic import TableSource
 
 Table = Mapping[str, Sequence[object]]
 
@@ -25,6 +26,52 @@ def write_table(folder: Path, name: str, table: Table) -> Path:
     path.write_bytes(data)
     (folder / f"{name}.sha256").write_text(hashlib.sha256(data).hexdigest() + "\n")
     return path
+
+
+def own_table(source: TableSource) -> Table:
+    """The rows that a study itself brings: of a CSV or Parquet file, a list or a range; every value as text, sizes (`…_bytes`) as they are.
+
+    Raises SvloadError input-unreadable.
+    """
+    if source.values is not None:
+        return {"value": source.values}
+    if source.numbers is not None:
+        return {"value": range(source.numbers[0], source.numbers[1] + 1)}
+    file = Path(source.csv or source.parquet or "")
+    try:
+        table = _parquet(file) if source.parquet is not None else _csv(file)
+    except (OSError, ValueError) as why:
+        raise fail("input-unreadable", path=file, reason=str(why)) from why
+    for name in (name for name in table if name.endswith("_bytes")):
+        if not all(str(value).isdigit() for value in table[name]):
+            raise fail(
+                "input-unreadable",
+                path=file,
+                reason=f"the column {name} holds more than whole numbers of bytes",
+            )
+    return table
+
+
+def _csv(file: Path) -> Table:
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.reader(lines)
+        names = next(rows)
+        columns = list(zip(*rows, strict=True))
+    return dict(zip(names, columns, strict=True))
+
+
+def _parquet(file: Path) -> Table:
+    import pyarrow
+    from pyarrow.parquet import read_table
+
+    try:
+        table = read_table(file)
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    except pyarrow.ArrowException as why:
+        raise ValueError(str(why)) from why
+    if not table.num_rows or any(None in values for values in columns.values()):
+        raise ValueError("it has no rows, or a row lacks a value")
+    return columns
 
 
 def tables_of(folder: Path) -> dict[str, Path]:

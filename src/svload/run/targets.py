@@ -21,9 +21,11 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
                 target = replace(target, connect_to=parse_connect_to(str(elsewhere)))
             known[f"{target.scheme}://{service.name}"] = target
     services = {service.name for service in config.services}
-    for group in config.groups:
-        if group.request.host not in services:
-            known[group.request.endpoint] = parse_url(group.request.endpoint)
+    requests = [request for group in config.groups for request in group.requests]
+    requests += [part.request for part in config.set_up]
+    for request in requests:
+        if request.url is None and request.host not in services:
+            known[request.endpoint] = parse_url(request.endpoint)
     return known
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import svload
 from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
+from svload.drive.requests import Taken
+from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
 from svload.drive.shares import Share, Timeline, build_shares, shortened, timeline, warm_share
 from svload.drive.targets import Target, allowed_blocks
 from svload.drive.witness import with_witnesses
@@ -77,9 +79,10 @@ class TrialRun:
             self._all_alive()
             config = planted_config(self.config, self.fault, self.duration_ns)
             times = timeline(config, self.duration_ns)
-            shares = self._shares(config, times)
             with self._phase("reset"):
                 proof = self._reset(config)
+            taken = self._set_up(config)
+            shares = self._shares(config, times, taken)
             with self._phase("warm"):
                 self._warm(config, shares)
             with self._phase("count"):
@@ -105,11 +108,39 @@ class TrialRun:
         if died := self.bench.lab.alive():
             raise SvloadError(*died)
 
-    def _shares(self, config: CaseConfig, times: Timeline) -> list[Share]:
+    def _shares(self, config: CaseConfig, times: Timeline, taken: Taken) -> list[Share]:
         known = self._endpoints()
-        return build_shares(
-            config, self.plan.seed, times, known, allowed_blocks(known.values()), self.bench.room
+        allowed = allowed_blocks(known.values())
+        return build_shares(config, self.plan.seed, times, known, allowed, self.bench.room, taken)
+
+    def _set_up(self, config: CaseConfig) -> Taken:
+        """Ask what set-up asks; what it took goes into the load's requests and is written nowhere."""
+        if not config.set_up:
+            return Taken()
+        known = self._endpoints()
+        allowed = allowed_blocks(known.values())
+        once = {kind: [part for part in config.set_up if part.once == kind] for kind in ("trial", "vu")}
+        taken = Taken()
+        with self._phase("set-up"):
+            share = trial_set_up(config, self.plan.seed, known, allowed)
+            if share is not None:
+                values = taken_of(self._apart(share), once["trial"], 1)
+                taken = Taken({name: one[0] for name, one in values.items()})
+            vus = {}
+            for group, each in vu_set_ups(config, self.plan.seed, known, allowed, taken).items():
+                count = each.spec["groups"][0]["executor"]["vus"]
+                vus[group] = taken_of(self._apart(each), once["vu"], count)
+        return Taken(taken.trial, vus)
+
+    def _apart(self, share: Share) -> dict[str, Any]:
+        """The summary of a load that is no part of the trial's."""
+        load = self.bench.generators.load(
+            [share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop
         )
+        if load.stopped:
+            raise Stopped
+        load.results[0].tables.unlink(missing_ok=True)
+        return load.results[0].summary
 
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
@@ -141,13 +172,7 @@ class TrialRun:
         service = step.through or config.groups[template.group].request.host
         endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
         share = warm_share(template, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
-        load = self.bench.generators.load(
-            [share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop
-        )
-        if load.stopped:
-            raise Stopped
-        done = load.results[0].summary["groups"][0]
-        load.results[0].tables.unlink(missing_ok=True)
+        done = self._apart(share)["groups"][0]
         if done["ok"] != rows:
             reason = f"{done['ok']} of {rows} rows were warmed ({done['errors'] or done['status']})"
             raise fail("reset-failed", service=service, reason=reason)

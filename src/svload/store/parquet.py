@@ -43,8 +43,8 @@ _ARROW = {
 }
 _NUMPY = {"u64": "<u8", "i64": "<i8", "u32": "<u4", "u16": "<u2", "u8": "u1", "f64": "<f8"}
 _KEYS = {
-    "intervals": ("group", "interval"),
-    "histograms": ("group", "interval", "metric", "bucket"),
+    "intervals": ("group", "step", "interval"),
+    "histograms": ("group", "step", "interval", "metric", "bucket"),
     "rows": ("group", "row"),
 }
 _READ_WHOLE_BYTES = 1 << 20
@@ -70,11 +70,21 @@ def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
     Raises ValueError when a column is missing, of another type, or of another length.
     """
     arrays = []
+    table = _with_absent(table, schema)
     for name, code in schema.items():
         if name not in table and len(table):
             raise ValueError(f"the column {name} is missing")
         arrays.append(_to_arrow_column(name, table.get(name, (code, [] if code == "utf8" else b"")), code))
     return pa.Table.from_arrays(arrays, names=list(schema))
+
+
+def _with_absent(table: AnyTable, schema: Mapping[str, str]) -> AnyTable:
+    """`table` with zeros for the columns that an older one lacks."""
+    absent = [name for name in columns.ZERO_IF_ABSENT if name in schema and name not in table]
+    if not absent or not table:
+        return table
+    rows = len(_as_array(next(iter(table.values()))))
+    return {**table, **{name: np.zeros(rows, dtype=_NUMPY[schema[name]]) for name in absent}}
 
 
 def schema_of(columns_of: Mapping[str, str]) -> pa.Schema:
@@ -138,7 +148,7 @@ def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTab
     """
     parts = [
         {
-            name: _with_case_groups(as_arrays(table), groups)
+            name: _with_case_groups(as_arrays(_with_absent(table, TABLES[name])), groups)
             for name, table in tables.items()
             if name in TABLES
         }
@@ -210,6 +220,9 @@ class LazyTable(Mapping[str, NDArray[Any]]):
         if name not in self._columns:
             small = self._path.stat().st_size <= _READ_WHOLE_BYTES
             self._columns.update(read_table(self._path, None if small else [name]))
+            if name not in self._columns and name in columns.ZERO_IF_ABSENT:
+                rows = len(self[next(other for other in self._schema if other not in columns.ZERO_IF_ABSENT)])
+                self._columns[name] = np.zeros(rows, dtype=_NUMPY[self._schema[name]])
             if name not in self._columns:
                 raise fail("run-damaged", path=self._path, reason=f"it has no column {name}")
         return self._columns[name]

@@ -24,8 +24,8 @@ VIEWS = {
     "cases": "a case a row: case_name, excluded, and a column for each factor",
     "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, window, what was due, begun, ok, failed",
     "groups": "a trial and traffic group a row: every total of the group's summary",
-    "intervals": "a trial, group and interval a row (model.columns.INTERVALS)",
-    "histograms": "a trial, group, interval, metric and bucket a row; metric_name says which",
+    "intervals": "a trial, group, step and interval a row (model.columns.INTERVALS)",
+    "histograms": "a trial, group, step, interval, metric and bucket a row; metric_name says which",
     "samples": "a request a row, of the groups that keep rows; error_name says what failed",
     "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in bytes; null where it did not happen",
     "asked": "a trial, group and feeder row: how often it was asked",
@@ -195,7 +195,9 @@ def _groups(summaries: dict[str, TrialSummary]) -> pa.Table:
     for name, summary in summaries.items():
         for index, group in enumerate(summary.groups):
             plain = group.model_dump()
-            texts = {key: json.dumps(plain.pop(key)) for key in ("errors", "status", "checks_failed")}
+            texts = {
+                key: json.dumps(plain.pop(key)) for key in ("errors", "status", "checks_failed", "steps")
+            }
             rows.append(
                 {
                     "trial": name,

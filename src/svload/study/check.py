@@ -16,6 +16,7 @@ from svload.study import schema, values
 from svload.study.factors import Kits, check_when, level_name
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
+from svload.study.steps import step_owners, variables
 from svload.study.tree import Path, kit_of
 
 WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "measure", "compare", "profiles")
@@ -37,7 +38,8 @@ def owners_of(data: Mapping[str, Any]) -> dict[str, Source]:
         ("lab", "service"),
         ("traffic", "traffic"),
     )
-    return {name: source for section, source in kinds for name in _mapping(data, section)}
+    owners = {name: source for section, source in kinds for name in _mapping(data, section)}
+    return owners | dict.fromkeys(step_owners(data), "traffic")
 
 
 def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None) -> list[Mistake]:
@@ -69,6 +71,13 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
             if name in _mapping(data, second):
                 yield bad_value(
                     (second, name), f"the name stands under {first} already", name, "Take another name."
+                )
+    taken = variables(data)
+    for section in ("factors", "feeders"):
+        for name in _mapping(data, section):
+            if name in taken:
+                yield bad_value(
+                    (section, name), "a request takes a variable of that name", name, "Take another name."
                 )
 
 
@@ -112,6 +121,10 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
         yield from named(
             ("feeders", name, "from"), item.get("from"), "set under data", _mapping(data, "data")
         )
+    for index, item in enumerate(_sequence(data, "setup")):
+        request = item.get("request") if isinstance(item, dict) else item
+        if isinstance(request, str) and " " not in request.strip():
+            yield from named(("setup", index), request, "request", _mapping(data, "requests"))
     for index, step in enumerate(_sequence(data, "before_trial")):
         if not isinstance(step, dict):
             continue

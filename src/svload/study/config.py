@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
@@ -10,14 +10,28 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from svload.model.errors import SvloadError
-from svload.model.study import Case, CaseConfig, Factor, Level, Lock, ObjectSet, ServiceSpec, Step
-from svload.model.traffic import Feeder, Group, Request
+from svload.model.study import (
+    Case,
+    CaseConfig,
+    Factor,
+    Level,
+    Lock,
+    ObjectSet,
+    ServiceSpec,
+)
+from svload.model.study import (
+    Step as BeforeStep,
+)
+from svload.model.traffic import Group, Request, Scenario, SetUp, Step, TableSource, TakenPart, ThinkTime
 from svload.model.units import duration_ns
 from svload.study import schema, schema_traffic
 from svload.study.factors import matches
-from svload.study.mistakes import Mistake, mistakes_of, unknown_name, where
+from svload.study.feeders import feeder_columns, read_feeder
+from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
 from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
-from svload.study.traffic import Names, group_mistakes, read_group, read_request
+from svload.study.steps import RawStep, raw_scenarios, variables
+from svload.study.templates import Names
+from svload.study.traffic import group_mistakes, read_group, read_request, read_think_time
 from svload.study.tree import Node, Path
 
 T = TypeVar("T")
@@ -28,19 +42,44 @@ def resolve(lock: Lock, case: Case) -> CaseConfig:
     config, mistakes = resolve_case(lock.source, lock.factors, case)
     if config is None:
         raise SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
-    return config.model_copy(
-        update={"groups": tuple(_placed(group, lock.study_dir) for group in config.groups)}
+    folder = FilePath(lock.study_dir)
+    groups = tuple(_placed(group, folder) for group in config.groups)
+    set_up = tuple(
+        part.model_copy(update={"request": _with_file(part.request, folder)}) for part in config.set_up
     )
+    tables = tuple(_table_placed(table, folder) for table in config.tables)
+    return config.model_copy(update={"groups": groups, "set_up": set_up, "tables": tables})
 
 
-def _placed(group: Group, study_dir: str) -> Group:
-    """The group with its body's file as a path that holds everywhere on this machine."""
-    body = group.request.body
+def _placed(group: Group, folder: FilePath) -> Group:
+    """The group with its bodies' files as paths that hold everywhere on this machine."""
+    scenarios = tuple(
+        scenario.model_copy(
+            update={
+                "steps": tuple(
+                    step.model_copy(update={"request": _with_file(step.request, folder)})
+                    for step in scenario.steps
+                )
+            }
+        )
+        for scenario in group.scenarios
+    )
+    return group.model_copy(update={"request": _with_file(group.request, folder), "scenarios": scenarios})
+
+
+def _with_file(request: Request, folder: FilePath) -> Request:
+    body = request.body
     if body is None or body.file is None:
-        return group
-    file = str((FilePath(study_dir) / body.file).absolute())
-    request = group.request.model_copy(update={"body": body.model_copy(update={"file": file})})
-    return group.model_copy(update={"request": request})
+        return request
+    file = str((folder / body.file).absolute())
+    return request.model_copy(update={"body": body.model_copy(update={"file": file})})
+
+
+def _table_placed(table: TableSource, folder: FilePath) -> TableSource:
+    kinds = {"csv": table.csv, "parquet": table.parquet}
+    return table.model_copy(
+        update={kind: str((folder / name).absolute()) for kind, name in kinds.items() if name is not None}
+    )
 
 
 def resolve_case(source: Mapping[str, Any], factors: Sequence[Factor], case: Case) -> tuple[CaseConfig | None, list[Mistake]]:  # fmt: skip
@@ -68,9 +107,9 @@ class _Reader:
             factor.name: next(level for level in factor.levels if level.name == case.levels[factor.name])
             for factor in factors
         }
-        feeders = frozenset(_mapping(source, "feeders"))
-        self.vocabulary = Vocabulary({factor.name: factor for factor in factors}, feeders)
-        self.names = Names(tuple(_mapping(source, "lab")), feeders)
+        feeders, taken = feeder_columns(source), frozenset(variables(source))
+        self.vocabulary = Vocabulary({factor.name: factor for factor in factors}, feeders, variables=taken)
+        self.names = Names(tuple(_mapping(source, "lab")), feeders, taken)
         self.mistakes: list[Mistake] = []
 
     def config(self) -> CaseConfig | None:
@@ -79,13 +118,11 @@ class _Reader:
             for entry, part in self.parts("lab", schema.Service)
         )
         objects = tuple(_objects(entry.name, part) for entry, part in self.parts("data", schema.Objects))
-        feeders = tuple(
-            Feeder(name=entry.name, table=part.source, take=part.take, when_exhausted=part.when_exhausted)
-            for entry, part in self.parts("feeders", schema.FeederPart)
-        )
-        groups = self.groups()
+        feeders = [read_feeder(entry.name, part) for entry, part in self.parts("feeders", schema.FeederPart)]
+        set_up = self.set_up()
+        groups = self.groups(set_up)
         steps = tuple(
-            Step(reset=tuple(part.reset or ()), warm=part.warm, through=part.through)
+            BeforeStep(reset=tuple(part.reset or ()), warm=part.warm, through=part.through)
             for _, part in self.parts("before_trial", schema.StepPart)
         )
         expects = [self.text(text, path) for text, path in self._expects()]
@@ -96,7 +133,9 @@ class _Reader:
             case=self.case,
             services=services,
             objects=objects,
-            feeders=feeders,
+            tables=tuple(table for _, table in feeders if table is not None),
+            feeders=tuple(feeder for feeder, _ in feeders),
+            set_up=set_up,
             groups=groups,
             before_trial=steps,
             expects=tuple(expects),
@@ -173,22 +212,87 @@ class _Reader:
         self.mistakes += resolver.mistakes
         return str(value)
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self, set_up: Sequence[SetUp]) -> tuple[Group, ...]:
         """The traffic groups of this case."""
         entries = self.entries("traffic")
         present = [name for name, _, _ in entries]
         groups = []
         for name, path, raw in entries:
             pair = self.part(name, path, raw, schema_traffic.AnyOneGroup)
-            request = self.request(raw.get("request") if isinstance(raw, dict) else None, (*path, "request"))
+            part: schema_traffic.GroupPart | None = pair[1] if pair else None
+            if part is None:
+                if isinstance(raw, dict) and "request" in raw:
+                    self.request(raw["request"], (*path, "request"))
+                continue
+            scenarios = self.scenarios(part, path, raw)
+            request = scenarios[0].steps[0].request if scenarios else None
+            if part.request is not None:
+                request = self.request(raw.get("request"), (*path, "request"))
+            if request is None:
+                continue
+            found = group_mistakes(part, path, self._duration_ns())
+            group = None if found else read_group(name, part, request, scenarios, present)
+            if group is not None:
+                found = list(_untaken(group, path, set_up))
+            self.mistakes += found
+            if group is not None and not found:
+                groups.append(group)
+        return tuple(groups)
+
+    def scenarios(
+        self, part: schema_traffic.GroupPart, path: Path, raw: Mapping[str, Any]
+    ) -> tuple[Scenario, ...]:
+        """The scenarios of a group; a broken step, or a name that stands for nothing, leaves its scenario out."""
+        own = {**raw, "scenario": part.scenario if isinstance(part.scenario, str) else raw.get("scenario")}
+        found = []
+        for scenario in raw_scenarios(own, path, self.source):
+            weight = part.mix[scenario.name] if part.mix else 1
+            steps = [step for raw_step in scenario.steps if (step := self.step(raw_step))]
+            if not scenario.known:
+                where = (*path, "mix", scenario.name) if part.mix else (*path, "scenario")
+                known = {
+                    *_mapping(self.source, "scenarios"),
+                    *(_mapping(self.source, "requests") if part.mix else ()),
+                }
+                self.mistakes.append(unknown_name(where, scenario.name, "scenario", known))
+            elif steps and len(steps) == len(scenario.steps):
+                found.append(Scenario(name=scenario.name, weight=weight, steps=tuple(steps)))
+        return tuple(found)
+
+    def step(self, raw: RawStep) -> Step | None:
+        """A step of a scenario."""
+        pair = (
+            self.part(raw.name, raw.path, raw.raw, schema_traffic.AnyStep)
+            if raw.path[0] != "requests"
+            else None
+        )
+        request = self.request(*raw.request)
+        if request is None or (pair is None and raw.path[0] != "requests"):
+            return None
+        think_time = read_think_time(pair[1].think_time) if pair else ThinkTime(constant_ns=0)
+        return Step(name=raw.name, request=request, think_time=think_time)
+
+    def set_up(self) -> tuple[SetUp, ...]:
+        """The requests before the load."""
+        found: list[SetUp] = []
+        for name, path, raw in self.entries("setup"):
+            pair = self.part(name, path, raw, schema_traffic.AnySetUp)
+            request = self.request(*RawStep(name, path, raw).request)
             if pair is None or request is None:
                 continue
-            part: schema_traffic.GroupPart = pair[1]
-            found = group_mistakes(part, path, self._duration_ns())
-            self.mistakes += found
-            if not found:
-                groups.append(read_group(name, part, request, present))
-        return tuple(groups)
+            once = pair[1].once
+            known = {
+                take.name
+                for part in found
+                if once == "vu" or part.once == "trial"
+                for take in part.request.take
+            }
+            self.mistakes += _unknown_to(request, known, path)
+            self.mistakes += _taken_twice(
+                request, {take.name for part in found for take in part.request.take}, path
+            )
+            found.append(SetUp(request=request, once=once))
+        return tuple(found)
 
     def _duration_ns(self) -> int | None:
         """The trial's measured time; None if it is broken, which the schema tells."""
@@ -236,6 +340,37 @@ class _Reader:
             for factor, level in self.levels.items()
             for text in level.expect
         ]
+
+
+def _unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
+    """Variables that a request uses before they are taken."""
+    for part in request.parts:
+        if isinstance(part, TakenPart) and part.taken not in known:
+            told = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
+            yield bad_value(path, told, part.taken, "Take it in a step before, or under setup.")
+
+
+def _taken_twice(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
+    for take in request.take:
+        if take.name in known:
+            yield bad_value(path, "setup takes this variable already", take.name, "Take another name.")
+
+
+def _untaken(group: Group, path: Path, set_up: Sequence[SetUp]) -> Iterator[Mistake]:
+    """What is wrong with a group's variables."""
+    before = {take.name: part.once for part in set_up for take in part.request.take}
+    chains = [scenario.steps for scenario in group.scenarios] or [group.steps]
+    for steps in chains:
+        known = set(before)
+        for step in steps:
+            yield from _unknown_to(step.request, known, path)
+            yield from _taken_twice(step.request, before, path)
+            known |= {take.name for take in step.request.take}
+    used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
+    of_vu = sorted(name for name in used if before.get(name) == "vu")
+    if of_vu and group.executor.model == "open loop":
+        told = f"${{{of_vu[0]}}} is taken once a VU, and an open loop has no VUs"
+        yield bad_value(path, told, group.executor.kind, "Write once: trial, or take a closed executor.")
 
 
 def _mapping(source: Mapping[str, Any], section: str) -> dict[str, Any]:

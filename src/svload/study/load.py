@@ -24,9 +24,11 @@ from svload.study.factors import (
     read_case_names,
     read_factor,
 )
+from svload.study.feeders import feeder_columns, file_mistakes
 from svload.study.mistakes import Mistake, bad_value, nearest, unknown_key
 from svload.study.references import Vocabulary, references_in, strings_in
 from svload.study.repair import repaired
+from svload.study.steps import INLINE, variables
 from svload.study.tree import Node, Path, kit_of, merge, override, plain, read_tree
 
 STUDY_FILE = "study.yaml"
@@ -199,9 +201,11 @@ class _Checks:
         data = plain(found.tree)
         vocabulary = Vocabulary(
             {factor.name: factor for factor in factors},
-            frozenset(_mapping(data, "feeders")),
+            feeder_columns(data, self.folder),
             frozenset(name for name, _, mistakes in read if mistakes),
+            frozenset(variables(data)),
         )
+        found.add(file_mistakes(data, self.folder))
         found.add(check_names(data, vocabulary, self.kits if chosen else None))
         found.add(self._lab_as_written(plain(found.tree), chosen))
         data = plain(found.tree)
@@ -276,17 +280,14 @@ def _value_at(data: Any, path: Path) -> Any:
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
     """Bodies from files that are not there, or outside the study's folder."""
     for group in groups:
-        body = group.request.body
-        if body is None or body.file is None:
-            continue
-        file = (folder / body.file).resolve()
-        if folder.resolve() not in file.parents or not file.is_file():
-            path = (
-                ("requests", group.request.name)
-                if group.request.name != "request"
-                else ("traffic", group.name)
-            )
-            yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
+        for request in group.requests:
+            body = request.body
+            if body is None or body.file is None:
+                continue
+            file = (folder / body.file).resolve()
+            if folder.resolve() not in file.parents or not file.is_file():
+                path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
+                yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
 
 
 def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:

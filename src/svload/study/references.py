@@ -20,6 +20,7 @@ PORT = "port"
 COLUMNS = ("path", "size_bytes", "digest")
 """The columns of a table of objects."""
 MAX_NESTING = 8
+Stays = Callable[[str], bool]
 
 
 class _Missing:
@@ -34,8 +35,11 @@ class Vocabulary:
     """Every name a reference of the study may use. A factor whose own text is broken (`unsure`) may have any field."""
 
     factors: Mapping[str, Factor]
-    feeders: frozenset[str] = frozenset()
+    feeders: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Each feeder's columns; None: any (they stand in a file that was read when the study was checked)."""
     unsure: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+    """What requests take from their answers."""
 
     def fields_of(self, factor: str) -> set[str]:
         """Fields that at least one level has."""
@@ -54,8 +58,24 @@ class Allowed:
         words = {PORT} if self.port else set()
         if self.request_time:
             words |= set(REQUEST_TIME)
-            words |= {f"{feeder}.{column}" for feeder in vocabulary.feeders for column in COLUMNS}
+            words |= vocabulary.variables
+            words |= {
+                f"{feeder}.{column}"
+                for feeder, columns in vocabulary.feeders.items()
+                for column in columns or ()
+            }
         return words
+
+    def keeps(self, vocabulary: Vocabulary) -> Callable[[str], bool]:
+        """Whether a reference stays in the text."""
+        words = self.words(vocabulary)
+        free = {name for name, columns in vocabulary.feeders.items() if columns is None and self.request_time}
+
+        def stays(reference: str) -> bool:
+            head, _, column = reference.partition(".")
+            return reference in words or (head in free and bool(column))
+
+        return stays
 
 
 NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allowed(port=True)
@@ -63,7 +83,8 @@ NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allow
 
 def allowed_at(path: Path) -> Allowed:
     """What may stand at `path`: requests know their feeders' rows, a command its port."""
-    if path[:1] == ("requests",) or (path[:1] == ("traffic",) and path[2:3] == ("request",)):
+    in_group = path[:1] == ("traffic",) and path[2:3] in (("request",), ("scenario",))
+    if path[:1] in (("requests",), ("scenarios",), ("setup",)) or in_group:
         return IN_REQUESTS
     return IN_LAB if path[:1] == ("lab",) else NOTHING_ELSE
 
@@ -79,7 +100,7 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
     """Why `reference` can never be resolved, and which one was probably meant; None if some level can."""
     words = allowed.words(vocabulary)
     head, _, rest = reference.partition(".")
-    if reference in words or head in vocabulary.unsure:
+    if allowed.keeps(vocabulary)(reference) or head in vocabulary.unsure:
         return None
     if head in vocabulary.factors:
         known = vocabulary.fields_of(head)
@@ -91,8 +112,10 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
     if head in vocabulary.feeders:
         if not allowed.request_time:
             return "A feeder's row is known to a request only.", None
-        return _suggestion(reference, {f"{head}.{column}" for column in COLUMNS})
-    if reference in REQUEST_TIME:
+        return _suggestion(
+            reference, {f"{head}.{column}" for column in vocabulary.feeders[head] or ("COLUMN",)}
+        )
+    if reference in REQUEST_TIME or reference in vocabulary.variables:
         return "It is known to a request only.", None
     fields = {f"{factor}.{field}" for factor in vocabulary.factors for field in vocabulary.fields_of(factor)}
     return _suggestion(reference, fields | words | set(vocabulary.factors))
@@ -136,24 +159,24 @@ class Resolver:
                     self._lacking(value[index], (*path, index))
             return items
         if isinstance(value, str) and "${" in value:
-            return self._text(value, path, allowed_at(path).words(self.vocabulary), 0)
+            return self._text(value, path, allowed_at(path).keeps(self.vocabulary), 0)
         return value
 
-    def _text(self, text: str, path: Path, stay: set[str], depth: int) -> Any:
+    def _text(self, text: str, path: Path, stays: Stays, depth: int) -> Any:
         if depth > MAX_NESTING:
             self.mistakes.append(bad_reference(path, text, "It leads back to itself."))
             return MISSING
         whole = REFERENCE.fullmatch(text)
         if whole and not whole[1]:
-            found = self._look_up(whole[2].strip(), stay)
-            return self._again(found, path, stay, depth)
+            found = self._look_up(whole[2].strip(), stays)
+            return self._again(found, path, stays, depth)
         missing = False
 
         def put(match: re.Match[str]) -> str:
             nonlocal missing
             if match[1]:
                 return match[0]
-            found = self._again(self._look_up(match[2].strip(), stay), path, stay, depth)
+            found = self._again(self._look_up(match[2].strip(), stays), path, stays, depth)
             if found is MISSING:
                 missing = True
             if isinstance(found, (dict, list)):
@@ -167,14 +190,14 @@ class Resolver:
             self._lacking(text, path)
         return MISSING if missing and "headers" in path else resolved
 
-    def _again(self, found: Any, path: Path, stay: set[str], depth: int) -> Any:
+    def _again(self, found: Any, path: Path, stays: Stays, depth: int) -> Any:
         """A level's field may itself hold references."""
-        if isinstance(found, str) and "${" in found and set(references_in(found)) - stay:
-            return self._text(found, path, stay, depth + 1)
+        if isinstance(found, str) and not all(stays(reference) for reference in references_in(found)):
+            return self._text(found, path, stays, depth + 1)
         return self.put_in(found, path) if isinstance(found, (dict, list)) and depth <= MAX_NESTING else found
 
-    def _look_up(self, reference: str, stay: set[str]) -> Any:
-        if reference in stay:
+    def _look_up(self, reference: str, stays: Stays) -> Any:
+        if stays(reference):
             return f"${{{reference}}}"
         head, _, rest = reference.partition(".")
         level = self.levels.get(head)

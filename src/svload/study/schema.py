@@ -14,8 +14,9 @@ from pydantic import (
 
 from svload.study.distributions import SizeOrLaw
 from svload.study.mistakes import wrong
-from svload.study.schema_traffic import AnyOneGroup, RequestPart
+from svload.study.schema_traffic import AnyOneGroup, AnySetUp, RequestPart, Steps
 from svload.study.values import (
+    AnyWholeNumber,
     Count,
     FileName,
     Name,
@@ -28,6 +29,7 @@ from svload.study.values import (
     ScalarText,
     Texts,
     When,
+    holds_reference,
 )
 
 # the lab
@@ -74,15 +76,45 @@ class Objects(Part):
 
 
 class FeederPart(Part):
-    """Rows for requests, from a set of objects: columns path, size_bytes, digest."""
+    """Rows for iterations: of a set of objects (columns path, size_bytes, digest), a file, a list or a range (column value)."""
 
-    source: str = Field(alias="from", description="the name of a set under data")
-    take: Annotated[Literal["first", "walk", "random"], OrReference()] = Field(
-        "walk", description="which rows: always the first, the whole table from each VU's own offset, or any"
+    source: str | None = Field(None, alias="from", description="the name of a set under data")
+    csv: str | None = Field(
+        None, description="a CSV file in the study's folder; its first line names the columns"
     )
-    when_exhausted: Annotated[Literal["repeat"], OrReference()] = Field(
-        "repeat", description="after the last row"
+    parquet: str | None = Field(None, description="a Parquet file in the study's folder")
+    values: list[ScalarText] | None = Field(None, min_length=1, description="the rows of the column value")
+    numbers: tuple[AnyWholeNumber, AnyWholeNumber] | None = Field(
+        None, alias="range", description="[first, last]: whole numbers as rows of the column value"
     )
+    take: Annotated[Literal["first", "walk", "sequential", "unique", "random"], OrReference()] = Field(
+        "walk",
+        description="which rows: always the first; the whole table from each VU's own offset; dealt to VUs like cards; "
+        "a part that is the VU's own; any",
+    )
+    offset: Count | None = Field(None, description="rows between the begins of two VUs' walks")
+    when_exhausted: Annotated[Literal["repeat", "stop"], OrReference()] = Field(
+        "repeat", description="after the last row: begin again, or make no more iterations"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> FeederPart:
+        sources = (self.source, self.csv, self.parquet, self.values, self.numbers)
+        if sum(source is not None for source in sources) != 1:
+            raise wrong("one of from, csv, parquet, values, range was expected")
+        if self.offset is not None and self.take not in ("walk", None) and not holds_reference(self.take):
+            raise wrong("offset belongs to take: walk")
+        if self.when_exhausted == "stop" and self.take in ("first", "random"):
+            raise wrong(f"take: {self.take} has no last row", "Leave when_exhausted out.")
+        if self.numbers is not None:
+            low, high = self.numbers
+            if isinstance(low, int) and isinstance(high, int) and not 0 <= high - low < MOST_NUMBERS:
+                raise wrong(f"a range of 1 to {MOST_NUMBERS:,} numbers was expected")
+        return self
+
+
+MOST_NUMBERS = 10_000_000
+"""The longest range: it is written out under inputs/."""
 
 
 class StepPart(Part):
@@ -193,6 +225,10 @@ class StudyFile(Part):
     feeders: Annotated[dict[Name, FeederPart], Field(description="rows for requests")] = {}
     before_trial: list[StepPart] = Field([], description="steps before each trial: reset services, warm rows")
     requests: Annotated[dict[Name, RequestPart], Field(description="named requests")] = {}
+    scenarios: Annotated[dict[Name, Steps], Field(description="named scenarios: steps in order")] = {}
+    setup: list[AnySetUp] = Field(
+        [], description="requests before the load, in order; their variables are for all groups"
+    )
     traffic: Annotated[
         dict[Name, AnyOneGroup],
         Field(description="the groups of load", min_length=1),

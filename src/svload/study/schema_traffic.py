@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     StringConstraints,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -26,6 +27,7 @@ from svload.study.mistakes import wrong
 from svload.study.values import (
     Count,
     Flag,
+    Name,
     OneOrMany,
     OrAlone,
     OrReference,
@@ -80,6 +82,36 @@ class BodyPart(Part):
         return self
 
 
+_PLACE = r"\.[^.\[\]]+|\[\d+\]|\[\"[^\"]+\"\]"
+_JSON_PATH = re.compile(rf"([^.\[\]$]+|\$(?=[.\[])|\[\d+\]|\[\"[^\"]+\"\])({_PLACE})*")
+
+
+class TakePart(Part):
+    """A variable taken from the answer: a header, a place in a JSON body, or what a regular expression finds in the body."""
+
+    header: str | None = Field(None, description="the header's name")
+    json_path: str | None = Field(None, alias="json", description="a path: access.token, items[0].id")
+    regex: str | None = Field(None, description="its first group, or all that matches: id=(\\d+)")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TakePart:
+        if sum(kind is not None for kind in (self.header, self.json_path, self.regex)) != 1:
+            raise wrong("one of header, json, regex was expected", "Write {header: X-Auth-Token}.")
+        if self.json_path is not None and (self.json_path == "$" or not _JSON_PATH.fullmatch(self.json_path)):
+            raise wrong("a JSON path such as items[0].id was expected")
+        if self.regex is not None:
+            check_pattern(self.regex)
+        return self
+
+
+def check_pattern(text: str) -> None:
+    """Tells a regular expression that is none."""
+    try:
+        re.compile(text)
+    except re.error as why:
+        raise wrong(f"a regular expression was expected ({why})") from None
+
+
 class RequestPart(Part):
     """One request. The URL's host is a service's name; its port and certificate authority follow from service and scheme."""
 
@@ -109,7 +141,13 @@ class RequestPart(Part):
     timeout: SpanNs = Field(
         30_000_000_000, description="from its begin until its last byte, redirects included"
     )
-    check: Texts = Field([], description="status == 200, size_bytes == ${feeder.size_bytes}")
+    check: Texts = Field(
+        [],
+        description="status == 200, size_bytes == ${feeder.size_bytes}, header.X-Cache == HIT, body contains ok, sha256 == …",
+    )
+    take: Annotated[
+        dict[Name, TakePart], Field(description="variables for later steps: token: {header: X-Auth-Token}")
+    ] = {}
     expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
     follow_redirects: WholeNumber = Field(0, description="how many redirects are followed")
 
@@ -152,6 +190,65 @@ class RequestForm:
 InlineRequest = Annotated[str | RequestPart, RequestForm()]
 
 
+class ScenarioStepPart(Part):
+    """A step of a scenario. It is due when the step before it has ended and its think time is over."""
+
+    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
+    think_time: ThinkTime = Field(
+        ThinkTimePart(constant=0),
+        description="between its end and the next step; the group's follows the last",
+    )
+
+
+class StepForm:
+    """What has a request, or that request alone."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.whole, handler(source))
+
+    @staticmethod
+    def whole(value: Any) -> Any:
+        """The mapping that `value` means."""
+        alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
+        return {"request": value} if alone else value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema), {"type": "object"}]}
+
+
+AnyStep = Annotated[ScenarioStepPart, StepForm()]
+Steps = Annotated[list[AnyStep], Field(min_length=1)]
+
+
+class OrName:
+    """A name, or the steps themselves."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, inner: ValidatorFunctionWrapHandler, _: ValidationInfo) -> Any:
+            return value if isinstance(value, str) else inner(value)
+
+        return core_schema.with_info_wrap_validator_function(check, handler.generate_schema(Steps))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+class SetUpPart(Part):
+    """A request before the load; every group may use the variables that it takes. If it fails, so does the trial."""
+
+    request: InlineRequest = Field(description="a name under requests, or the request itself")
+    once: Annotated[Literal["trial", "vu"], OrReference()] = Field(
+        "trial", description="vu: for each VU of the groups that use it"
+    )
+
+
+AnySetUp = Annotated[SetUpPart, StepForm()]
+
+
 Executor = Literal[
     "constant-vus",
     "ramping-vus",
@@ -168,7 +265,15 @@ class GroupPart(Part):
     when: When = {}
     client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
     connection: Annotated[Literal["keep-alive", "new", "shared"], OrReference()] = Field("keep-alive", description="new: one for each request; shared: users take any that is free")  # fmt: skip
-    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
+    request: Annotated[str | RequestPart | None, RequestForm()] = Field(
+        None, description="a name under requests, or GET http://service/path"
+    )
+    scenario: Annotated[str | list[ScenarioStepPart] | None, OrName()] = Field(
+        None, description="in place of request: a name under scenarios, or steps in order"
+    )
+    mix: dict[Name, Count] | None = Field(
+        None, min_length=1, description="in place of request: scenarios or requests, each with its weight"
+    )
     generators: Count = Field(
         1, description="how many processes share the load; no more than the load has cores"
     )
@@ -184,6 +289,16 @@ class GroupPart(Part):
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"
     )
+
+    @model_validator(mode="after")
+    def _one_iteration(self) -> Self:
+        if sum(kind is not None for kind in (self.request, self.scenario, self.mix)) != 1:
+            raise wrong(
+                "one of request, scenario, mix was expected", "Write request: GET http://service/path."
+            )
+        if self.client == "curl" and self.request is None:
+            raise wrong("client: curl asks one request", "Leave client out, or write request in place of it.")
+        return self
 
 
 VUS = "how many virtual users"

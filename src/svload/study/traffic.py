@@ -5,79 +5,37 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from svload.model.stages import Stage
 from svload.model.traffic import (
     Body,
-    Check,
     ClosedLoop,
     ConstantArrivalRate,
     ConstantVus,
     Executor,
-    FeederPart,
     Group,
-    Part,
     PerVuIterations,
     RampingArrivalRate,
     RampingVus,
     Request,
+    Scenario,
     SharedIterations,
-    SizeCheck,
     SizeLaw,
-    StatusCheck,
-    Template,
-    Text,
+    Take,
     ThinkTime,
-    VarPart,
 )
 from svload.model.units import show_duration
 from svload.study import distributions, schema_traffic
-from svload.study.mistakes import Mistake, bad_value, nearest, unknown_name
-from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
+from svload.study.checks import CHECK_FORMS, read_check
+from svload.study.mistakes import Mistake, bad_value, unknown_name
+from svload.study.templates import Names, template
 from svload.study.tree import Path
 
 _URL = re.compile(r"(https?)://(\$\{[^}]*\}|[^/?#$]*)(.*)", re.DOTALL)
-_CHECK = re.compile(r"\s*(status|size_bytes)\s*(==|<=|>=|<|>)\s*(\S.*?)\s*")
+_TAKEN_HOST = re.compile(r"(?:https?://)?\$\{([^}]*)\}.*", re.DOTALL)
 _FRAMING = ("content-length", "transfer-encoding", "expect")
 _HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
-
-
-@dataclass(frozen=True)
-class Names:
-    """What a request of this case may name."""
-
-    services: Collection[str]
-    feeders: Collection[str]
-
-
-def template(text: str, names: Names) -> Template:
-    """`text` cut at its request-time references; `$${` is a literal `${`. Raises ValueError for any other reference."""
-    parts: list[Part] = []
-    literal = ""
-    at = 0
-    for match in REFERENCE.finditer(text):
-        literal += text[at : match.start()]
-        at = match.end()
-        if match[1]:
-            literal += match[0][1:]
-            continue
-        if literal:
-            parts.append(Text(text=literal))
-            literal = ""
-        parts.append(_part(match[2].strip(), names))
-    literal += text[at:]
-    return (*parts, Text(text=literal)) if literal else tuple(parts)
-
-
-def _part(reference: str, names: Names) -> FeederPart | VarPart:
-    head, _, column = reference.partition(".")
-    if head in names.feeders and column in COLUMNS:
-        return FeederPart(feeder=head, column=column)
-    if reference in REQUEST_TIME:
-        return VarPart.model_validate({"var": reference})
-    raise ValueError(f"${{{reference}}} is known to no request")
 
 
 def read_request(
@@ -87,7 +45,9 @@ def read_request(
     url: str = getattr(part, part.method)
     url_path = (*path, part.method)
     mistakes: list[Mistake] = []
-    split = _URL.fullmatch(url.strip())
+    taken = _TAKEN_HOST.fullmatch(url.strip())
+    anywhere = taken is not None and taken[1].strip() in names.variables
+    split = _URL.fullmatch("http:///" if anywhere else url.strip())
     other_scheme = re.match(r"([A-Za-z][\w+.-]*)://", url.strip())
     if other_scheme and not split:
         return [
@@ -101,14 +61,15 @@ def read_request(
     if not split or re.search(r"\s", url.strip()):
         return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
     scheme, host, rest = split.groups()
-    mistakes += _host_mistakes(host, names, url_path, url)
+    rest = rest.partition("#")[0]
+    mistakes += [] if anywhere else _host_mistakes(host, names, url_path, url)
     if rest and rest[0] not in "/?$":
         mistakes.append(bad_value(url_path, "the path must begin with /", url))
     checks = []
     for index, text in enumerate(part.check):
         check = read_check(text, names)
         if isinstance(check, str):
-            mistakes.append(bad_value((*path, "check", index), check, text, "Write status == 200, or size_bytes == ${feeder.size_bytes}."))  # fmt: skip
+            mistakes.append(bad_value((*path, "check", index), check, text, CHECK_FORMS))
         else:
             checks.append(check)
     for header, value in part.headers.items():
@@ -123,11 +84,10 @@ def read_request(
     return Request(
         name=name,
         method=part.method.upper(),
-        scheme=scheme,
+        scheme="" if anywhere else scheme,
         host=host,
-        path=template(
-            rest.partition("#")[0] if rest[:1] in ("/", "$") else f"/{rest.partition('#')[0]}", names
-        ),
+        path=() if anywhere else template(rest if rest[:1] in ("/", "$") else f"/{rest}", names),
+        url=template(url.strip(), names) if anywhere else None,
         headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
         body=_body(part.body, names),
         expect_continue=part.expect_continue,
@@ -135,6 +95,10 @@ def read_request(
         timeout_ns=part.timeout,
         expect_status=tuple(_status_range(text) for text in part.expect_status),
         checks=tuple(checks),
+        take=tuple(
+            Take(name=taken_name, header=take.header, json_path=take.json_path, regex=take.regex)
+            for taken_name, take in part.take.items()
+        ),
         follow_redirects=part.follow_redirects,
     )
 
@@ -194,40 +158,14 @@ def _status_range(text: str) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def read_check(text: str, names: Names) -> Check | str:
-    """`status == 200`, `size_bytes == 512`, `size_bytes == ${feeder.size_bytes}` as data; else what is wrong."""
-    match = _CHECK.fullmatch(text)
-    if not match:
-        return "a check was expected" + (
-            f" ({nearest(text.split()[0], ('status', 'size_bytes'))})" if text.split() else ""
-        )
-    what, op, value = match.groups()
-    if what == "size_bytes":
-        if op != "==":
-            return "a size can only be checked with =="
-        if reference := REFERENCE.fullmatch(value):
-            part = _part(reference[2].strip(), names)
-            return (
-                SizeCheck(name=text, size_bytes=part)
-                if isinstance(part, FeederPart)
-                else "a column was expected"
-            )
-        return (
-            SizeCheck(name=text, size_bytes=int(value))
-            if value.isdigit()
-            else "a number of bytes was expected"
-        )
-    if not re.fullmatch(r"[1-5]\d\d", value):
-        return "a status of three digits was expected"
-    status = int(value)
-    low, high = {"==": (status, status), "<=": (100, status), "<": (100, status - 1), ">=": (status, 599), ">": (status + 1, 599)}[op]  # fmt: skip
-    return StatusCheck(name=text, status=(low, high))
-
-
 def read_group(
-    name: str, part: schema_traffic.GroupPart, request: Request, present: Collection[str]
+    name: str,
+    part: schema_traffic.GroupPart,
+    request: Request,
+    scenarios: Sequence[Scenario],
+    present: Collection[str],
 ) -> Group:
-    """The group of this case. `start_when` is dropped where the group it waits for is not `present`."""
+    """The group of this case; `request` is its only one, or its scenarios' first. `start_when` is dropped where the group it waits for is not `present`."""
     waits_for = (part.start_when or "").removesuffix(".ramped")
     return Group(
         name=name,
@@ -235,6 +173,7 @@ def read_group(
         connection=part.connection,
         executor=_executor(part),
         request=request,
+        scenarios=tuple(scenarios),
         generators=part.generators,
         start_when=waits_for if waits_for in present else None,
         graceful_stop_ns=part.graceful_stop,
@@ -267,15 +206,18 @@ def _executor(part: schema_traffic.GroupPart) -> Executor:
 
 
 def _thinking(part: schema_traffic.Thinking) -> dict[str, Any]:
-    think = part.think_time
+    return {"think_time": read_think_time(part.think_time), "pacing_ns": part.pacing}
+
+
+def read_think_time(think: distributions.ThinkTimePart) -> ThinkTime:
+    """A think time as data."""
     law = think.lognormal
-    time = ThinkTime(
+    return ThinkTime(
         constant_ns=think.constant,
         uniform_ns=think.uniform,
         exponential_ns=think.exponential,
         lognormal_ns=(law.median, law.p99) if law else None,
     )
-    return {"think_time": time, "pacing_ns": part.pacing}
 
 
 def _arriving(part: schema_traffic.Arriving) -> dict[str, Any]:

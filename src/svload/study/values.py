@@ -164,6 +164,7 @@ RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
 RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference()]
 Count = Annotated[PlainCount, OrReference()]
 WholeNumber = Annotated[PlainWholeNumber, OrReference()]
+AnyWholeNumber = Annotated[int, Field(strict=True, gt=-(2**53), lt=2**53), OrReference()]
 Flag = Annotated[bool, Field(strict=True), OrReference()]
 
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Executor, Flaw, Lane, Ledger, Release, Start, VUS_MAX};
 use crate::pace::{first_due_ns, ThinkPace, ThinkTime};
+use crate::pieces::Asker;
 use crate::share::GroupSpec;
 
 pub(super) fn one() -> u64 {
@@ -189,6 +190,16 @@ struct Vu {
     state: State,
 }
 
+impl Vu {
+    /// Who asks next.
+    fn asker(&self) -> Asker {
+        Asker {
+            vu: self.number,
+            seq: self.seq,
+        }
+    }
+}
+
 /// The VUs of one thread.
 pub struct ClosedLoop {
     vus: Vec<Vu>,
@@ -208,7 +219,9 @@ impl ClosedLoop {
         let make = |local: u64| {
             let number = users.number(local);
             let due_ns = first_due_ns(group.start_offset_ns, users.spread_ns, number, users.total);
-            let quota = budget.of_vu(number, users.total);
+            let quota = budget
+                .of_vu(number, users.total)
+                .min(group.supply.of_vu(number));
             let state = if quota == 0 || pool == 0 {
                 State::Retired
             } else {
@@ -239,7 +252,7 @@ impl ClosedLoop {
             pacing_ns: users.pacing_ns,
             stop_ns: group.stop_offset_ns,
             busy: 0,
-            limited: budget != Budget::Endless,
+            limited: budget != Budget::Endless || !group.supply.is_endless(),
             pool,
         }
     }
@@ -281,7 +294,7 @@ impl Executor for ClosedLoop {
         if let State::Thinking { free_ns, due_ns } = vu.state {
             ledger.think(free_ns, due_ns);
         }
-        ledger.due(due_ns);
+        ledger.due(due_ns, vu.asker());
         vu.state = State::Busy;
         vu.seq += 1;
         vu.last_due_ns = due_ns;
@@ -335,7 +348,7 @@ impl Executor for ClosedLoop {
                 State::Thinking { free_ns, due_ns } => {
                     ledger.think(free_ns, due_ns.min(end_ns));
                     if due_ns <= end_ns && due_ns < self.stop_ns {
-                        ledger.due(due_ns);
+                        ledger.due(due_ns, vu.asker());
                         ledger.waiting(due_ns, due_ns, end_ns);
                     } else if due_ns < end_ns {
                         // Retired at the stop, the load goes on to its graceful end: it thinks on.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::closed_loop::one;
 use super::{Executor, Flaw, Lane, Ledger, Release, Start, VUS_MAX};
 use crate::pace::{Arrivals, OpenPace, OpenPlan, Rate};
+use crate::pieces::Asker;
 use crate::share::GroupSpec;
 
 /// What happens to an arrival that finds every slot taken.
@@ -121,7 +122,7 @@ impl OpenLoop {
             arrivals: places.arrivals,
             from: places.index_from + lane.lane * places.index_step,
             step: places.index_step * lane.lanes,
-            limit: places.limit,
+            limit: places.limit.into_iter().chain(group.supply.of_all()).min(),
         });
         let slots = lane.numbers(places.max_vus).count();
         OpenLoop {
@@ -207,8 +208,10 @@ impl OpenLoop {
     }
 
     fn count_arrivals(&mut self, now_ns: i64, ledger: &mut dyn Ledger) {
-        while let Some((_, due_ns)) = self.next_arrival().filter(|(_, due_ns)| *due_ns <= now_ns) {
-            ledger.due(due_ns);
+        while let Some((index, due_ns)) =
+            self.next_arrival().filter(|(_, due_ns)| *due_ns <= now_ns)
+        {
+            ledger.due(due_ns, arrival(index));
             self.arrived.advance();
             self.backlog += 1;
         }
@@ -219,17 +222,22 @@ impl OpenLoop {
         while let Some((index, due_ns)) =
             self.next_arrival().filter(|(_, due_ns)| *due_ns <= now_ns)
         {
-            ledger.due(due_ns);
+            ledger.due(due_ns, arrival(index));
             self.arrived.advance();
             match self.free_since_ns() {
                 Some(free_ns) if free_ns <= due_ns => {
                     return Some(self.start(index, due_ns, free_ns))
                 }
-                _ => ledger.dropped(due_ns),
+                _ => ledger.dropped(due_ns, arrival(index)),
             }
         }
         None
     }
+}
+
+/// Who asks at an arrival: which place runs it does not matter.
+fn arrival(index: u64) -> Asker {
+    Asker { vu: 0, seq: index }
 }
 
 impl Executor for OpenLoop {
@@ -278,8 +286,10 @@ impl Executor for OpenLoop {
     }
 
     fn close(&mut self, end_ns: i64, ledger: &mut dyn Ledger) {
-        while let Some((_, due_ns)) = self.next_arrival().filter(|(_, due_ns)| *due_ns <= end_ns) {
-            ledger.due(due_ns);
+        while let Some((index, due_ns)) =
+            self.next_arrival().filter(|(_, due_ns)| *due_ns <= end_ns)
+        {
+            ledger.due(due_ns, arrival(index));
             self.arrived.advance();
             let free = self
                 .free_since_ns()
@@ -290,7 +300,7 @@ impl Executor for OpenLoop {
                 self.take_place();
                 ledger.waiting(due_ns, due_ns, end_ns);
             } else {
-                ledger.dropped(due_ns);
+                ledger.dropped(due_ns, arrival(index));
             }
         }
         for _ in 0..std::mem::take(&mut self.backlog) {

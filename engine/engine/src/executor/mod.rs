@@ -13,6 +13,7 @@ pub mod ramping_arrival_rate;
 pub mod ramping_vus;
 pub mod shared_iterations;
 
+use crate::pieces::Asker;
 use crate::ramp::stages_ns;
 use crate::share::{ExecutorSpec, GroupSpec};
 
@@ -42,18 +43,28 @@ impl Lane {
     }
 }
 
-/// A request that may begin now.
+/// An iteration that may begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Where it runs: the VU (closed) or place (open), numbered within the thread.
     pub slot: u32,
     /// Global number of the VU; open: of the place within the share.
     pub vu: u64,
-    /// Number of the request: per VU; open: the global arrival index.
+    /// Number of the iteration: per VU; open: the global arrival index.
     pub seq: u64,
     pub due_ns: i64,
     /// When it was due and a slot was free.
     pub ready_ns: i64,
+}
+
+impl Start {
+    /// Who asks.
+    pub fn asker(&self) -> Asker {
+        Asker {
+            vu: self.vu,
+            seq: self.seq,
+        }
+    }
 }
 
 /// A slot that has become free.
@@ -69,8 +80,8 @@ pub struct Release {
 
 /// Where an executor writes what only it knows. due = begun + waiting + dropped, with begun counted by the caller.
 pub trait Ledger {
-    fn due(&mut self, due_ns: i64);
-    fn dropped(&mut self, due_ns: i64);
+    fn due(&mut self, due_ns: i64, asker: Asker);
+    fn dropped(&mut self, due_ns: i64, asker: Asker);
     /// Due, but not begun when the load ended at `end_ns`; a slot was free from `free_ns` on (or never: `end_ns`).
     fn waiting(&mut self, due_ns: i64, free_ns: i64, end_ns: i64);
     /// A VU thought.
@@ -87,7 +98,7 @@ pub trait Executor: Send {
     /// When it next has something to start, if nothing is released before.
     fn next_wake_ns(&self) -> Option<i64>;
 
-    /// Counts what has become due by `now_ns` and hands out one request that may begin. Call until `None`.
+    /// Counts what has become due by `now_ns` and hands out one iteration that may begin. Call until `None`.
     fn poll(&mut self, now_ns: i64, ledger: &mut dyn Ledger) -> Option<Start>;
 
     /// A slot handed out by `poll` is free again.
@@ -204,10 +215,10 @@ pub(crate) mod testing {
     }
 
     impl Ledger for Book {
-        fn due(&mut self, due_ns: i64) {
+        fn due(&mut self, due_ns: i64, _asker: Asker) {
             self.due.push(due_ns);
         }
-        fn dropped(&mut self, due_ns: i64) {
+        fn dropped(&mut self, due_ns: i64, _asker: Asker) {
             self.dropped.push(due_ns);
         }
         fn waiting(&mut self, due_ns: i64, free_ns: i64, _end_ns: i64) {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::closed_loop::{next_due_ns, LoopOptions, Users};
 use super::{Executor, Flaw, Lane, Ledger, Release, Start};
 use crate::pace::ThinkPace;
+use crate::pieces::Asker;
 use crate::ramp::{stages_ns, Stage, VuRamp};
 use crate::share::GroupSpec;
 
@@ -81,6 +82,18 @@ struct Vu {
     off_ns: i64,
     last_due_ns: i64,
     state: State,
+    /// The most iterations that its feeders' rows allow.
+    quota: u64,
+}
+
+impl Vu {
+    /// Who asks next.
+    fn asker(&self) -> Asker {
+        Asker {
+            vu: self.number,
+            seq: self.seq,
+        }
+    }
 }
 
 /// The VUs of one thread.
@@ -105,7 +118,8 @@ impl RampingVus {
         let users = options.users();
         let make = |local: u64| {
             let number = users.number(local);
-            let span = ramp.span_after(number, i64::MIN);
+            let quota = group.supply.of_vu(number);
+            let span = ramp.span_after(number, i64::MIN).filter(|_| quota > 0);
             let (on_ns, off_ns) = span.unwrap_or((0, 0));
             Vu {
                 number,
@@ -114,6 +128,7 @@ impl RampingVus {
                 off_ns,
                 last_due_ns: on_ns,
                 state: span.map_or(State::Gone, |_| State::Coming),
+                quota,
             }
         };
         let vus: Vec<Vu> = lane.numbers(users.vus).map(make).collect();
@@ -162,7 +177,7 @@ impl Executor for RampingVus {
             }
             State::Coming | State::Busy | State::Gone => {}
         }
-        ledger.due(due_ns);
+        ledger.due(due_ns, vu.asker());
         vu.state = State::Busy;
         vu.seq += 1;
         vu.last_due_ns = due_ns;
@@ -179,6 +194,11 @@ impl Executor for RampingVus {
     fn release(&mut self, release: Release, ledger: &mut dyn Ledger) {
         self.busy -= 1;
         let vu = &mut self.vus[release.slot as usize];
+        if vu.seq >= vu.quota {
+            ledger.active(vu.on_ns, release.at_ns);
+            vu.state = State::Gone;
+            return;
+        }
         let think_ns = self.pace.after_ns(vu.number, vu.seq - 1);
         let due_ns = next_due_ns(think_ns, self.pacing_ns, vu.last_due_ns, &release);
         let (free_ns, slot) = (release.at_ns, release.slot);
@@ -224,9 +244,9 @@ impl Executor for RampingVus {
 
     fn close(&mut self, end_ns: i64, ledger: &mut dyn Ledger) {
         // A VU that came and whose first request of the span has not begun.
-        let came = |on_ns: i64, ledger: &mut dyn Ledger| {
+        let came = |vu: &Vu, on_ns: i64, ledger: &mut dyn Ledger| {
             if on_ns <= end_ns {
-                ledger.due(on_ns);
+                ledger.due(on_ns, vu.asker());
                 ledger.waiting(on_ns, on_ns, end_ns);
                 ledger.active(on_ns, end_ns);
             }
@@ -234,12 +254,12 @@ impl Executor for RampingVus {
         for vu in &self.vus {
             match vu.state {
                 State::Gone => {}
-                State::Coming => came(vu.on_ns, ledger),
+                State::Coming => came(vu, vu.on_ns, ledger),
                 State::Busy => ledger.active(vu.on_ns, end_ns),
                 State::Thinking { free_ns, due_ns } => {
                     ledger.think(free_ns, due_ns.min(end_ns));
                     if due_ns <= end_ns {
-                        ledger.due(due_ns);
+                        ledger.due(due_ns, vu.asker());
                         ledger.waiting(due_ns, due_ns, end_ns);
                     }
                     ledger.active(vu.on_ns, end_ns);
@@ -247,7 +267,7 @@ impl Executor for RampingVus {
                 State::Leaving { free_ns, next } => {
                     Self::leave(vu, free_ns, end_ns, ledger);
                     if let Some((on_ns, _)) = next {
-                        came(on_ns, ledger);
+                        came(vu, on_ns, ledger);
                     }
                 }
             }

@@ -1,15 +1,20 @@
 //! What one group did on one thread: every counter, folded from samples off the path of the next request.
 
+use std::sync::Arc;
+
 use crate::error::ErrorKind;
 use crate::executor::Ledger;
+use crate::pieces::Asker;
+use crate::scenario::Course;
 
 use super::gauge::{clip, Gauge, Silences};
 use super::histogram::{Histograms, Metric};
 use super::sample::{Sample, NEVER};
 
 /// Fixed facts of a record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecordPlan {
+    pub course: Arc<Course>,
     pub interval_ns: i64,
     pub window: (i64, i64),
     /// Rows of the group's first feeder.
@@ -77,19 +82,47 @@ add_fields!(Totals: due, begun, waiting, dropped, ok, failed, in_flight, written
     connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops, early_repeats, unasked_data,
     request_ns, think_ns, lag_ns, wait_ns, active_ns, residence_ns);
 
+/// One step of a group on one thread: what is told by interval, and how its requests ended.
+pub struct StepRecord {
+    pub intervals: Vec<Interval>,
+    pub histograms: Histograms,
+    pub errors: [u64; ErrorKind::COUNT],
+    /// By status code, of final answers.
+    pub status: Vec<u64>,
+}
+
+impl StepRecord {
+    fn new() -> Self {
+        StepRecord {
+            intervals: Vec::new(),
+            histograms: Histograms::default(),
+            errors: [0; ErrorKind::COUNT],
+            status: vec![0; 1000],
+        }
+    }
+
+    #[inline]
+    fn interval(&mut self, interval: u32) -> &mut Interval {
+        let at = interval as usize;
+        if at >= self.intervals.len() {
+            self.intervals.resize(at + 1, Interval::default());
+        }
+        &mut self.intervals[at]
+    }
+}
+
 /// The record of one group on one thread.
 pub struct GroupRecord {
     plan: RecordPlan,
     pub totals: Totals,
     pub errors: [u64; ErrorKind::COUNT],
-    /// By status code, of final answers.
-    pub status: Vec<u64>,
     /// By status code, of answers that were followed as redirects.
     pub hop_status: Vec<u64>,
     pub checks_failed: Vec<u64>,
     pub rows_asked: Vec<u64>,
-    pub intervals: Vec<Interval>,
-    pub histograms: Histograms,
+    pub steps: Vec<StepRecord>,
+    /// VUs and the variables that they took; only where they are asked for.
+    pub taken: Vec<(u64, Vec<Vec<u8>>)>,
     pub samples: Vec<Sample>,
     /// When the last request ended; [`NEVER`] if none has.
     pub last_done_ns: i64,
@@ -103,21 +136,22 @@ pub struct GroupRecord {
 impl GroupRecord {
     pub fn new(plan: RecordPlan) -> Self {
         GroupRecord {
-            plan,
             totals: Totals::default(),
             errors: [0; ErrorKind::COUNT],
-            status: vec![0; 1000],
             hop_status: vec![0; 1000],
             checks_failed: vec![0; plan.checks],
             rows_asked: vec![0; plan.rows],
-            intervals: Vec::new(),
-            histograms: Histograms::default(),
+            steps: (0..plan.course.steps())
+                .map(|_| StepRecord::new())
+                .collect(),
+            taken: Vec::new(),
             samples: Vec::new(),
             last_done_ns: NEVER,
             plan_done: true,
             gauge: Gauge::new(plan.window),
             silences: Silences::new(plan.window),
             pending: Vec::with_capacity(1024),
+            plan,
         }
     }
 
@@ -125,19 +159,23 @@ impl GroupRecord {
         (offset_ns.max(0) / self.plan.interval_ns) as u32
     }
 
-    fn interval(&mut self, offset_ns: i64) -> &mut Interval {
-        let at = self.interval_of(offset_ns) as usize;
-        if at >= self.intervals.len() {
-            self.intervals.resize(at + 1, Interval::default());
-        }
-        &mut self.intervals[at]
+    fn interval(&mut self, step: u16, offset_ns: i64) -> &mut Interval {
+        let interval = self.interval_of(offset_ns);
+        self.steps[usize::from(step)].interval(interval)
     }
 
-    /// A request has begun for `row` of the first feeder (-1: none).
-    pub fn begun(&mut self, due_ns: i64, row: i64, early_repeat: bool) {
+    /// A step's request has become due.
+    pub fn due_at(&mut self, step: u16, due_ns: i64) {
+        self.totals.due += 1;
+        self.interval(step, due_ns).due += 1;
+        self.gauge.up(due_ns);
+    }
+
+    /// A step's request has begun for `row` of the first feeder (-1: none).
+    pub fn begun(&mut self, step: u16, due_ns: i64, row: i64, early_repeat: bool) {
         self.totals.begun += 1;
         self.totals.early_repeats += u64::from(early_repeat);
-        self.interval(due_ns).begun += 1;
+        self.interval(step, due_ns).begun += 1;
         if row >= 0 {
             self.rows_asked[row as usize] += 1;
         }
@@ -178,18 +216,20 @@ impl GroupRecord {
         self.totals.body_bytes += sample.body_bytes;
         self.last_done_ns = self.last_done_ns.max(sample.done_ns);
         self.errors[usize::from(sample.error.code())] += 1;
+        let step = &mut self.steps[usize::from(sample.step)];
+        step.errors[usize::from(sample.error.code())] += 1;
         if sample.status > 0 {
-            self.status[usize::from(sample.status)] += 1;
+            step.status[usize::from(sample.status)] += 1;
         }
         if (self.plan.window.0..self.plan.window.1).contains(&sample.done_ns) {
             self.totals.completed_in_window += 1;
             self.totals.ok_in_window += ok;
         }
-        let by_due = self.interval(sample.due_ns);
+        let by_due = self.interval(sample.step, sample.due_ns);
         by_due.ok += ok;
         by_due.failed += failed;
         by_due.response_sum_ns += sample.response_ns().max(0) as u64;
-        let by_done = self.interval(sample.done_ns);
+        let by_done = self.interval(sample.step, sample.done_ns);
         by_done.completed_ok += ok;
         by_done.completed_failed += failed;
         by_done.bytes_received += sample.received_bytes;
@@ -207,31 +247,28 @@ impl GroupRecord {
         self.totals.request_ns += clip(window, sample.begun_ns, until_ns);
         self.totals.residence_ns += clip(window, sample.due_ns, until_ns);
         let interval = self.interval_of(sample.due_ns);
-        self.histograms
-            .add(interval, Metric::GeneratorLag, sample.lag_ns());
-        self.histograms
-            .add(interval, Metric::SlotWait, sample.ready_ns - sample.due_ns);
+        let histograms = &mut self.steps[usize::from(sample.step)].histograms;
+        histograms.add(interval, Metric::GeneratorLag, sample.lag_ns());
+        histograms.add(interval, Metric::SlotWait, sample.ready_ns - sample.due_ns);
     }
 
     fn count_latencies(&mut self, sample: &Sample) {
         let interval = self.interval_of(sample.due_ns);
         let response_ns = sample.response_ns();
         let read_lag_ns = sample.read_lag_ns;
+        let histograms = &mut self.steps[usize::from(sample.step)].histograms;
         if read_lag_ns != NEVER {
-            self.histograms.add(interval, Metric::ReadLag, read_lag_ns);
+            histograms.add(interval, Metric::ReadLag, read_lag_ns);
         }
         if !sample.ok() {
-            self.histograms
-                .add(interval, Metric::FailedResponse, response_ns);
+            histograms.add(interval, Metric::FailedResponse, response_ns);
             return;
         }
         let without_lag_ns = response_ns - sample.lag_ns() - read_lag_ns.max(0);
-        self.histograms.add(interval, Metric::Response, response_ns);
-        self.histograms
-            .add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
-        self.histograms
-            .add(interval, Metric::ResponseWithoutLag, without_lag_ns);
-        self.histograms.add(
+        histograms.add(interval, Metric::Response, response_ns);
+        histograms.add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
+        histograms.add(interval, Metric::ResponseWithoutLag, without_lag_ns);
+        histograms.add(
             interval,
             Metric::ServerTime,
             sample.first_byte_ns - sample.written_ns,
@@ -247,20 +284,20 @@ impl GroupRecord {
     /// Turns intervals that ended before `offset_ns` into rows.
     pub fn freeze_before(&mut self, offset_ns: i64) {
         let interval = self.interval_of(offset_ns);
-        self.histograms.freeze_below(interval);
+        for step in &mut self.steps {
+            step.histograms.freeze_below(interval);
+        }
     }
 }
 
 impl Ledger for GroupRecord {
-    fn due(&mut self, due_ns: i64) {
-        self.totals.due += 1;
-        self.interval(due_ns).due += 1;
-        self.gauge.up(due_ns);
+    fn due(&mut self, due_ns: i64, asker: Asker) {
+        self.due_at(self.plan.course.first(asker), due_ns);
     }
 
-    fn dropped(&mut self, due_ns: i64) {
+    fn dropped(&mut self, due_ns: i64, asker: Asker) {
         self.totals.dropped += 1;
-        self.interval(due_ns).dropped += 1;
+        self.interval(self.plan.course.first(asker), due_ns).dropped += 1;
         self.gauge.down(due_ns);
     }
 
@@ -285,9 +322,14 @@ impl Ledger for GroupRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::testing::group;
+
+    const NOBODY: Asker = Asker { vu: 0, seq: 0 };
 
     fn record() -> GroupRecord {
+        let plain = group(r#"{"kind": "constant-vus", "vus": 1}"#);
         GroupRecord::new(RecordPlan {
+            course: Arc::new(Course::new(7, &plain, 9_000)),
             interval_ns: 1_000,
             window: (1_000, 9_000),
             rows: 3,
@@ -314,23 +356,23 @@ mod tests {
     #[test]
     fn a_request_is_counted_by_due_and_by_completion() {
         let mut record = record();
-        record.due(900);
-        record.begun(900, 2, false);
+        record.due(900, NOBODY);
+        record.begun(0, 900, 2, false);
         record.finished(sample(900, 2_500));
         record.fold(|_| ());
         assert_eq!(
             (
-                record.intervals[0].due,
-                record.intervals[0].begun,
-                record.intervals[0].ok
+                record.steps[0].intervals[0].due,
+                record.steps[0].intervals[0].begun,
+                record.steps[0].intervals[0].ok
             ),
             (1, 1, 1)
         );
-        assert_eq!(record.intervals[0].response_sum_ns, 1_600);
+        assert_eq!(record.steps[0].intervals[0].response_sum_ns, 1_600);
         assert_eq!(
             (
-                record.intervals[2].completed_ok,
-                record.intervals[2].bytes_received
+                record.steps[0].intervals[2].completed_ok,
+                record.steps[0].intervals[2].bytes_received
             ),
             (1, 7)
         );
@@ -346,11 +388,11 @@ mod tests {
     fn abandoned_and_waiting_requests_keep_both_identities() {
         let mut record = record();
         for due in [2_000, 3_000, 4_000, 5_000] {
-            record.due(due);
+            record.due(due, NOBODY);
         }
-        record.dropped(3_000);
-        record.begun(2_000, -1, false);
-        record.begun(4_000, -1, false);
+        record.dropped(3_000, NOBODY);
+        record.begun(0, 2_000, -1, false);
+        record.begun(0, 4_000, -1, false);
         record.finished(Sample {
             error: ErrorKind::ConnectRefused,
             ..sample(2_000, 2_100)

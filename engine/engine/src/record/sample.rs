@@ -11,6 +11,8 @@ pub const NEVER: i64 = -1;
 pub struct Sample {
     pub vu: u64,
     pub seq: u64,
+    /// Which step of the group's scenarios it is.
+    pub step: u16,
     /// Row of the group's first feeder, -1 without feeders.
     pub row: i64,
     pub due_ns: i64,
@@ -59,6 +61,7 @@ impl Default for Sample {
         Sample {
             vu: 0,
             seq: 0,
+            step: 0,
             row: -1,
             due_ns: NEVER,
             ready_ns: NEVER,
@@ -97,6 +100,7 @@ pub fn samples_table(rows: &[(u16, Sample)]) -> Table {
         ("group", column!(U16, |(group, _)| *group)),
         ("vu", column!(U32, |(_, s)| s.vu as u32)),
         ("seq", column!(U32, |(_, s)| s.seq as u32)),
+        ("step", column!(U16, |(_, s)| s.step)),
         ("row", column!(I64, |(_, s)| s.row)),
         ("due_ns", column!(I64, |(_, s)| s.due_ns)),
         ("ready_ns", column!(I64, |(_, s)| s.ready_ns)),

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{json, Map, Value};
 
 use super::gauge::Silences;
-use super::group::{Interval, Totals};
+use super::group::{Interval, StepRecord, Totals};
 use super::histogram::{merge_cells, Cell};
 use super::sample::{samples_table, NEVER};
 use super::{GroupRecord, Sample};
@@ -21,12 +21,11 @@ use crate::worker::Outcome;
 struct Merged {
     totals: Totals,
     errors: [u64; ErrorKind::COUNT],
-    status: Vec<u64>,
     hop_status: Vec<u64>,
     checks_failed: Vec<u64>,
     rows_asked: Vec<u64>,
-    intervals: Vec<Interval>,
-    cells: Vec<Cell>,
+    steps: Vec<MergedStep>,
+    taken: Vec<(u64, Vec<Vec<u8>>)>,
     samples: Vec<Sample>,
     in_flight_area_ns: i128,
     longest_silence_ns: i64,
@@ -44,12 +43,11 @@ impl Merged {
         let mut merged = Merged {
             totals: Totals::default(),
             errors: [0; ErrorKind::COUNT],
-            status: Vec::new(),
             hop_status: Vec::new(),
             checks_failed: Vec::new(),
             rows_asked: Vec::new(),
-            intervals: Vec::new(),
-            cells: Vec::new(),
+            steps: plan.steps.iter().map(|_| MergedStep::default()).collect(),
+            taken: Vec::new(),
             samples: Vec::new(),
             in_flight_area_ns: 0,
             longest_silence_ns: 0,
@@ -64,28 +62,28 @@ impl Merged {
                 .iter_mut()
                 .zip(record.errors)
                 .for_each(|(sum, n)| *sum += n);
-            add_all(&mut merged.status, &record.status);
+            merged
+                .steps
+                .iter_mut()
+                .zip(record.steps)
+                .for_each(|(sum, step)| sum.add(step));
+            merged.taken.extend(record.taken);
             add_all(&mut merged.hop_status, &record.hop_status);
             add_all(&mut merged.checks_failed, &record.checks_failed);
             add_all(&mut merged.rows_asked, &record.rows_asked);
-            let intervals = merged.intervals.len().max(record.intervals.len());
-            merged.intervals.resize(intervals, Interval::default());
-            merged
-                .intervals
-                .iter_mut()
-                .zip(&record.intervals)
-                .for_each(|(sum, interval)| sum.add(interval));
-            merged.cells.extend(record.histograms.into_cells());
             merged.samples.extend(record.samples);
             merged.last_done_ns = merged.last_done_ns.max(record.last_done_ns);
             merged.plan_done &= record.plan_done;
             merged.in_flight_area_ns += record.gauge.area_ns();
             silences.push(record.silences);
         }
-        merged.cells = merge_cells(merged.cells);
+        for step in &mut merged.steps {
+            step.cells = merge_cells(std::mem::take(&mut step.cells));
+        }
+        merged.taken.sort_by_key(|(vu, _)| *vu);
         merged
             .samples
-            .sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq));
+            .sort_by_key(|sample| (sample.due_ns, sample.vu, sample.seq, sample.step));
         merged.longest_silence_ns = Silences::longest_of(silences, end_ns);
         if plan.open {
             merged.totals.early_repeats =
@@ -94,18 +92,41 @@ impl Merged {
         merged
     }
 
+    /// What each VU took, by variable; bytes that are no UTF-8 are replaced.
+    fn taken_json(&self, plan: &GroupPlan) -> Vec<Value> {
+        let one = |(vu, values): &(u64, Vec<Vec<u8>>)| {
+            let named = plan.variables.iter().zip(values);
+            let values: Map<_, _> = named
+                .map(|(name, value)| (name.clone(), json!(String::from_utf8_lossy(value))))
+                .collect();
+            json!({"vu": vu, "values": values})
+        };
+        self.taken.iter().map(one).collect()
+    }
+
     fn json(&self, plan: &GroupPlan, window: (i64, i64)) -> Value {
         let t = &self.totals;
-        let checks = plan.spec.request.checks.iter().zip(&self.checks_failed);
-        let checks_failed: Map<_, _> = checks
-            .map(|(check, n)| (check.name().to_owned(), json!(n)))
+        let names = plan.check_names();
+        let checks_failed: Map<_, _> = names
+            .into_iter()
+            .zip(&self.checks_failed)
+            .map(|(name, n)| (name, json!(n)))
+            .collect();
+        let mut status = Vec::new();
+        for step in &self.steps {
+            add_all(&mut status, &step.status);
+        }
+        let steps = plan.steps.iter().zip(&self.steps);
+        let steps: Vec<Value> = steps
+            .map(|(step, merged)| merged.json(&step.name))
             .collect();
         let window_ns = (window.1 - window.0).max(1);
         json!({
             "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "dropped": t.dropped,
             "ok": t.ok, "failed": t.failed, "in_flight": t.in_flight, "written": t.written,
             "completed_in_window": t.completed_in_window, "ok_in_window": t.ok_in_window,
-            "errors": errors_json(&self.errors), "status": status_json(&self.status), "checks_failed": checks_failed,
+            "errors": errors_json(&self.errors), "status": status_json(&status), "checks_failed": checks_failed,
+            "steps": steps, "taken": self.taken_json(plan),
             "redirect_hops": t.hops, "hop_status": status_json(&self.hop_status),
             "connections_opened": t.connections_opened, "tls_full": t.tls_full, "tls_resumed": t.tls_resumed,
             "bytes_sent": t.bytes_sent, "bytes_received": t.bytes_received, "body_bytes": t.body_bytes,
@@ -118,9 +139,46 @@ impl Merged {
     }
 }
 
+/// One step over all threads.
+#[derive(Default)]
+struct MergedStep {
+    intervals: Vec<Interval>,
+    cells: Vec<Cell>,
+    errors: Vec<u64>,
+    status: Vec<u64>,
+}
+
+impl MergedStep {
+    fn add(&mut self, step: StepRecord) {
+        let intervals = self.intervals.len().max(step.intervals.len());
+        self.intervals.resize(intervals, Interval::default());
+        self.intervals
+            .iter_mut()
+            .zip(&step.intervals)
+            .for_each(|(sum, interval)| sum.add(interval));
+        self.cells.extend(step.histograms.into_cells());
+        add_all(&mut self.errors, &step.errors);
+        add_all(&mut self.status, &step.status);
+    }
+
+    fn json(&self, name: &str) -> Value {
+        let mut sum = Interval::default();
+        self.intervals.iter().for_each(|interval| sum.add(interval));
+        let mut errors = [0; ErrorKind::COUNT];
+        errors
+            .iter_mut()
+            .zip(&self.errors)
+            .for_each(|(count, n)| *count = *n);
+        json!({
+            "name": name, "due": sum.due, "begun": sum.begun, "dropped": sum.dropped, "ok": sum.ok, "failed": sum.failed,
+            "errors": errors_json(&errors), "status": status_json(&self.status),
+        })
+    }
+}
+
 /// Rows of an open group asked oftener than whole rounds of the table allow.
 fn open_early_repeats(plan: &GroupPlan, asked: &[u64], begun: u64) -> u64 {
-    if asked.len() < 2 || plan.take() == Some(Take::Walk) {
+    if asked.len() < 2 || !matches!(plan.take(), Some(Take::First | Take::Random)) {
         return 0;
     }
     let rounds = begun.div_ceil(asked.len() as u64);
@@ -198,17 +256,26 @@ macro_rules! table {
     };
 }
 
+/// Every step with its group's number and its own.
+fn each_step(merged: &[Merged]) -> impl Iterator<Item = (u16, u16, &MergedStep)> {
+    (0u16..).zip(merged).flat_map(|(group, merged)| {
+        (0u16..)
+            .zip(&merged.steps)
+            .map(move |(step, merged)| (group, step, merged))
+    })
+}
+
 fn intervals_table(merged: &[Merged]) -> Table {
-    let rows: Vec<(u16, u32, Interval)> = (0u16..)
-        .zip(merged)
-        .flat_map(|(group, merged)| {
-            (0u32..)
-                .zip(&merged.intervals)
-                .map(move |(at, interval)| (group, at, *interval))
-        })
+    let of_step = |group, step, merged: &MergedStep| {
+        let rows = (0u32..).zip(merged.intervals.clone());
+        rows.map(move |(at, interval)| (group, at, interval, step))
+    };
+    let rows: Vec<(u16, u32, Interval, u16)> = each_step(merged)
+        .flat_map(|(group, step, merged)| of_step(group, step, merged))
         .collect();
     table!(rows;
         "group" U16 |row| row.0,
+        "step" U16 |row| row.3,
         "interval" U32 |row| row.1,
         "due" U64 |row| row.2.due,
         "begun" U64 |row| row.2.begun,
@@ -223,12 +290,12 @@ fn intervals_table(merged: &[Merged]) -> Table {
 }
 
 fn histograms_table(merged: &[Merged]) -> Table {
-    let rows: Vec<(u16, Cell)> = (0u16..)
-        .zip(merged)
-        .flat_map(|(group, merged)| merged.cells.iter().map(move |cell| (group, *cell)))
+    let rows: Vec<(u16, Cell, u16)> = each_step(merged)
+        .flat_map(|(group, step, merged)| merged.cells.iter().map(move |cell| (group, *cell, step)))
         .collect();
     table!(rows;
         "group" U16 |row| row.0,
+        "step" U16 |row| row.2,
         "interval" U32 |row| row.1.interval,
         "metric" U8 |row| row.1.metric,
         "bucket" U32 |row| row.1.bucket,

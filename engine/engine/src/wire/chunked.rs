@@ -47,15 +47,21 @@ impl Default for Chunked {
 }
 
 impl Chunked {
-    /// Takes bytes and adds the body bytes among them to `body_bytes`. Returns how many were used and whether the
-    /// body ended there; if it did not, all were used.
-    pub fn push(&mut self, input: &[u8], body_bytes: &mut u64) -> Result<(usize, bool), WireError> {
+    /// Takes bytes and adds the body bytes among them to `body_bytes`; `body` sees them. Returns how many were used and
+    /// whether the body ended there; if it did not, all were used.
+    pub fn push(
+        &mut self,
+        input: &[u8],
+        body_bytes: &mut u64,
+        mut body: impl FnMut(&[u8]),
+    ) -> Result<(usize, bool), WireError> {
         let mut at = 0;
         while at < input.len() {
             if self.state == State::Data {
                 let take = self.left.min((input.len() - at) as u64);
                 self.left -= take;
                 *body_bytes = body_bytes.saturating_add(take);
+                body(&input[at..at + take as usize]);
                 at += take as usize;
                 if self.left == 0 {
                     self.state = State::DataCr;
@@ -168,7 +174,7 @@ mod tests {
     fn decode(input: &[u8]) -> Result<(usize, bool, u64), WireError> {
         let mut body = 0;
         Chunked::default()
-            .push(input, &mut body)
+            .push(input, &mut body, |_| ())
             .map(|(used, done)| (used, done, body))
     }
 

@@ -1,7 +1,9 @@
-//! One HTTP/1.1 answer, decoded as it arrives. Bodies are counted and thrown away; only a head that arrives in pieces is kept.
+//! One HTTP/1.1 answer, decoded as it arrives. Bodies are counted and thrown away; only a head that arrives in pieces is kept,
+//! and what somebody wants of an answer.
 
 use super::chunked::Chunked;
 use super::head::{self, Framing, Head};
+use super::keep::{Keep, Kept};
 use super::{WireError, HEADER_LIMIT_BYTES};
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,9 @@ pub struct Decoder {
     header_bytes: usize,
     body_bytes: u64,
     location: Vec<u8>,
+    /// What is wanted of this answer; the buffers stay once there are some.
+    kept: Option<Box<Kept>>,
+    keeps: bool,
 }
 
 /// A partial head up to this size is parsed again at every piece, above it only where a line end may complete it.
@@ -53,6 +58,8 @@ impl Default for Decoder {
             header_bytes: 0,
             body_bytes: 0,
             location: Vec::new(),
+            kept: None,
+            keeps: false,
         }
     }
 }
@@ -74,6 +81,20 @@ impl Decoder {
         self.header_bytes = 0;
         self.body_bytes = 0;
         self.location.clear();
+        self.keeps = false;
+    }
+
+    /// Keeps so much of the answer that comes next.
+    pub fn keep(&mut self, keep: Keep) {
+        self.keeps = !keep.nothing();
+        if self.keeps {
+            self.kept.get_or_insert_default().begin(keep);
+        }
+    }
+
+    /// What was kept of the answer; nothing where nothing was wanted.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| self.keeps)
     }
 
     /// Whether any byte of the answer came.
@@ -152,10 +173,18 @@ impl Decoder {
                     self.state = State::Done;
                 }
                 self.body_bytes += take;
+                if self.keeps {
+                    keep_body(&mut self.kept, &input[..take as usize]);
+                }
                 Ok(take as usize)
             }
             State::Chunked(chunked) => {
-                let (used, done) = chunked.push(input, &mut self.body_bytes)?;
+                let (keeps, kept) = (self.keeps, &mut self.kept);
+                let (used, done) = chunked.push(input, &mut self.body_bytes, |bytes| {
+                    if keeps {
+                        keep_body(kept, bytes);
+                    }
+                })?;
                 if done {
                     self.state = State::Done;
                 }
@@ -163,6 +192,9 @@ impl Decoder {
             }
             State::UntilClose => {
                 self.body_bytes += input.len() as u64;
+                if self.keeps {
+                    keep_body(&mut self.kept, input);
+                }
                 Ok(input.len())
             }
             State::Done => Ok(0),
@@ -175,9 +207,10 @@ impl Decoder {
         if self.partial.is_empty() {
             if let Some(head) = head::parse(window, self.to_head_request, &mut self.location)? {
                 self.begin_body(head);
+                self.keep_head(head, &window[..head.bytes]);
                 return Ok(head.bytes);
             }
-            return self.keep(window, input.len());
+            return self.gather(window, input.len());
         }
         let before = self.partial.len();
         self.partial.extend_from_slice(window);
@@ -186,15 +219,24 @@ impl Decoder {
         }
         match head::parse(&self.partial, self.to_head_request, &mut self.location)? {
             Some(head) => {
-                self.partial.clear();
                 self.begin_body(head);
+                let partial = std::mem::take(&mut self.partial);
+                self.keep_head(head, &partial[..head.bytes]);
+                self.partial = partial;
+                self.partial.clear();
                 Ok(head.bytes - before)
             }
             None => self.check_room(input.len()),
         }
     }
 
-    fn keep(&mut self, window: &[u8], all: usize) -> Result<usize, WireError> {
+    fn keep_head(&mut self, head: Head, bytes: &[u8]) {
+        if let Some(kept) = self.kept.as_mut().filter(|_| self.keeps && !head.interim) {
+            kept.take_head(bytes);
+        }
+    }
+
+    fn gather(&mut self, window: &[u8], all: usize) -> Result<usize, WireError> {
         self.partial.extend_from_slice(window);
         self.check_room(all)
     }
@@ -223,6 +265,12 @@ impl Decoder {
     }
 }
 
+fn keep_body(kept: &mut Option<Box<Kept>>, bytes: &[u8]) {
+    if let Some(kept) = kept {
+        kept.take_body(bytes);
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -234,6 +282,7 @@ pub mod tests {
         pub headers: usize,
         pub body: u64,
         pub keep_alive: bool,
+        pub kept: (Option<Vec<u8>>, Vec<u8>),
     }
 
     /// Feeds the pieces, then ends the stream; the result is how many bytes the answer took.
@@ -247,6 +296,11 @@ pub mod tests {
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Outcome {
         decoder.reset(false);
+        decoder.keep(Keep {
+            head: true,
+            body: true,
+            ..Keep::default()
+        });
         let mut total = 0;
         let mut result = None;
         for piece in pieces {
@@ -269,6 +323,10 @@ pub mod tests {
             headers: decoder.header_bytes(),
             body: decoder.body_bytes(),
             keep_alive: decoder.keep_alive(),
+            kept: decoder
+                .kept()
+                .map(|kept| (kept.header("X-A").map(<[u8]>::to_vec), kept.body().to_vec()))
+                .unwrap_or_default(),
         }
     }
 
@@ -283,6 +341,17 @@ pub mod tests {
         assert_eq!(outcome.body, 2);
         assert_eq!(outcome.headers, 25 + 28 + 38);
         assert_eq!(outcome.result, Ok(25 + 28 + 38 + 2));
+    }
+
+    #[test]
+    fn what_is_kept_is_the_final_answers() {
+        let outcome = whole(b"HTTP/1.1 103 Hints\r\nX-A: no\r\n\r\nHTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n1;x\r\n!\r\n0\r\n\r\n");
+        assert_eq!(outcome.kept, (Some(b"b".to_vec()), b"ok!".to_vec()));
+        let mut decoder = Decoder::default();
+        decoder
+            .push(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .unwrap();
+        assert!(decoder.kept().is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod chunked;
 pub mod head;
 pub mod http1;
+pub mod keep;
 #[cfg(test)]
 mod properties;
 

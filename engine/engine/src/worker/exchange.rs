@@ -3,50 +3,14 @@
 use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
-use crate::executor::{Release, Start};
 use crate::record::NEVER;
 use crate::redirect::is_redirect;
-use crate::request::Asker;
 use crate::share::Client;
 use crate::sys::Event;
 use crate::vu::{Phase, Slot};
 use crate::wire::http1::Step;
 
 impl Worker<'_> {
-    /// Begins a request: on the kept connection, else on a new one.
-    pub(super) fn begin(&mut self, g: usize, start: Start) {
-        let group = &mut self.groups[g];
-        let at = start.slot as usize;
-        if group.slots.len() <= at {
-            group.slots.resize_with(at + 1, Slot::default);
-        }
-        let (plan, slot) = (group.plan, &mut group.slots[at]);
-        let asker = Asker {
-            vu: start.vu,
-            seq: start.seq,
-        };
-        let row = plan.row(asker);
-        let repeat = slot.repeats_early(plan, asker, row);
-        slot.begin(&start, row);
-        group.record.begun(start.due_ns, row, repeat);
-        slot.out_is_fixed = plan.template.fixed().is_some();
-        if !slot.out_is_fixed {
-            plan.template.render(&plan.feeders, asker, &mut slot.out);
-        }
-        slot.begin_hop(plan.endpoint, plan.to_head_request);
-        slot.take_body(plan);
-        slot.conn = slot.home.or_else(|| group.idle.pop());
-        match slot.conn {
-            Some(key) => {
-                if let Some(conn) = self.conns.get_mut(key) {
-                    conn.owner.slot = start.slot;
-                }
-                self.send(g, start.slot, key);
-            }
-            None => self.open(g, start.slot),
-        }
-    }
-
     /// Opens a connection for the slot's current hop.
     pub(super) fn open(&mut self, g: usize, s: u32) {
         let now_ns = self.tick();
@@ -115,13 +79,13 @@ impl Worker<'_> {
     }
 
     /// Sets "begun" and the deadline at a request's first step, and the hop's own start.
-    fn begin_clock(&mut self, g: usize, s: u32, now_ns: i64) {
+    pub(super) fn begin_clock(&mut self, g: usize, s: u32, now_ns: i64) {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         slot.hop.begun_ns = now_ns;
         if slot.sample.begun_ns == NEVER {
             slot.sample.begun_ns = now_ns;
-            slot.deadline_ns = now_ns.saturating_add(group.plan.spec.request.timeout_ns);
+            slot.deadline_ns = now_ns.saturating_add(group.plan.step(slot.step).timeout_ns);
             self.arm(g, s);
         }
     }
@@ -184,7 +148,8 @@ impl Worker<'_> {
         let slot = &mut group.slots[s as usize];
         slot.stamped = stamped;
         slot.phase = Phase::Sending;
-        let length = group.plan.template.head_bytes(slot.request(group.plan));
+        let template = &group.plan.step(slot.step).template;
+        let length = template.head_bytes(slot.request(group.plan));
         let sample = &mut slot.sample;
         sample.connection = id;
         sample.reused = reused;
@@ -210,7 +175,7 @@ impl Worker<'_> {
             return;
         };
         let before = slot.hop.written;
-        let bytes = match group.plan.template.fixed() {
+        let bytes = match group.plan.step(slot.step).template.fixed() {
             Some(fixed) if slot.out_is_fixed => fixed,
             _ => &slot.out,
         };
@@ -301,10 +266,9 @@ impl Worker<'_> {
             let group = &mut self.groups[g];
             let unasked = matches!(got, Some(Ok(Got::Data { bytes: 1.., .. })));
             group.record.totals.unasked_data += u64::from(unasked);
-            group.idle.retain(|idle| *idle != key);
+            group.idle.retain(|(_, idle)| *idle != key);
             let slot = &mut group.slots[s as usize];
-            if slot.home == Some(key) {
-                slot.home = None;
+            if slot.forget(key) {
                 if let Some(executor) = group.executor.as_mut().filter(|_| !slot.active()) {
                     executor.cooled(s);
                 }
@@ -446,7 +410,8 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         if group.plan.shared_connections {
-            group.idle.extend(slot.home.take());
+            let home = slot.home.take().map(|home| (slot.own_endpoint, home));
+            group.idle.extend(home);
         }
         slot.phase = Phase::Idle;
         let (status, body_bytes) = (slot.decoder.status(), slot.decoder.body_bytes());
@@ -457,25 +422,12 @@ impl Worker<'_> {
         sample.body_bytes = body_bytes;
         sample.error = kind;
         if kind == ErrorKind::None {
-            sample.error = group.plan.judge(
-                slot.asker,
-                status,
-                body_bytes,
-                &mut group.record.checks_failed,
-            );
+            let verdict = self.judge(g, s);
+            self.groups[g].slots[s as usize].sample.error = verdict;
         }
-        group.record.finished(*sample);
-        let release = Release {
-            slot: s,
-            at_ns: self.now_ns,
-            unsent: !slot.ever_written,
-            warm: slot.home.is_some(),
-        };
-        if let Some(executor) = &mut group.executor {
-            executor.release(release, &mut group.record);
-        }
-        group.dirty = true;
-        self.next_wake_ns = self.now_ns;
+        let group = &mut self.groups[g];
+        group.record.finished(group.slots[s as usize].sample);
+        self.after_step(g, s);
     }
 
     /// What becomes of the connection of a complete answer: kept, or closed with a normal close.
@@ -484,7 +436,7 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         slot.conn = None;
-        if reusable && !group.plan.new_connections && slot.hop.endpoint == group.plan.endpoint {
+        if reusable && !group.plan.new_connections && slot.hop.endpoint == slot.own_endpoint {
             slot.home = Some(key);
             return;
         }

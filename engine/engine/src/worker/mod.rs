@@ -4,6 +4,7 @@ mod alarm;
 mod exchange;
 mod patience;
 mod redirects;
+mod steps;
 mod upload;
 
 use std::cmp::Reverse;
@@ -87,6 +88,8 @@ pub struct Worker<'a> {
     leaving: Vec<u64>,
     groups: Vec<GroupRun<'a>>,
     deadlines: BinaryHeap<Reverse<(i64, usize, u32)>>,
+    /// Later steps of iterations under way, by due time.
+    later: BinaryHeap<Reverse<(i64, usize, u32)>>,
     next_wake_ns: i64,
     next_post_ns: i64,
     unposted: bool,
@@ -125,10 +128,11 @@ impl<'a> Worker<'a> {
                 executor,
                 idle: Vec::new(),
                 record: GroupRecord::new(RecordPlan {
+                    course: group.course.clone(),
                     interval_ns: plan.interval_ns,
                     window: plan.window,
                     rows: group.rows(),
-                    checks: group.checks.len(),
+                    checks: group.check_names().len(),
                     keep_samples: group.spec.record == Record::Rows,
                 }),
                 recent: Recent::default(),
@@ -152,6 +156,7 @@ impl<'a> Worker<'a> {
             leaving: Vec::new(),
             groups: plan.groups.iter().map(group).collect(),
             deadlines: BinaryHeap::new(),
+            later: BinaryHeap::new(),
             next_wake_ns: 0,
             next_post_ns: 0,
             unposted: false,
@@ -243,7 +248,7 @@ impl<'a> Worker<'a> {
 
     /// Begins what may begin.
     fn pump(&mut self) {
-        self.next_wake_ns = i64::MAX;
+        self.next_wake_ns = self.go_on_with_steps();
         for g in 0..self.groups.len() {
             let mut begun = 0;
             while !self.groups[g].closed && begun < PUMP_MAX {
@@ -444,7 +449,7 @@ impl<'a> Worker<'a> {
                 _ => 0,
             };
             post.recent.absorb(&mut group.recent);
-            let old_ns = self.now_ns - group.plan.spec.request.timeout_ns - self.plan.interval_ns;
+            let old_ns = self.now_ns - group.plan.longest_timeout_ns - self.plan.interval_ns;
             group.record.freeze_before(old_ns);
         }
     }
@@ -462,14 +467,18 @@ impl<'a> Worker<'a> {
             group.record.plan_done = early && executor.finished(now_ns);
             executor.close(group.end_ns, &mut group.record);
         }
+        let stop_ns = group.plan.spec.stop_offset_ns;
         for slot in &mut group.slots {
             if slot.active() {
                 group.record.abandoned(&slot.sample, group.end_ns);
                 slot.phase = Phase::Idle;
             }
-            for key in [slot.conn.take(), slot.home.take()].into_iter().flatten() {
-                self.conns.close(key);
+            if let Some(later) = slot.later.take() {
+                steps::abandon(later, stop_ns, group.end_ns, &mut group.record);
             }
+            let parked = slot.parked.drain(..).map(|(_, key)| key);
+            let kept = [slot.conn.take(), slot.home.take()].into_iter().flatten();
+            parked.chain(kept).for_each(|key| self.conns.close(key));
         }
         for key in group.idle.drain(..) {
             self.conns.close(key);

@@ -8,6 +8,7 @@ use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
 use crate::target::Address;
+use crate::wire::keep::Keep;
 
 /// Addresses that redirects may add to a share's endpoints.
 const LITERALS_MAX: usize = 1_000;
@@ -20,11 +21,7 @@ impl Worker<'_> {
         if slot.sample.redirects >= group.plan.spec.follow_redirects {
             return self.finish(g, s, ErrorKind::TooManyRedirects);
         }
-        let bytes = match group.plan.template.fixed() {
-            Some(fixed) if slot.out_is_fixed => fixed,
-            _ => slot.out.as_slice(),
-        };
-        let (method, path) = request_line(bytes);
+        let (method, path) = request_line(slot.request(group.plan));
         let method = next_method(slot.decoder.status(), method).to_owned();
         let (from, location) = (slot.hop.endpoint, slot.decoder.location());
         let base_https = self.endpoints[from].origin.https;
@@ -36,18 +33,65 @@ impl Worker<'_> {
         };
         let endpoint = match &hop.origin {
             None => Some(from),
-            Some(origin) => self.find_endpoint(origin),
+            Some(origin) => self.authorise(origin),
         };
-        let Some(endpoint) = endpoint else {
-            self.note_unauthorised(hop.origin.as_ref().map(Origin::full).unwrap_or_default());
-            return self.finish(g, s, ErrorKind::UnauthorisedTarget);
-        };
-        if !self.plan.allowed.permits(&self.endpoints[endpoint].address) {
-            let target = self.endpoints[endpoint].origin.full();
-            self.note_unauthorised(target);
-            return self.finish(g, s, ErrorKind::UnauthorisedTarget);
+        match endpoint {
+            Some(endpoint) => self.hop(g, s, endpoint, &method, &hop.path),
+            None => self.finish(g, s, ErrorKind::UnauthorisedTarget),
         }
-        self.hop(g, s, endpoint, &method, &hop.path);
+    }
+
+    /// Begins a step whose address is made of variables, if the load may go there.
+    pub(super) fn begin_at_address(&mut self, g: usize, s: u32) {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let (plan, step) = (group.plan, group.plan.step(slot.step));
+        let mut out = std::mem::take(&mut slot.out);
+        step.template.render_url(&slot.source(plan), &mut out);
+        let hop = resolve(&out, false, "/");
+        let endpoint = match hop.and_then(|hop| Some((hop.origin?, hop.path))) {
+            Some((origin, path)) => self
+                .authorise(&origin)
+                .map(|endpoint| (endpoint, path))
+                .ok_or(ErrorKind::UnauthorisedTarget),
+            None => Err(ErrorKind::Capture),
+        };
+        let slot = &mut self.groups[g].slots[s as usize];
+        match endpoint {
+            Ok((endpoint, path)) => {
+                let line = HopLine {
+                    method: step.template.method(),
+                    path: &path,
+                    host: &self.endpoints[endpoint].host_header,
+                    foreign: false,
+                    body: true,
+                };
+                step.template
+                    .render_hop(&line, &slot.source(plan), &mut out);
+                slot.out = out;
+                slot.out_is_fixed = false;
+                self.begin_at(g, s, endpoint);
+            }
+            Err(kind) => {
+                slot.out = out;
+                slot.begin_hop(slot.own_endpoint, false, Keep::default());
+                let now_ns = self.tick();
+                self.begin_clock(g, s, now_ns);
+                self.finish(g, s, kind);
+            }
+        }
+    }
+
+    /// The endpoint of an origin that the load may go to; any other is noted down.
+    fn authorise(&mut self, origin: &Origin) -> Option<usize> {
+        let allowed = &self.plan.allowed;
+        let found = self
+            .find_endpoint(origin)
+            .filter(|at| allowed.permits(&self.endpoints[*at].address));
+        if found.is_none() {
+            self.note_unauthorised(origin.full());
+        }
+        found
     }
 
     /// The endpoint of an origin: one that the share names, or a literal address (plain HTTP) inside the allowed networks.
@@ -87,19 +131,22 @@ impl Worker<'_> {
         slot.sample.redirects += 1;
         slot.sample.redirect_ns = now_ns - slot.sample.begun_ns;
         slot.sample.header_bytes += slot.decoder.header_bytes() as u32;
-        let body = method == plan.template.method() && method != "GET" && method != "HEAD";
+        let step = plan.step(slot.step);
+        let body = method == step.template.method() && method != "GET" && method != "HEAD";
         let line = HopLine {
             method,
             path,
             host: &self.endpoints[endpoint].host_header,
-            foreign: endpoint != plan.endpoint,
+            foreign: endpoint != slot.own_endpoint,
             body,
         };
-        plan.template
-            .render_hop(&line, &plan.feeders, slot.asker, &mut slot.out);
+        let mut out = std::mem::take(&mut slot.out);
+        step.template
+            .render_hop(&line, &slot.source(plan), &mut out);
+        slot.out = out;
         slot.out_is_fixed = false;
         let server_closes = !slot.decoder.keep_alive();
-        slot.begin_hop(endpoint, method == "HEAD");
+        slot.begin_hop(endpoint, method == "HEAD", step.keep);
         if body {
             slot.take_body(plan);
         }
@@ -108,15 +155,16 @@ impl Worker<'_> {
                 return self.send(g, s, key);
             }
         }
-        // Between origins a kept connection to the group's own endpoint stays; any other ends with its hop.
+        // Between origins a kept connection to the step's own endpoint stays; any other ends with its hop.
         slot.conn = None;
-        let stays = reusable && from == plan.endpoint && !plan.new_connections;
+        let own = slot.own_endpoint;
+        let stays = reusable && from == own && !plan.new_connections;
         slot.home = if stays {
             key
         } else {
             home.filter(|home| Some(*home) != key)
         };
-        let back = slot.home.filter(|_| endpoint == plan.endpoint);
+        let back = slot.home.filter(|_| endpoint == own);
         slot.conn = back;
         if let Some(key) = key.filter(|_| !stays) {
             self.retire(key, server_closes);

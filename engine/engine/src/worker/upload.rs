@@ -166,7 +166,8 @@ fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> 
         return Ok(());
     }
     let place = (at + first.len() - head.len()) as u64;
-    plan.template
+    let step = plan.step(slot.step);
+    step.template
         .fill_upload(slot.asker, place, rest)
         .map_err(|_| ErrorKind::Other)
 }

@@ -65,7 +65,7 @@ def _group(group: GroupView) -> tuple[float, str]:
     begun = max(summary.begun, 1)
     if group.spec.connection == "new":
         never = sum(summary.errors.get(name, 0) for name in _NEVER_OPEN)
-        redirects = summary.connections_opened if group.spec.request.follow_redirects else summary.begun
+        redirects = summary.connections_opened if _redirected(group) else summary.begun
         missing = summary.begun - never - summary.in_flight - summary.connections_opened
         extra = summary.connections_opened - max(summary.begun, redirects)
         off = max(missing, extra, 0) / begun
@@ -83,6 +83,12 @@ def _group(group: GroupView) -> tuple[float, str]:
     )
 
 
+def _redirected(group: GroupView) -> bool:
+    return any(request.follow_redirects for request in group.spec.requests)
+
+
 def _slots(group: GroupView) -> int | None:
     executor = group.spec.executor
-    return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    places = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    anywhere = any(request.url is not None for request in group.spec.requests)
+    return None if places is None or anywhere else places * len(group.spec.endpoints)

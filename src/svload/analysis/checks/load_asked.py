@@ -43,7 +43,7 @@ class LoadAsked(Check):
     def _group(self, trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[Grade, float, str]:
         executor = view.spec.executor
         if isinstance(executor, FixedWork):
-            begun, done = view.summary.begun, view.summary.plan_done
+            begun, done = view.iterations("begun"), view.summary.plan_done
             share = min(begun / executor.work, 1.0) if done else 1.0
             why = "" if done else ", then the time was over"
             sentence = f"{view.name}: {begun:,} of {executor.work:,} iterations were made{why}"
@@ -64,9 +64,9 @@ class LoadAsked(Check):
 def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[float, float]:
     """Arrivals begun or dropped, and those due while slots were free: as counted, and for even arrivals as planned."""
     summary = view.summary
-    made = summary.begun + summary.dropped
+    made = view.iterations("begun") + summary.dropped
     waited = int(view.histogram("slot_wait")[1:].sum()) > 0
-    asked = made if waited else summary.due
+    asked = made if waited else view.iterations("due")
     planned = planned_arrivals(config, view.spec, trial.summary.window_ns)
     return made, max(asked, planned - summary.waiting if waited else planned)
 

@@ -46,10 +46,14 @@ class Reconciliation(Check):
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every service that a group names in its URLs; one behind another is judged through the other's fetches."""
-        hosts = sorted({group.spec.request.host for group in context.groups})
+        hosts = sorted({host for group in context.groups for host in group.spec.hosts} - {""})
         compared, missing = [], []
         for host in hosts:
-            mine = [group for group in context.groups if group.spec.request.host == host]
+            mine = [group for group in context.groups if {host, ""} & group.spec.hosts]
+            several = [group.name for group in mine if len(group.spec.hosts) > 1 or "" in group.spec.hosts]
+            if several:
+                missing.append(f"{host} offers no count of what {', '.join(several)} asked it among others")
+                continue
             offered = counter_deltas(trial, host)
             found, lacking = _compare(host, mine, offered, _forwarded(trial, config, host, hosts))
             compared += found
@@ -87,7 +91,7 @@ def _compare(
         )
     )
     written = sum(summary.written for summary in summaries)
-    redirected = any(group.spec.request.follow_redirects for group in groups)
+    redirected = any(request.follow_redirects for group in groups for request in group.spec.requests)
     found: list[Compared] = []
     lacking = []
     alone = forwarded == 0

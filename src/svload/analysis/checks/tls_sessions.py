@@ -36,7 +36,7 @@ class TlsSessions(Check):
                 0.0,
                 "See the service's TLS front and the study's scheme.",
             )
-        secure = [group for group in context.groups if group.spec.request.scheme == "https"]
+        secure = [group for group in context.groups if "https" in _schemes(group)]
         if not secure:
             return self.result(
                 "VALID", "No group asks for HTTPS, and no connection had a TLS session.", 0.0, 0.0
@@ -50,9 +50,18 @@ class TlsSessions(Check):
         return self.result("VALID", told, 0.0, 0.0)
 
 
+def _schemes(group: GroupView) -> set[str]:
+    """The schemes of a group's requests; the empty one where variables make an address."""
+    return {request.scheme for request in group.spec.requests}
+
+
 def _wrong(group: GroupView) -> list[str]:
     summary, sessions = group.summary, group.summary.tls_full + group.summary.tls_resumed
-    if group.spec.request.scheme != "https":
+    schemes = _schemes(group)
+    if len(schemes) != 1 or "" in schemes:
+        # Which of its connections shall have a session is not told apart.
+        return []
+    if schemes == {"http"}:
         return [f"{group.name} asks for http and had {sessions} TLS sessions"] if sessions else []
     excused = sum(summary.errors.get(name, 0) for name in BEFORE_TLS) + summary.in_flight
     wrong = []
@@ -72,8 +81,11 @@ def _wrong(group: GroupView) -> list[str]:
 def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
     """(what the servers counted, for the sentence; where they contradict)."""
     counted, wrong = [], []
-    for service in sorted({group.spec.request.host for group in context.groups}):
-        mine = [group.summary for group in context.groups if group.spec.request.host == service]
+    for service in sorted({host for group in context.groups for host in group.spec.hosts}):
+        asking = [group for group in context.groups if {service, ""} & group.spec.hosts]
+        if any(len(group.spec.hosts) > 1 or "" in group.spec.hosts for group in asking):
+            continue
+        mine = [group.summary for group in asking]
         ours = sum(summary.tls_full + summary.tls_resumed for summary in mine)
         offered = counter_deltas(trial, service)
         if "tls_handshakes" not in offered or not ours:

@@ -18,7 +18,7 @@ from svload.report.words import (
     services_of,
     short_reason,
     show_value,
-    traffic_groups,
+    traffic_owners,
 )
 
 SHADES = 7
@@ -132,7 +132,7 @@ _SERVICE = ("cpu.mean", "memory.max", "hit_ratio")
 def shadings(findings: Findings) -> list[Shading]:
     """Every metric that the reader can choose: the main group's first."""
     first = main_group(findings)
-    groups = sorted(traffic_groups(findings), key=lambda group: group != first)
+    groups = sorted(traffic_owners(findings), key=lambda group: group != first)
     keys = [f"{group}.{metric}" for group in groups for metric in _TRAFFIC]
     keys += [f"{service}.{metric}" for service in services_of(findings) for metric in _SERVICE]
     keys += [full_metric(findings, claim.metric) for claim in findings.claims]

@@ -9,7 +9,7 @@ from svload.analysis.phases import outside_load
 from svload.model.units import show_duration, show_size
 from svload.report.certificates import instrument_line
 from svload.report.gather import Gathered, seal_hashes
-from svload.report.load import describe_load
+from svload.report.load import describe_load, describe_requests
 from svload.report.words import count_words, list_words, show_time, unique
 
 
@@ -182,8 +182,7 @@ def _traffic(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
     seen: dict[tuple[str, str, str, str], list[str]] = {}
     for name, config in gathered.configs.items():
         for group in config.groups:
-            request = f"{group.request.method}, time-out {show_duration(group.request.timeout_ns / 1e9)}"
-            request += "".join(f", {check.name}" for check in group.request.checks)
+            request = describe_requests(group)
             start = f", starts when {group.start_when} has ramped" if group.start_when else ""
             seen.setdefault(
                 (group.name, group.executor.model, describe_load(group) + start, request), []

@@ -13,7 +13,7 @@ from svload.report.words import (
     metric_label,
     services_of,
     short_reason,
-    traffic_groups,
+    traffic_owners,
 )
 
 _MOST_T = 20
@@ -126,7 +126,7 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
             continue
         sheet.text(row, column, case.instrument or "no trial", case.instrument or "reason")
         sheet.text(row, column + 1, case.server or "")
-        sheet.text(row, column + 2, case.load_model.get(group, ""))
+        sheet.text(row, column + 2, case.load_model.get(group.partition(".")[0], ""))
         reference = table.over(case.case, median)
         counted = len(case.trials) if case.instrument == "REFUSED" else len(case.trials) - len(case.refused)
         if reference and case.metrics[median].value is not None:
@@ -149,11 +149,11 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
 
 
 def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """Success and miss rates of requests, by case and group (the paper's Table VII)."""
+    """Success and miss rates of requests, by case and group or step (the paper's Table VII)."""
     rows = [
         (case, group)
         for case in ran(gathered)
-        for group in traffic_groups(gathered.findings)
+        for group in traffic_owners(gathered.findings)
         if f"{group}.success_rate" in case.metrics
     ]
     factors = list(gathered.factors)
@@ -197,12 +197,12 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
 
 
 def fill_response(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """Response times by case and group (the paper's Table VIII has their means), load model on the same line."""
+    """Response times by case and group or step (the paper's Table VIII has their means), load model on the same line."""
     stats = ("mean", "p50", "p90", "p95", "p99", "p99.9")
     rows = [
         (case, group)
         for case in ran(gathered)
-        for group in traffic_groups(gathered.findings)
+        for group in traffic_owners(gathered.findings)
         if f"{group}.response.p50" in case.metrics
     ]
     factors = list(gathered.factors)
@@ -227,7 +227,7 @@ def fill_response(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         row = _HEAD + 1 + number
         column = _identity(gathered, sheet, row, case)
         sheet.text(row, column, group)
-        sheet.text(row, column + 1, case.load_model.get(group, ""))
+        sheet.text(row, column + 1, case.load_model.get(group.partition(".")[0], ""))
         silence = max(
             (
                 one.groups[group].summary.longest_silence_ns

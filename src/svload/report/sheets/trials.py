@@ -15,6 +15,7 @@ from svload.report.words import (
     services_of,
     short_reason,
     traffic_groups,
+    traffic_owners,
 )
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -40,11 +41,11 @@ class TrialTable:
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
-    """The metrics that a trial has a column for: each group's, each service's, and what comparisons are about."""
+    """The metrics that a trial has a column for: each group's and step's, each service's, and what comparisons are about."""
     findings = gathered.findings
     first = gathered.group
     keys = []
-    for group in sorted(traffic_groups(findings), key=lambda name: name != first):
+    for group in sorted(traffic_owners(findings), key=lambda name: name != first):
         keys += [
             f"{group}.success_rate",
             f"{group}.throughput",
@@ -184,7 +185,7 @@ def _fill_group(
     mean, config = metrics.get(f"{group}.response.mean"), gathered.configs.get(trial.case)
     spec = next((one for one in config.groups if one.name == group), None) if config else None
     if place is not None and mean and mean.value is not None and spec:
-        written[f"{group}.response.mean"] = (place.mean(n, spec.request.timeout_ns / 1e9), mean.value)
+        written[f"{group}.response.mean"] = (place.mean(n, spec.longest_timeout_ns / 1e9), mean.value)
     for key in _formulas([group]) & set(table.columns):
         if key in written:
             sheet.formula(row, table.columns[key], *written[key], dimension_of(key))

@@ -1,0 +1,240 @@
+//! Text that varies from request to request: the pieces it is made of, and who fills them.
+
+use std::io::Write;
+
+use indexmap::IndexMap;
+
+use crate::feeder::Feeder;
+use crate::share::{GroupSpec, Part, Var};
+use crate::table::{Column, Table};
+
+/// A column as bytes, row by row.
+#[derive(Clone, Debug)]
+pub struct TextColumn {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl TextColumn {
+    /// `slash`: every value stands at the start of a path, and gets the "/" it lacks.
+    fn new(column: &Column, slash: bool) -> Self {
+        let mut text = TextColumn {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(column.len()),
+        };
+        for row in 0..column.len() {
+            let value = column.text(row);
+            if slash && !value.starts_with('/') {
+                text.bytes.push(b'/');
+            }
+            text.bytes.extend_from_slice(value.as_bytes());
+            text.ends.push(text.bytes.len());
+        }
+        text
+    }
+
+    fn row(&self, row: usize) -> &[u8] {
+        let from = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[from..self.ends[row]]
+    }
+}
+
+/// Where a text stands: what a server's answer put into a variable must not break the request there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Bytes that no path may hold are percent-encoded.
+    Path,
+    /// Control characters become blanks (RFC 9110 §5.5).
+    Header,
+    /// Anything may stand there.
+    Free,
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    Fixed(Vec<u8>),
+    Row {
+        feeder: usize,
+        text: TextColumn,
+    },
+    /// Unique over the whole trial and between trials.
+    RequestId {
+        key: u64,
+        open: bool,
+    },
+    Vu {
+        open: bool,
+    },
+    Iteration,
+    Taken {
+        variable: usize,
+        place: Place,
+        /// It stands at the start of a path, and gets the "/" it lacks.
+        slash: bool,
+    },
+    /// How long the body is; a template fills it in.
+    BodyLength,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker {
+    pub vu: u64,
+    pub seq: u64,
+}
+
+/// What fills the varying pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub feeders: &'a [Feeder],
+    pub asker: Asker,
+    /// The variables that earlier answers gave, by number.
+    pub taken: &'a [Vec<u8>],
+}
+
+impl Piece {
+    /// Appends it to `out`.
+    pub fn write(&self, source: &Source<'_>, out: &mut Vec<u8>) {
+        let Asker { vu, seq } = source.asker;
+        // Writing to a Vec can't fail.
+        let _ = match self {
+            Piece::Fixed(bytes) => out.write_all(bytes),
+            Piece::Row { feeder, text } => {
+                out.write_all(text.row(source.feeders[*feeder].row(vu, seq) as usize))
+            }
+            Piece::RequestId { key, open: true } => write!(out, "{key:016x}-{seq:x}"),
+            Piece::RequestId { key, open: false } => write!(out, "{key:016x}-{vu:x}-{seq:x}"),
+            Piece::Vu { open: true } | Piece::Iteration => write!(out, "{seq}"),
+            Piece::Vu { open: false } => write!(out, "{vu}"),
+            Piece::Taken {
+                variable,
+                place,
+                slash,
+            } => {
+                write_taken(&source.taken[*variable], *place, *slash, out);
+                Ok(())
+            }
+            Piece::BodyLength => Ok(()),
+        };
+    }
+}
+
+/// Appends all pieces of a text.
+pub fn write_all(pieces: &[Piece], source: &Source<'_>, out: &mut Vec<u8>) {
+    pieces.iter().for_each(|piece| piece.write(source, out));
+}
+
+fn write_taken(value: &[u8], place: Place, slash: bool, out: &mut Vec<u8>) {
+    if slash && value.first() != Some(&b'/') {
+        out.push(b'/');
+    }
+    for byte in value {
+        match place {
+            Place::Path if *byte <= b' ' || *byte == 127 => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+            Place::Header if (*byte < b' ' && *byte != b'\t') || *byte == 127 => out.push(b' '),
+            _ => out.push(*byte),
+        }
+    }
+}
+
+/// Makes pieces of a group's parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Maker<'a> {
+    pub group: &'a GroupSpec,
+    pub inputs: &'a IndexMap<String, Table>,
+    /// The group's variables by number.
+    pub variables: &'a [String],
+    /// What makes the request ids of this step unlike those of all others.
+    pub id_key: u64,
+    /// Requests are numbered by arrival.
+    pub open: bool,
+}
+
+impl Maker<'_> {
+    pub fn pieces(&self, parts: &[Part], place: Place) -> Vec<Piece> {
+        parts
+            .iter()
+            .map(|part| self.piece(part, place, false))
+            .collect()
+    }
+
+    /// `slash`: it stands at the start of a path.
+    pub fn piece(&self, part: &Part, place: Place, slash: bool) -> Piece {
+        match part {
+            Part::Text { text } => Piece::Fixed(text.clone().into_bytes()),
+            Part::Feeder { feeder, column } => {
+                let found = self.group.feeders.get_full(feeder);
+                let (at, table) = found.map_or((0, ""), |(at, _, spec)| (at, spec.table.as_str()));
+                let empty = Column::Utf8(Vec::new());
+                let values = self
+                    .inputs
+                    .get(table)
+                    .and_then(|table| table.get(column))
+                    .unwrap_or(&empty);
+                Piece::Row {
+                    feeder: at,
+                    text: TextColumn::new(values, slash),
+                }
+            }
+            Part::Var { var } => match var {
+                Var::RequestId => Piece::RequestId {
+                    key: self.id_key,
+                    open: self.open,
+                },
+                Var::Vu => Piece::Vu { open: self.open },
+                Var::Iteration => Piece::Iteration,
+            },
+            Part::Taken { taken } => Piece::Taken {
+                variable: self
+                    .variables
+                    .iter()
+                    .position(|name| name == taken)
+                    .unwrap_or(0),
+                place,
+                slash,
+            },
+        }
+    }
+}
+
+/// Joins neighbours that don't vary.
+pub fn join(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match (joined.last_mut(), piece) {
+            (Some(Piece::Fixed(bytes)), Piece::Fixed(more)) => bytes.extend(more),
+            (_, piece) => joined.push(piece),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_gave_cannot_break_a_request() {
+        let written = |place, slash| {
+            let piece = Piece::Taken {
+                variable: 0,
+                place,
+                slash,
+            };
+            let source = Source {
+                feeders: &[],
+                asker: Asker::default(),
+                taken: &[b"a b\r\nX: y\t".to_vec()],
+            };
+            let mut out = Vec::new();
+            piece.write(&source, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(Place::Path, true), "/a%20b%0D%0AX:%20y%09");
+        assert_eq!(written(Place::Header, false), "a b  X: y\t");
+        assert_eq!(written(Place::Free, false), "a b\r\nX: y\t");
+    }
+}

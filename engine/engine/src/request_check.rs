@@ -1,0 +1,260 @@
+//! What makes a request of a share impossible.
+
+use indexmap::IndexMap;
+
+use crate::check::Check;
+use crate::share::{
+    ensure, BodySpec, CheckSpec, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec, StepSpec,
+    TextTest,
+};
+use crate::table::{Column, Table};
+use crate::take::Take;
+
+/// The most steps of all scenarios of a group.
+const STEPS_MAX: usize = 1_000;
+
+/// Checks all steps of a group that stands at `place`.
+pub fn check(
+    share: &Share,
+    group: &GroupSpec,
+    inputs: &IndexMap<String, Table>,
+    place: &str,
+) -> Result<(), Fault> {
+    let variables = group.variables();
+    let alone = group.scenarios.len() == 1 && group.scenarios[0].steps.len() == 1;
+    let few = group.steps().count() <= STEPS_MAX;
+    ensure(
+        few,
+        || format!("{place}.scenarios"),
+        "have more than 1,000 steps",
+    )?;
+    for (number, scenario) in group.scenarios.iter().enumerate() {
+        let scenario_place = format!("{place}.scenarios[{number}]");
+        ensure(
+            (1..=1 << 32).contains(&scenario.weight),
+            || format!("{scenario_place}.weight"),
+            "must be 1 to 2^32",
+        )?;
+        ensure(
+            !scenario.steps.is_empty(),
+            || format!("{scenario_place}.steps"),
+            "is empty: nothing to do",
+        )?;
+        for (at, step) in scenario.steps.iter().enumerate() {
+            let field = if alone {
+                format!("{place}.request")
+            } else {
+                format!("{scenario_place}.steps[{at}].request")
+            };
+            let checker = Checker {
+                share,
+                group,
+                inputs,
+                variables: &variables,
+                field,
+            };
+            checker.step(step)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn in_path(byte: u8) -> bool {
+    byte > b' ' && byte != 127
+}
+
+fn in_header(byte: u8) -> bool {
+    (byte >= b' ' && byte != 127) || byte == b'\t'
+}
+
+/// One request and where it stands.
+struct Checker<'a> {
+    share: &'a Share,
+    group: &'a GroupSpec,
+    inputs: &'a IndexMap<String, Table>,
+    variables: &'a [String],
+    field: String,
+}
+
+impl Checker<'_> {
+    fn at(&self, name: &str) -> String {
+        format!("{}.{name}", self.field)
+    }
+
+    fn step(&self, step: &StepSpec) -> Result<(), Fault> {
+        let request = &step.request;
+        self.target(request)?;
+        ensure(
+            request.timeout_ns > 0,
+            || self.at("timeout_ns"),
+            "must be positive",
+        )?;
+        ensure(
+            step.think_time.is_sound(),
+            || self.at("think_time"),
+            "must not be negative, uniform_ns is [low, high], lognormal_ns [median, p99]",
+        )?;
+        let method = !request.method.is_empty() && request.method.bytes().all(is_token);
+        ensure(method, || self.at("method"), "is no HTTP method")?;
+        for (at, (name, value)) in request.headers.iter().enumerate() {
+            let header = self.at(&format!("headers[{at}]"));
+            ensure(
+                !name.is_empty() && name.bytes().all(is_token),
+                || header.clone(),
+                "has a name that HTTP does not allow",
+            )?;
+            self.parts(value, &header, in_header)?;
+        }
+        self.body(request)?;
+        for (at, check) in request.checks.iter().enumerate() {
+            self.check(check, &self.at(&format!("checks[{at}]")))?;
+        }
+        for (at, take) in request.take.iter().enumerate() {
+            let told = Take::new(take, self.variables).err().unwrap_or_default();
+            ensure(
+                told.is_empty(),
+                || self.at(&format!("take[{at}]")),
+                &format!("{:?} {told}", take.name()),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn target(&self, request: &RequestSpec) -> Result<(), Fault> {
+        let Some(url) = &request.url else {
+            let known = self.share.endpoints.contains_key(&request.endpoint);
+            ensure(
+                known,
+                || self.at("endpoint"),
+                &format!("no endpoint is called {:?}", request.endpoint),
+            )?;
+            return self.parts(&request.path, &self.at("path"), in_path);
+        };
+        let alone = request.endpoint.is_empty() && request.path.is_empty();
+        ensure(
+            alone,
+            || self.at("url"),
+            "stands in place of endpoint and path",
+        )?;
+        self.parts(url, &self.at("url"), in_path)
+    }
+
+    fn check(&self, check: &CheckSpec, field: &str) -> Result<(), Fault> {
+        match check {
+            CheckSpec::Size {
+                size_bytes: SizeSpec::Feeder { feeder, column },
+                ..
+            } => {
+                let field = format!("{field}.size_bytes");
+                let column = self.column(feeder, column, &field)?;
+                let sizes = (0..column.len()).all(|row| column.size(row).is_some());
+                ensure(
+                    sizes,
+                    || field,
+                    "must name a column of whole numbers that are not negative",
+                )
+            }
+            CheckSpec::Header { test, .. } | CheckSpec::Body { body: test, .. } => {
+                match test {
+                    TextTest::Equals(parts) | TextTest::Contains(parts) => {
+                        self.parts(parts, field, |_| true)?
+                    }
+                    TextTest::Present | TextTest::Matches(_) => {}
+                }
+                let told = Check::flaw(test).unwrap_or_default();
+                ensure(told.is_empty(), || field.to_owned(), &told)
+            }
+            CheckSpec::Digest { equals, .. } => {
+                self.parts(equals, &format!("{field}.equals"), |_| true)
+            }
+            CheckSpec::Status { .. } | CheckSpec::Size { .. } => Ok(()),
+        }
+    }
+
+    fn body(&self, request: &RequestSpec) -> Result<(), Fault> {
+        let field = self.at("body");
+        let streamed = matches!(request.body, Some(BodySpec::Random(_) | BodySpec::File(_)));
+        ensure(
+            streamed || !request.expect_continue,
+            || self.at("expect_continue"),
+            "needs a random or file body",
+        )?;
+        match &request.body {
+            None => return Ok(()),
+            Some(BodySpec::Text(parts)) => {
+                self.parts(parts, &format!("{field}.text"), |_| true)?;
+            }
+            Some(BodySpec::Random(law)) => ensure(
+                law.is_sound(),
+                || format!("{field}.random"),
+                "must be bytes, uniform [low, high] or lognormal [median, p99], of at most 2^40 bytes",
+            )?,
+            Some(BodySpec::File(_)) => {}
+        }
+        let framed = |name: &str| {
+            ["content-length", "transfer-encoding", "expect"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+        };
+        let own = request.headers.iter().position(|(name, _)| framed(name));
+        ensure(
+            own.is_none(),
+            || self.at(&format!("headers[{}]", own.unwrap_or(0))),
+            "follows from the body: leave it out",
+        )
+    }
+
+    fn parts(
+        &self,
+        parts: &[Part],
+        field: &str,
+        allowed: impl Fn(u8) -> bool,
+    ) -> Result<(), Fault> {
+        let problem = "has a character that HTTP does not allow there";
+        for (at, part) in parts.iter().enumerate() {
+            let field = format!("{field}[{at}]");
+            match part {
+                Part::Text { text } => ensure(text.bytes().all(&allowed), || field, problem)?,
+                Part::Feeder { feeder, column } => {
+                    if let Column::Utf8(values) = self.column(feeder, column, &field)? {
+                        let bad = values.iter().position(|value| !value.bytes().all(&allowed));
+                        ensure(
+                            bad.is_none(),
+                            || field,
+                            &format!("row {} {problem}", bad.unwrap_or(0)),
+                        )?;
+                    }
+                }
+                Part::Taken { taken } => ensure(
+                    self.variables.contains(taken),
+                    || field,
+                    &format!("no answer gives the variable {taken:?}"),
+                )?,
+                Part::Var { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn column(&self, feeder: &str, column: &str, field: &str) -> Result<&Column, Fault> {
+        let table = self
+            .group
+            .feeders
+            .get(feeder)
+            .and_then(|feeder| self.inputs.get(&feeder.table));
+        let table = table.ok_or_else(|| {
+            Fault::new(
+                format!("share.{field}"),
+                format!("no feeder is called {feeder:?}"),
+            )
+        })?;
+        table.get(column).ok_or_else(|| {
+            let problem = format!("feeder {feeder:?} has no column {column:?}");
+            Fault::new(format!("share.{field}"), problem)
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests as a share asks for them: what varies in them, what is taken from their answers and what is checked.
+
+use serde::Deserialize;
+
+use crate::body::SizeLaw;
+use crate::pace::ThinkTime;
+use crate::wire::keep::Algorithm;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSpec {
+    pub name: String,
+    pub method: String,
+    /// Where it goes, by the share's own name; empty where `url` says it.
+    #[serde(default)]
+    pub endpoint: String,
+    #[serde(default)]
+    pub path: Vec<Part>,
+    /// In place of endpoint and path: an address that is known only when the request is made.
+    pub url: Option<Vec<Part>>,
+    #[serde(default)]
+    pub headers: Vec<(String, Vec<Part>)>,
+    pub body: Option<BodySpec>,
+    /// The body waits for the server's 100 (a second at most, as curl does).
+    #[serde(default)]
+    pub expect_continue: bool,
+    pub timeout_ns: i64,
+    #[serde(default = "good_statuses")]
+    pub expect_status: Vec<(u16, u16)>,
+    #[serde(default)]
+    pub checks: Vec<CheckSpec>,
+    /// Variables that its answer gives to the steps after it.
+    #[serde(default)]
+    pub take: Vec<TakeSpec>,
+}
+
+fn good_statuses() -> Vec<(u16, u16)> {
+    vec![(200, 399)]
+}
+
+impl RequestSpec {
+    /// Whether it asks for rows of a feeder: in its address, a header, its body or a check.
+    pub fn uses(&self, feeder: &str) -> bool {
+        let texts = self.headers.iter().map(|(_, value)| value);
+        let body = match &self.body {
+            Some(BodySpec::Text(parts)) => Some(parts),
+            _ => None,
+        };
+        let parts = [&self.path]
+            .into_iter()
+            .chain(&self.url)
+            .chain(texts)
+            .chain(body);
+        let named = |part: &Part| part.is_of(feeder);
+        parts.flatten().any(named) || self.checks.iter().any(|check| check.uses(feeder))
+    }
+}
+
+/// What a request carries.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BodySpec {
+    Text(Vec<Part>),
+    /// Seeded bytes, streamed.
+    Random(SizeLaw),
+    /// A file's path, streamed.
+    File(String),
+}
+
+/// A piece of a path, header value or text body.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Part {
+    Text {
+        text: String,
+    },
+    Feeder {
+        feeder: String,
+        column: String,
+    },
+    Var {
+        var: Var,
+    },
+    /// A variable that an earlier answer gave.
+    Taken {
+        taken: String,
+    },
+}
+
+impl Part {
+    fn is_of(&self, feeder: &str) -> bool {
+        matches!(self, Part::Feeder { feeder: name, .. } if name == feeder)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Var {
+    #[serde(rename = "request.id")]
+    RequestId,
+    #[serde(rename = "vu")]
+    Vu,
+    #[serde(rename = "iteration")]
+    Iteration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum CheckSpec {
+    Status {
+        name: String,
+        status: (u16, u16),
+    },
+    Size {
+        name: String,
+        size_bytes: SizeSpec,
+    },
+    Header {
+        name: String,
+        header: String,
+        test: TextTest,
+    },
+    Body {
+        name: String,
+        body: TextTest,
+    },
+    Digest {
+        name: String,
+        digest: Algorithm,
+        equals: Vec<Part>,
+    },
+}
+
+impl CheckSpec {
+    pub fn name(&self) -> &str {
+        match self {
+            CheckSpec::Status { name, .. }
+            | CheckSpec::Size { name, .. }
+            | CheckSpec::Header { name, .. }
+            | CheckSpec::Body { name, .. }
+            | CheckSpec::Digest { name, .. } => name,
+        }
+    }
+}
+
+impl CheckSpec {
+    fn uses(&self, feeder: &str) -> bool {
+        let named = |part: &Part| part.is_of(feeder);
+        match self {
+            CheckSpec::Size {
+                size_bytes: SizeSpec::Feeder { feeder: name, .. },
+                ..
+            } => name == feeder,
+            CheckSpec::Header {
+                test: TextTest::Equals(parts) | TextTest::Contains(parts),
+                ..
+            }
+            | CheckSpec::Body {
+                body: TextTest::Equals(parts) | TextTest::Contains(parts),
+                ..
+            }
+            | CheckSpec::Digest { equals: parts, .. } => parts.iter().any(named),
+            _ => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum SizeSpec {
+    Bytes(u64),
+    Feeder { feeder: String, column: String },
+}
+
+/// What a text of the answer must be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TextTest {
+    /// There, and not empty.
+    Present,
+    Equals(Vec<Part>),
+    Contains(Vec<Part>),
+    /// A regular expression that matches somewhere in it.
+    Matches(String),
+}
+
+/// A variable and where in an answer it stands.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum TakeSpec {
+    Header {
+        name: String,
+        header: String,
+    },
+    /// `access.token`, `items[0].id`.
+    Json {
+        name: String,
+        json: String,
+    },
+    /// The first group, or all that matches where there is no group; of the body.
+    Regex {
+        name: String,
+        regex: String,
+    },
+}
+
+impl TakeSpec {
+    pub fn name(&self) -> &str {
+        match self {
+            TakeSpec::Header { name, .. }
+            | TakeSpec::Json { name, .. }
+            | TakeSpec::Regex { name, .. } => name,
+        }
+    }
+}
+
+/// Steps in order; of several scenarios an iteration takes one by weight.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioSpec {
+    #[serde(default = "one")]
+    pub weight: u64,
+    pub steps: Vec<StepSpec>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A request of a scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepSpec {
+    pub request: RequestSpec,
+    /// Between its end and the due time of the step after it.
+    #[serde(default)]
+    pub think_time: ThinkTime,
+}

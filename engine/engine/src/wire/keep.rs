@@ -1,0 +1,175 @@
+//! What is kept of an answer besides its size: its head, the begin of its body, digests of the whole.
+
+use md5::Md5;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// The most of a body that is kept for variables and checks; what comes after it is not looked at.
+pub const BODY_LIMIT_BYTES: usize = 1 << 20;
+
+/// A digest of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    Sha256,
+    Md5,
+}
+
+/// What somebody wants of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    pub head: bool,
+    pub body: bool,
+    pub sha256: bool,
+    pub md5: bool,
+}
+
+impl Keep {
+    pub fn nothing(self) -> bool {
+        self == Keep::default()
+    }
+
+    /// Both wishes.
+    pub fn and(self, other: Keep) -> Keep {
+        Keep {
+            head: self.head || other.head,
+            body: self.body || other.body,
+            sha256: self.sha256 || other.sha256,
+            md5: self.md5 || other.md5,
+        }
+    }
+}
+
+/// What was kept of the answer so far; its buffers stay from one to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    keep: Keep,
+    head: Vec<u8>,
+    body: Vec<u8>,
+    sha256: Sha256,
+    md5: Md5,
+}
+
+impl Kept {
+    /// Makes ready for a new answer.
+    pub fn begin(&mut self, keep: Keep) {
+        self.keep = keep;
+        self.head.clear();
+        self.body.clear();
+        if keep.sha256 {
+            self.sha256.reset();
+        }
+        if keep.md5 {
+            self.md5.reset();
+        }
+    }
+
+    /// The head of the final answer, the empty line included.
+    pub fn take_head(&mut self, bytes: &[u8]) {
+        if self.keep.head {
+            self.head.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next bytes of the body.
+    pub fn take_body(&mut self, bytes: &[u8]) {
+        if self.keep.body {
+            let room = BODY_LIMIT_BYTES - self.body.len();
+            self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        if self.keep.sha256 {
+            self.sha256.update(bytes);
+        }
+        if self.keep.md5 {
+            self.md5.update(bytes);
+        }
+    }
+
+    /// The body's first [`BODY_LIMIT_BYTES`].
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The value of the first header of this name, without blanks around it.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let lines = self.head.split(|byte| *byte == b'\n').skip(1);
+        let named = |line: &[u8]| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let (found, value) = line.split_at(colon);
+            found
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then_some(colon + 1..colon + value.len())
+        };
+        for line in lines {
+            if let Some(value) = named(line) {
+                return Some(line[value].trim_ascii());
+            }
+        }
+        None
+    }
+
+    /// The digest of the whole body in lower-case hexadecimal digits.
+    pub fn digest(&self, algorithm: Algorithm) -> String {
+        match algorithm {
+            Algorithm::Sha256 => hexadecimal(&self.sha256.clone().finalize()),
+            Algorithm::Md5 => hexadecimal(&self.md5.clone().finalize()),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_found_by_name() {
+        let mut kept = Kept::default();
+        kept.begin(Keep {
+            head: true,
+            ..Keep::default()
+        });
+        kept.take_head(b"HTTP/1.1 200 OK\r\nX-Auth-Token:  abc:d \r\nx-empty:\r\n\r\n");
+        kept.take_body(b"x-body: no");
+        assert_eq!(kept.header("x-auth-token"), Some(b"abc:d".as_slice()));
+        assert_eq!(kept.header("X-Empty"), Some(b"".as_slice()));
+        assert_eq!(
+            (kept.header("x-body"), kept.header("HTTP/1.1 200 OK")),
+            (None, None)
+        );
+        kept.begin(Keep::default());
+        assert_eq!(kept.header("x-auth-token"), None);
+    }
+
+    #[test]
+    fn digests_are_of_the_whole_body_and_the_body_is_bounded() {
+        let mut kept = Kept::default();
+        let all = Keep {
+            body: true,
+            sha256: true,
+            md5: true,
+            ..Keep::default()
+        };
+        kept.begin(all);
+        kept.take_body(b"a");
+        kept.take_body(b"bc");
+        assert_eq!(kept.body(), b"abc");
+        // FIPS 180-2 and RFC 1321, their own examples.
+        assert_eq!(
+            kept.digest(Algorithm::Sha256),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        assert_eq!(
+            kept.digest(Algorithm::Md5),
+            "900150983cd24fb0d6963f7d28e17f72"
+        );
+        kept.begin(all);
+        kept.take_body(&vec![b'x'; BODY_LIMIT_BYTES - 1]);
+        kept.take_body(b"yz");
+        assert_eq!(kept.body().len(), BODY_LIMIT_BYTES);
+        assert_eq!(kept.body().last(), Some(&b'y'));
+    }
+}

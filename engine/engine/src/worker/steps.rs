@@ -1,0 +1,179 @@
+//! The steps of an iteration: what begins, what follows when, and what they take from answers.
+
+use std::cmp::Reverse;
+
+use super::Worker;
+use crate::check::Answer;
+use crate::error::ErrorKind;
+use crate::executor::{Ledger, Release, Start};
+use crate::record::GroupRecord;
+use crate::scenario::Next;
+use crate::take::take_all;
+use crate::vu::{Later, Slot};
+
+impl Worker<'_> {
+    /// Begins an iteration with its first step.
+    pub(super) fn begin(&mut self, g: usize, start: Start) {
+        let group = &mut self.groups[g];
+        let at = start.slot as usize;
+        if group.slots.len() <= at {
+            group.slots.resize_with(at + 1, Slot::default);
+        }
+        let slot = &mut group.slots[at];
+        slot.taken.resize(group.plan.variables.len(), Vec::new());
+        let step = group.plan.course.first(start.asker());
+        self.begin_step(g, start, step);
+    }
+
+    /// Begins a step's request: on the kept connection, else on a new one.
+    fn begin_step(&mut self, g: usize, start: Start, step: u16) {
+        let group = &mut self.groups[g];
+        let (plan, slot) = (group.plan, &mut group.slots[start.slot as usize]);
+        let todo = plan.step(step);
+        let row = plan.row(step, start.asker());
+        let repeat = todo.first_of_row && slot.repeats_early(plan, start.asker(), row);
+        slot.begin(&start, step, row);
+        group.record.begun(step, start.due_ns, row, repeat);
+        slot.out_is_fixed = todo.template.fixed().is_some();
+        let Some(endpoint) = todo.endpoint else {
+            return self.begin_at_address(g, start.slot);
+        };
+        if !slot.out_is_fixed {
+            slot.render(plan);
+        }
+        self.begin_at(g, start.slot, endpoint);
+    }
+
+    /// Begins the step's request, whose bytes are ready, at an endpoint.
+    pub(super) fn begin_at(&mut self, g: usize, s: u32, endpoint: usize) {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let todo = group.plan.step(slot.step);
+        slot.aim(endpoint);
+        slot.begin_hop(endpoint, todo.to_head_request, todo.keep);
+        slot.take_body(group.plan);
+        slot.conn = slot.home;
+        match slot.conn {
+            Some(key) => self.send(g, s, key),
+            None => self.open(g, s),
+        }
+    }
+
+    /// Judges a complete answer, then takes from it what later steps need.
+    pub(super) fn judge(&mut self, g: usize, s: u32) -> ErrorKind {
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let step = group.plan.step(slot.step);
+        let answer = Answer {
+            status: slot.decoder.status(),
+            body_bytes: slot.decoder.body_bytes(),
+            kept: slot.decoder.kept(),
+        };
+        let source = slot.source(group.plan);
+        let verdict = step.judge(&answer, &source, &mut group.record.checks_failed);
+        if verdict != ErrorKind::None || step.takes.is_empty() {
+            return verdict;
+        }
+        let found = slot
+            .decoder
+            .kept()
+            .is_some_and(|kept| take_all(&step.takes, kept, &mut slot.taken));
+        if found {
+            ErrorKind::None
+        } else {
+            ErrorKind::Capture
+        }
+    }
+
+    /// A step has ended: the next one is planned, or the slot is free again.
+    pub(super) fn after_step(&mut self, g: usize, s: u32) {
+        let done_ns = self.now_ns;
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
+        let next = if group.plan.course.is_plain() {
+            Next::End
+        } else {
+            let ok = slot.sample.ok();
+            group.plan.course.after(slot.step, slot.asker, ok, done_ns)
+        };
+        let unsent = !slot.ever_written;
+        let (step, due_ns) = match next {
+            Next::End => return self.release(g, s, done_ns, unsent),
+            Next::Step { step, due_ns } => (Some(step), due_ns),
+            Next::Cut { at_ns } => (None, at_ns),
+        };
+        slot.later = Some(Later {
+            step,
+            free_ns: done_ns,
+            due_ns,
+        });
+        self.later.push(Reverse((due_ns, g, s)));
+        self.next_wake_ns = self.next_wake_ns.min(due_ns);
+    }
+
+    /// Gives the slot of an ended iteration back to its executor.
+    fn release(&mut self, g: usize, s: u32, at_ns: i64, unsent: bool) {
+        let group = &mut self.groups[g];
+        let slot = &group.slots[s as usize];
+        if group.plan.spec.report_taken && slot.sample.ok() {
+            let taken = (slot.asker.vu, slot.taken.clone());
+            group.record.taken.push(taken);
+        }
+        let release = Release {
+            slot: s,
+            at_ns,
+            unsent,
+            warm: slot.home.is_some(),
+        };
+        if let Some(executor) = &mut group.executor {
+            executor.release(release, &mut group.record);
+        }
+        group.dirty = true;
+        self.next_wake_ns = self.now_ns;
+    }
+
+    /// Begins every later step that is due. Returns when the next one is.
+    pub(super) fn go_on_with_steps(&mut self) -> i64 {
+        while let Some(Reverse((due_ns, g, s))) = self.later.peek().copied() {
+            if due_ns > self.now_ns {
+                return due_ns;
+            }
+            self.later.pop();
+            let group = &mut self.groups[g];
+            let slot = &mut group.slots[s as usize];
+            // A group that was closed has taken it away.
+            let Some(later) = slot.later.take() else {
+                continue;
+            };
+            group.record.think(later.free_ns, later.due_ns);
+            let Some(step) = later.step else {
+                self.release(g, s, due_ns, false);
+                continue;
+            };
+            group.record.due_at(step, due_ns);
+            let start = Start {
+                slot: s,
+                vu: slot.asker.vu,
+                seq: slot.asker.seq,
+                due_ns,
+                ready_ns: due_ns,
+            };
+            self.begin_step(g, start, step);
+        }
+        i64::MAX
+    }
+}
+
+/// The load has ended at `end_ns` while a slot waited for its next step.
+pub(super) fn abandon(later: Later, stop_ns: i64, end_ns: i64, record: &mut GroupRecord) {
+    record.think(later.free_ns, later.due_ns.min(end_ns));
+    match later.step {
+        Some(step) if later.due_ns <= end_ns && later.due_ns < stop_ns => {
+            record.due_at(step, later.due_ns);
+            record.waiting(later.due_ns, later.due_ns, end_ns);
+        }
+        // Cut short: it thinks on.
+        _ if later.due_ns < end_ns => record.think(later.due_ns, end_ns),
+        _ => {}
+    }
+}

@@ -1,0 +1,134 @@
+"""Set-up before a trial's load: its requests as shares of their own, and what they took. Pure.
+
+What is asked once a trial is one iteration of all those requests in order; what is asked once a VU is an iteration of each VU of a group.
+Neither is part of the load: nothing of it stands in the trial's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from svload.drive.requests import Taken, feeders_of
+from svload.drive.shares import Share, build_shares, timeline
+from svload.model.errors import fail
+from svload.model.facts import Endpoint
+from svload.model.study import CaseConfig
+from svload.model.traffic import (
+    ClosedLoop,
+    Executor,
+    Group,
+    PerVuIterations,
+    Scenario,
+    SetUp,
+    SharedIterations,
+    Step,
+    TakenPart,
+)
+
+APART_NS = 1_000_000
+"""VUs are set up this far apart: a thousand a second."""
+ITSELF = "setup"
+
+
+def trial_set_up(
+    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str]
+) -> Share | None:
+    """The share that sets up the trial; None where nothing is to be done once a trial."""
+    parts = [part for part in config.set_up if part.once == "trial"]
+    if not parts:
+        return None
+    return _share(
+        config,
+        parts,
+        SharedIterations(vus=1, iterations=1, start="together"),
+        seed,
+        endpoints,
+        allowed,
+        Taken(),
+    )
+
+
+def vu_set_ups(
+    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
+) -> dict[str, Share]:
+    """The shares that set up each VU, by the group that they serve: those whose requests use a variable of `once: vu`."""
+    parts = [part for part in config.set_up if part.once == "vu"]
+    given = {take.name for part in parts for take in part.request.take}
+    found = {}
+    for group in config.groups:
+        executor = group.executor
+        if isinstance(executor, ClosedLoop) and given & _used(group):
+            each = PerVuIterations(vus=executor.most_vus, iterations=1, start="together")
+            found[group.name] = _share(config, parts, each, seed, endpoints, allowed, taken)
+    return found
+
+
+def _used(group: Group) -> set[str]:
+    parts = (part for request in group.requests for part in request.parts)
+    return {part.taken for part in parts if isinstance(part, TakenPart)}
+
+
+def _share(
+    config: CaseConfig,
+    parts: Sequence[SetUp],
+    executor: Executor,
+    seed: int,
+    endpoints: Mapping[str, Endpoint],
+    allowed: Sequence[str],
+    taken: Taken,
+) -> Share:
+    steps = tuple(Step(name=f"{number}", request=part.request) for number, part in enumerate(parts))
+    group = Group(
+        name=ITSELF,
+        executor=executor,
+        request=parts[0].request,
+        scenarios=(Scenario(name=ITSELF, steps=steps),),
+        record="histogram",
+    )
+    used = set(feeders_of(group.requests))
+    alone = config.model_copy(
+        update={
+            "groups": (group,),
+            "feeders": tuple(feeder for feeder in config.feeders if feeder.name in used),
+        }
+    )
+    vus = executor.most_vus if isinstance(executor, ClosedLoop) else 1
+    length_ns = APART_NS * vus + sum(part.request.timeout_ns for part in parts)
+    share = build_shares(alone, seed, timeline(alone, length_ns), endpoints, allowed, taken=taken)[0]
+    share.spec["groups"][0]["report_taken"] = True
+    share.spec["groups"][0]["executor"]["spread_ns"] = APART_NS * (vus - 1)
+    return share
+
+
+def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> dict[str, list[str]]:
+    """Variable → values by VU number, of a set-up's share. Raises SvloadError set-up-failed if a VU has none."""
+    group = summary["groups"][0]
+    by_vu = {one["vu"]: one["values"] for one in group.get("taken", [])}
+    if len(by_vu) < vus:
+        failed = next((step for step in group["steps"] if step["failed"]), None)
+        request = parts[int(failed["name"])].request if failed else parts[0].request
+        why = _why(failed, group) if failed else f"no answer came within {request.timeout_ns / 1e9:g} s"
+        told = f"{request.name} ({request.method}) failed for {vus - len(by_vu)} of {vus}: {why}"
+        raise fail("set-up-failed", reason=told, request=request.name)
+    names = [take.name for part in parts for take in part.request.take]
+    return {name: [by_vu[vu][name] for vu in range(vus)] for name in names}
+
+
+def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
+    """`capture (a variable was not found in the answer), status 401`."""
+    words = dict(step["errors"])
+    told = [_WORDS.get(name, name) for name in words]
+    if "status" in words:
+        told = [f"status {', '.join(step['status'])}" if word == "status" else word for word in told]
+    checks = [
+        name
+        for name, count in group["checks_failed"].items()
+        if count and name.startswith(f"{step['name']}: ")
+    ]
+    if "check" in words:
+        told += [name.partition(": ")[2] for name in checks]
+    return ", ".join(told)
+
+
+_WORDS = {"capture": "what it takes was not found in the answer", "check": "a check"}

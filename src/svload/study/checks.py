@@ -1,0 +1,101 @@
+"""Checks of answers: from the study file's texts to data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from svload.model.traffic import (
+    BodyCheck,
+    Check,
+    DigestCheck,
+    FeederPart,
+    HeaderCheck,
+    SizeCheck,
+    StatusCheck,
+    TextTest,
+)
+from svload.study.mistakes import nearest
+from svload.study.references import REFERENCE
+from svload.study.templates import Names, part_of, template
+
+CHECK_FORMS = (
+    "Write status == 200, size_bytes == ${feeder.size_bytes}, header.NAME present, header.NAME == TEXT, "
+    "body contains TEXT, body matches REGEX, or sha256 == DIGEST."
+)
+_CHECK = re.compile(r"\s*(status|size_bytes|sha256|md5)\s*(==|<=|>=|<|>)\s*(\S.*?)\s*", re.DOTALL)
+_HEADER = re.compile(
+    r"\s*header\.([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s+(present|==|contains|matches)\s*(.*?)\s*", re.DOTALL
+)
+_BODY = re.compile(r"\s*body\s+(==|contains|matches)\s*(.*?)\s*", re.DOTALL)
+_WORDS = ("status", "size_bytes", "header", "body", "sha256", "md5")
+_HEX_DIGITS = {"sha256": 64, "md5": 32}
+
+
+def read_check(text: str, names: Names) -> Check | str:
+    """A check as data; else what is wrong with it."""
+    if match := _HEADER.fullmatch(text):
+        test = _text_test(match[2], match[3], names)
+        return test if isinstance(test, str) else HeaderCheck(name=text, header=match[1], test=test)
+    if match := _BODY.fullmatch(text):
+        test = _text_test(match[1], match[2], names)
+        return test if isinstance(test, str) else BodyCheck(name=text, body=test)
+    match = _CHECK.fullmatch(text)
+    if not match:
+        words = text.replace(".", " ").split()
+        return "a check was expected" + (f" ({nearest(words[0], _WORDS)})" if words else "")
+    what, op, value = match.groups()
+    readers: dict[str, Callable[[str, str, str, Names], Check | str]] = {
+        "status": _status,
+        "size_bytes": _size,
+        "sha256": _digest,
+        "md5": _digest,
+    }
+    return readers[what](text, op, value, names)
+
+
+def _text_test(word: str, value: str, names: Names) -> TextTest | str:
+    if word == "present":
+        return "nothing was expected after present" if value else TextTest(present=True)
+    if not value:
+        return f"a text was expected after {word}"
+    if word == "matches":
+        try:
+            re.compile(value)
+        except re.error as why:
+            return f"a regular expression was expected ({why})"
+        return TextTest(matches=value)
+    wanted = template(value, names)
+    return TextTest(equals=wanted) if word == "==" else TextTest(contains=wanted)
+
+
+def _size(text: str, op: str, value: str, names: Names) -> Check | str:
+    if op != "==":
+        return "a size can only be checked with =="
+    if reference := REFERENCE.fullmatch(value):
+        part = part_of(reference[2].strip(), names)
+        return (
+            SizeCheck(name=text, size_bytes=part) if isinstance(part, FeederPart) else "a column was expected"
+        )
+    return (
+        SizeCheck(name=text, size_bytes=int(value)) if value.isdigit() else "a number of bytes was expected"
+    )
+
+
+def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
+    algorithm = text.split()[0].partition("=")[0]
+    assert algorithm in ("sha256", "md5")
+    if op != "==":
+        return "a digest can only be checked with =="
+    digits = _HEX_DIGITS[algorithm]
+    if "${" not in value and not re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", value):
+        return f"{digits} hexadecimal digits were expected"
+    return DigestCheck(name=text, digest=algorithm, equals=template(value, names))
+
+
+def _status(text: str, op: str, value: str, names: Names) -> Check | str:
+    if not re.fullmatch(r"[1-5]\d\d", value):
+        return "a status of three digits was expected"
+    status = int(value)
+    low, high = {"==": (status, status), "<=": (100, status), "<": (100, status - 1), ">=": (status, 599), ">": (status + 1, 599)}[op]  # fmt: skip
+    return StatusCheck(name=text, status=(low, high))

@@ -1,0 +1,118 @@
+"""The steps of a group's iterations as the study file writes them: where each stands and what results call it.
+
+Reads plain data that may be broken anywhere; what is no mapping, list or text is passed over here and told by the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from svload.study.tree import Path
+
+INLINE = "request"
+"""What a request without a name of its own is called."""
+
+
+@dataclass(frozen=True)
+class RawStep:
+    """A step as written, where it stands, and its name in results."""
+
+    name: str
+    path: Path
+    raw: Any
+
+    @property
+    def request(self) -> tuple[Any, Path]:
+        """Its request as written, and where that stands."""
+        if isinstance(self.raw, Mapping) and "request" in self.raw:
+            return self.raw["request"], (*self.path, "request")
+        return self.raw, self.path
+
+
+@dataclass(frozen=True)
+class RawScenario:
+    """A scenario of a group as written; `known` is False for a name that stands for nothing."""
+
+    name: str
+    weight: Any
+    steps: tuple[RawStep, ...]
+    known: bool = True
+
+
+def raw_scenarios(group: Mapping[str, Any], path: Path, data: Mapping[str, Any]) -> tuple[RawScenario, ...]:
+    """The scenarios of a group's `scenario` or `mix`; none where it has a request alone."""
+    names = _Names()
+    mix = group.get("mix")
+    if isinstance(mix, Mapping):
+        return tuple(_named(str(name), weight, data, names) for name, weight in mix.items())
+    scenario = group.get("scenario")
+    if isinstance(scenario, str):
+        return (_named(scenario, 1, data, names),)
+    if isinstance(scenario, list):
+        return (RawScenario("scenario", 1, tuple(_steps(scenario, (*path, "scenario"), names))),)
+    return ()
+
+
+def _named(name: str, weight: Any, data: Mapping[str, Any], names: _Names) -> RawScenario:
+    """A scenario by its name, or a request by its name as one step."""
+    scenarios, requests = data.get("scenarios"), data.get("requests")
+    if isinstance(scenarios, Mapping) and isinstance(scenarios.get(name), list):
+        return RawScenario(name, weight, tuple(_steps(scenarios[name], ("scenarios", name), names)))
+    if isinstance(requests, Mapping) and name in requests:
+        return RawScenario(name, weight, (RawStep(names.take(name), ("requests", name), name),))
+    return RawScenario(name, weight, (), known=False)
+
+
+def _steps(raw: Iterable[Any], path: Path, names: _Names) -> Iterable[RawStep]:
+    for index, step in enumerate(raw):
+        request = step.get("request", step) if isinstance(step, Mapping) else step
+        named = isinstance(request, str) and " " not in request.strip()
+        yield RawStep(names.take(request if named else f"step{index + 1}"), (*path, index), step)
+
+
+class _Names:
+    """Gives each step a name of its own: the request's, with a number from the second on."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def take(self, name: str) -> str:
+        number, free = 1, name
+        while free in self._known:
+            number += 1
+            free = f"{name}-{number}"
+        self._known.add(free)
+        return free
+
+
+def step_owners(data: Mapping[str, Any]) -> list[str]:
+    """`group.step` of every group with several steps: whom the metric grammar may name beside the group."""
+    traffic = data.get("traffic")
+    owners = []
+    for name, group in traffic.items() if isinstance(traffic, Mapping) else ():
+        if isinstance(group, Mapping):
+            scenarios = raw_scenarios(group, ("traffic", name), data)
+            owners += [f"{name}.{step.name}" for scenario in scenarios for step in scenario.steps]
+    return owners
+
+
+def variables(data: Mapping[str, Any]) -> set[str]:
+    """Every variable that some request of the study takes."""
+    found: set[str] = set()
+
+    def look(value: Any) -> None:
+        if isinstance(value, Mapping):
+            take = value.get("take")
+            if isinstance(take, Mapping):
+                found.update(str(name) for name in take)
+            for child in value.values():
+                look(child)
+        elif isinstance(value, list):
+            for child in value:
+                look(child)
+
+    for section in ("requests", "scenarios", "setup", "traffic"):
+        look(data.get(section))
+    return found

@@ -1,0 +1,49 @@
+"""Texts that a request fills in: cut at their references to rows, variables and what every request has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from svload.model.traffic import FeederPart, Part, TakenPart, Template, Text, VarPart
+from svload.study.references import REFERENCE, REQUEST_TIME
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a request of this case may name."""
+
+    services: Collection[str]
+    feeders: Mapping[str, tuple[str, ...] | None]
+    variables: Collection[str] = ()
+
+
+def template(text: str, names: Names) -> Template:
+    """`text` cut at its request-time references; `$${` is a literal `${`. Raises ValueError for any other reference."""
+    parts: list[Part] = []
+    literal = ""
+    at = 0
+    for match in REFERENCE.finditer(text):
+        literal += text[at : match.start()]
+        at = match.end()
+        if match[1]:
+            literal += match[0][1:]
+            continue
+        if literal:
+            parts.append(Text(text=literal))
+            literal = ""
+        parts.append(part_of(match[2].strip(), names))
+    literal += text[at:]
+    return (*parts, Text(text=literal)) if literal else tuple(parts)
+
+
+def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
+    """What a reference stands for in a request. Raises ValueError if it is known to none."""
+    head, _, column = reference.partition(".")
+    if head in names.feeders and column and column in (names.feeders[head] or (column,)):
+        return FeederPart(feeder=head, column=column)
+    if reference in names.variables:
+        return TakenPart(taken=reference)
+    if reference in REQUEST_TIME:
+        return VarPart.model_validate({"var": reference})
+    raise ValueError(f"${{{reference}}} is known to no request")

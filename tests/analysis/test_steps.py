@@ -1,0 +1,107 @@
+"""A step of a scenario has figures of its own, from rows and from histograms alike, and the group's are of all its steps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svload.analysis.measures import measure_trial
+from svload.analysis.view import Window
+from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPLES, bucket
+from svload.model.metrics import metric_name, parse_metric
+from svload.model.results import GroupSummary, StepSummary
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import ConstantVus, Group, Request, Scenario, Step
+
+MS = 1_000_000
+SLOW_MS, FAST_MS = 80, 5
+COUNT = 400
+
+
+def request(name: str) -> Request:
+    return Request(name=name, scheme="http", host="web", path=())
+
+
+def config() -> CaseConfig:
+    steps = tuple(Step(name=name, request=request(name)) for name in ("slow", "fast"))
+    group = Group(
+        name="users",
+        executor=ConstantVus(vus=1),
+        request=request("slow"),
+        scenarios=(Scenario(name="visit", steps=steps),),
+    )
+    return CaseConfig(case=Case(name="c", levels={}), services=(), groups=(group,))
+
+
+def empty(schema: Any) -> dict[str, list[int]]:
+    return {name: [] for name in schema}
+
+
+def trial(rows: bool) -> Any:
+    """A window of 400 iterations: a slow step, then a fast one, of which the first fails."""
+    samples, intervals, histograms = empty(SAMPLES), empty(INTERVALS), empty(HISTOGRAMS)
+    for number in range(COUNT):
+        for step, took in ((0, SLOW_MS), (1, FAST_MS)):
+            failed = step == 1 and number == 0
+            due = (number * 100 + step * 85) * MS
+            stamps = {"due_ns": due, "ready_ns": due, "begun_ns": due, "written_ns": due, "first_byte_ns": due + took * MS, "done_ns": due + took * MS}  # fmt: skip
+            one = {"step": step, "seq": number, "error": int(failed), "status": 200, "row": -1} | stamps
+            for name, column in samples.items():
+                column.append(one.get(name, 0))
+            cells = {"step": step, "interval": number, "due": 1, "begun": 1, "ok": int(not failed), "failed": int(failed), "completed_ok": int(not failed)}  # fmt: skip
+            for name, column in intervals.items():
+                column.append(cells.get(name, 0))
+            if not failed:
+                counted = {"step": step, "interval": number, "metric": HISTOGRAM_METRICS.index("response"), "bucket": bucket(took * MS), "count": 1}  # fmt: skip
+                for name, column in histograms.items():
+                    column.append(counted.get(name, 0))
+    steps = (
+        StepSummary(name="slow", due=COUNT, begun=COUNT, dropped=0, ok=COUNT, failed=0),
+        StepSummary(name="fast", due=COUNT, begun=COUNT, dropped=0, ok=COUNT - 1, failed=1),
+    )
+    summary = GroupSummary(name="users", due=2 * COUNT, begun=2 * COUNT, waiting=0, dropped=0, ok=2 * COUNT - 1, failed=1, in_flight=0,
+                           written=2 * COUNT, completed_in_window=2 * COUNT, ok_in_window=2 * COUNT - 1, steps=steps)  # fmt: skip
+    kept = {name: np.array(column if rows else [], dtype=np.int64) for name, column in samples.items()}
+    return SimpleNamespace(
+        summary=SimpleNamespace(groups=(summary,)),
+        samples=kept,
+        intervals={name: np.array(column, dtype=np.int64) for name, column in intervals.items()},
+        histograms={name: np.array(column, dtype=np.int64) for name, column in histograms.items()},
+    )
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_steps_have_figures_of_their_own(rows: bool) -> None:
+    found = measure_trial(trial(rows), config(), Window(0, COUNT, 100 * MS))
+    value = {name: estimate.value for name, estimate in found.items()}
+    assert value["users.slow.response.p50"] == pytest.approx(SLOW_MS / 1e3, rel=0.01)
+    assert value["users.fast.response.p50"] == pytest.approx(FAST_MS / 1e3, rel=0.01)
+    assert value["users.slow.success_rate"] == 1
+    assert value["users.fast.success_rate"] == pytest.approx(1 - 1 / COUNT)
+    assert value["users.success_rate"] == pytest.approx(1 - 1 / (2 * COUNT))
+    assert (value["users.requests"], value["users.fast.requests"]) == (2 * COUNT, COUNT)
+    assert value["users.throughput"] == pytest.approx(2 * value["users.fast.throughput"], rel=0.01)
+    assert "users.fast.connections" not in value
+
+
+def test_a_step_is_named_by_its_group_and_itself() -> None:
+    owners = {"users": "traffic", "users.fast": "traffic", "fast": "service"}
+    ref = parse_metric("users.fast.response.p95", owners)  # type: ignore[arg-type]
+    assert (ref.owner, ref.metric.name, ref.stat) == ("users.fast", "response", "p95")
+    assert parse_metric("users.response", owners).owner == "users"  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="slow"):
+        parse_metric("users.slow.response", owners)  # type: ignore[arg-type]
+
+
+def test_a_full_name_tells_its_metric_whoever_owns_it() -> None:
+    for name, metric in (
+        ("probe.response.p50", "response"),
+        ("users.slow.success_rate", "success_rate"),
+        ("users.response.response.p99.9", "response"),
+        ("cache.cpu.mean", "cpu"),
+        ("requests", "requests"),
+    ):
+        assert metric_name(name) == metric

@@ -1,0 +1,92 @@
+"""Set-up's own shares, and what they took put into the load's requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from svload.drive.requests import Taken
+from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
+from svload.drive.shares import build_shares, timeline
+from svload.model.errors import SvloadError
+from svload.model.facts import Endpoint
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import ConstantVus, Group, Request, SetUp, Take, TakenPart, Text
+
+ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
+LOGIN = Request(name="login", method="POST", scheme="http", host="web", path=(Text(text="/login"),), take=(Take(name="token", header="X-T"),))  # fmt: skip
+OWN = Request(name="own", scheme="http", host="web", path=(TakenPart(taken="token"),), take=(Take(name="key", regex="k=(.*)"),))  # fmt: skip
+READ = Request(
+    name="read",
+    scheme="http",
+    host="web",
+    path=(Text(text="/"),),
+    headers=(("X-T", (TakenPart(taken="token"),)), ("X-K", (TakenPart(taken="key"),))),
+)
+
+
+def config() -> CaseConfig:
+    group = Group(name="users", executor=ConstantVus(vus=3), request=READ, generators=2)
+    set_up = (SetUp(request=LOGIN), SetUp(request=OWN, once="vu"))
+    return CaseConfig(case=Case(name="c", levels={}), services=(), set_up=set_up, groups=(group,))
+
+
+def test_the_trial_is_set_up_by_one_iteration_that_tells_what_it_took() -> None:
+    share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"])
+    assert share is not None
+    (group,) = share.spec["groups"]
+    assert (group["executor"]["kind"], group["executor"]["iterations"], group["executor"]["vus"]) == ("shared-iterations", 1, 1)  # fmt: skip
+    assert group["report_taken"] is True
+    (step,) = group["scenarios"][0]["steps"]
+    assert step["request"]["take"] == [{"name": "token", "header": "X-T"}]
+    assert trial_set_up(config().model_copy(update={"set_up": ()}), 7, ENDPOINTS, []) is None
+
+
+def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
+    shares = vu_set_ups(config(), 7, ENDPOINTS, [], Taken({"token": "t0"}))
+    assert list(shares) == ["users"]
+    (group,) = shares["users"].spec["groups"]
+    assert (group["executor"]["kind"], group["executor"]["vus"]) == ("per-vu-iterations", 3)
+    assert group["scenarios"][0]["steps"][0]["request"]["path"] == [{"text": "t0"}]
+
+
+def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
+    case = config()
+    taken = Taken({"token": "t0"}, {"users": {"key": ["k0", "k1", "k2"]}})
+    shares = build_shares(case, 7, timeline(case, 10**9), ENDPOINTS, [], taken=taken)
+    assert len(shares) == 2
+    for share in shares:
+        (group,) = share.spec["groups"]
+        headers = dict(group["request"]["headers"])
+        assert headers == {"X-T": [{"text": "t0"}], "X-K": [{"feeder": "setup", "column": "key"}]}
+        assert group["feeders"] == {"setup": {"table": "setup", "take": "vu", "vus_total": 3}}
+        assert share.values == {"setup": {"key": ["k0", "k1", "k2"]}}
+        assert share.tables == ()
+
+
+def summary(taken: list[dict[str, Any]], **step: Any) -> dict[str, Any]:
+    told = {"name": "0", "failed": 0, "errors": {}, "status": {}} | step
+    return {"groups": [{"taken": taken, "steps": [told], "checks_failed": {"0: body contains ok": 1}}]}
+
+
+def test_values_are_in_the_order_of_vus() -> None:
+    found = taken_of(summary([{"vu": 1, "values": {"token": "b"}}, {"vu": 0, "values": {"token": "a"}}]), [SetUp(request=LOGIN)], 2)  # fmt: skip
+    assert found == {"token": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"failed": 1, "errors": {"status": 1}, "status": {"401": 1}}, "status 401"),
+        ({"failed": 1, "errors": {"capture": 1}}, "not found in the answer"),
+        ({"failed": 1, "errors": {"check": 1}}, "body contains ok"),
+        ({"failed": 1, "errors": {"connect_refused": 1}}, "connect_refused"),
+        ({}, "no answer came within 30 s"),
+    ],
+)
+def test_a_set_up_that_fails_says_why(step: dict[str, Any], words: str) -> None:
+    with pytest.raises(SvloadError, match=words) as caught:
+        taken_of(summary([], **step), [SetUp(request=LOGIN)], 1)
+    assert caught.value.problems[0].code == "set-up-failed"
+    assert "login (POST)" in str(caught.value)

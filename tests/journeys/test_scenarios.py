@@ -1,0 +1,179 @@
+"""Scenarios through the whole river, in the forms of three papers: token and random object, counter and query, choice of files."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.truth
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Gives tokens for the right key, objects for the right token, and keeps what was computed."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[tuple[str, str]]] = []
+    stored: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        path, token = self.path, self.headers.get("X-Auth-Token", "")
+        self.asked.append((path, token))
+        if path == "/auth":
+            known = self.headers.get("X-Auth-Key") == "testing"
+            return self._answer(
+                200 if known else 401, b"", {"X-Auth-Token": f"tk-{len(self.asked)}"} if known else {}
+            )
+        if path.startswith("/objects/"):
+            return self._answer(200 if token.startswith("tk-") else 403, b"object")
+        if path.startswith("/factorial/"):
+            self.stored[path.rpartition("/")[2]] = "text"
+            return self._answer(200, b"stored")
+        if path == "/calculationsStored":
+            return self._answer(200, " ".join(self.stored).encode())
+        return self._answer(200, b"file")
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    Handler.asked.clear()
+    Handler.stored.clear()
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=served.serve_forever, daemon=True)
+    thread.start()
+    yield served.server_address[1]
+    served.shutdown()
+    thread.join(10)
+
+
+def run(world: World, text: str, port: int) -> dict[str, Any]:
+    """The only trial of a study, judged; its identities and Little's sum hold."""
+    (world.root / "study.yaml").write_text(text.replace("PORT", str(port)))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    trial: dict[str, Any] = findings(only_run(world))["trials"][0]
+    grades = {check["check"]: check for check in trial["verdict"]["checks"]}
+    for name in ("identities", "little"):
+        assert grades[name]["grade"] == "VALID", grades[name]
+    assert world.silent() == []
+    return trial
+
+
+TOKEN = """\
+name: token
+lab: {swift: {at: "http://127.0.0.1:PORT"}}
+feeders: {object: {range: [1, 40], take: random}}
+setup:
+  - {get: http://swift/auth, headers: {X-Auth-Key: testing}, take: {token: {header: X-Auth-Token}}}
+traffic:
+  readers: {executor: per-vu-iterations, vus: 3, iterations: 20, generators: 2, request: {get: "http://swift/objects/${object.value}", headers: {X-Auth-Token: "${token}"}, check: [body contains object]}}
+measure: {duration: 5s, replicates: 1}
+"""
+
+
+def test_one_token_then_random_objects(world: World, server: int) -> None:
+    trial = run(world, TOKEN, server)
+    assert trial["metrics"]["readers.success_rate"]["value"] == 1
+    assert trial["metrics"]["readers.requests"]["value"] == 60, "set-up is counted apart"
+    tokens = Counter(token for path, token in Handler.asked if path.startswith("/objects/"))
+    assert len(tokens) == 1
+    assert [path for path, _ in Handler.asked].count("/auth") == 1
+    assert len({path for path, _ in Handler.asked}) > 15
+    files = [path for path in only_run(world).rglob("*") if path.is_file()]
+    assert not [path for path in files if next(iter(tokens)).encode() in path.read_bytes()], (
+        "a token is a secret"
+    )
+
+
+def test_a_token_for_each_user(world: World, server: int) -> None:
+    text = TOKEN.replace("  - {get", "  - {once: vu, request: {get").replace(
+        "X-Auth-Token}}}", "X-Auth-Token}}}}"
+    )
+    run(world, text, server)
+    tokens = Counter(token for path, token in Handler.asked if path.startswith("/objects/"))
+    assert sorted(tokens.values()) == [20, 20, 20]
+
+
+def test_a_set_up_that_fails_fails_the_trial_with_its_reason(world: World, server: int) -> None:
+    (world.root / "study.yaml").write_text(TOKEN.replace("PORT", str(server)).replace("testing", "wrong"))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode == 3
+    assert "set-up-failed" in ended.stderr
+    assert "status 401" in ended.stderr
+    assert not [path for path, _ in Handler.asked if path.startswith("/objects/")]
+
+
+COUNTER = """\
+name: counter
+lab: {server: {at: "http://127.0.0.1:PORT"}}
+feeders: {number: {range: [1, 1000], take: sequential}}
+scenarios:
+  store-and-list: [{request: "GET http://server/factorial/${number.value}", think_time: 5ms}, GET http://server/calculationsStored]
+traffic:
+  threads: {executor: per-vu-iterations, vus: 4, iterations: 10, generators: 2, think_time: 10ms, scenario: store-and-list}
+measure: {duration: 5s, replicates: 1}
+thresholds: [threads.step2.success_rate >= 99 %]
+"""
+
+
+def test_a_counter_then_a_query(world: World, server: int) -> None:
+    trial = run(world, COUNTER, server)
+    assert sorted(map(int, Handler.stored)) == list(range(1, 41)), "each number once, whoever asks"
+    metrics = trial["metrics"]
+    assert metrics["threads.requests"]["value"] == 80
+    assert [metrics[f"threads.step{step}.requests"]["value"] for step in (1, 2)] == [40, 40]
+    assert metrics["threads.step2.response.p50"]["value"] > 0
+    asked = world.svload(
+        "query",
+        str(only_run(world)),
+        "select step, count(*) from samples group by step order by step",
+        "--json",
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert [
+        list(row.values()) if isinstance(row, dict) else row for row in json.loads(asked.stdout)["rows"]
+    ] == [[0, 40], [1, 40]]
+    found = findings(only_run(world))
+    assert found["thresholds"][0]["outcome"] == "passed"
+
+
+FILES = """\
+name: files
+lab: {files: {at: "http://127.0.0.1:PORT"}}
+factors:
+  choice:
+    offset: {take: walk, step: 2000}
+    random: {take: random}
+feeders: {file: {range: [0, 9999], take: "${choice.take}", offset: "${choice.step}"}}
+traffic:
+  users: {executor: per-vu-iterations, vus: 3, iterations: 15, connection: new, request: "GET http://files/f${file.value}"}
+measure: {duration: 5s, replicates: 1, order: as-listed}
+"""
+
+
+def test_files_by_offset_and_at_random(world: World, server: int) -> None:
+    run(world, FILES, server)
+    paths = [int(path.removeprefix("/f")) for path, _ in Handler.asked]
+    offset, random = paths[:45], paths[45:]
+    assert sorted(offset) == [2000 * user + file for user in range(3) for file in range(15)]
+    assert len(random) == 45
+    assert max(random) > 6_000
+    assert len(set(random)) > 40
