@@ -123,7 +123,11 @@ fn places(text: &str) -> Result<Vec<Place>, String> {
         } else if let Some(inside) = rest.strip_prefix('[') {
             let (number, after) = inside.split_once(']').ok_or_else(wrong)?;
             let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            let index = number.parse::<usize>().ok().filter(|_| digits).ok_or_else(wrong)?;
+            let index = number
+                .parse::<usize>()
+                .ok()
+                .filter(|_| digits)
+                .ok_or_else(wrong)?;
             found.push(Place::Index(index));
             rest = after;
         } else {
