@@ -105,6 +105,7 @@ class RunDir:
         """thinned.json, in a thin copy alone."""
         return self.path / "thinned.json"
 
+    @property
     def certificates_path(self) -> Path:
         """certificates.json: what was known of instrument and noise when the run began."""
         return self.path / "certificates.json"
