@@ -183,6 +183,11 @@ impl Checker<'_> {
             || self.at("expect_continue"),
             "needs a random or file body",
         )?;
+        ensure(
+            streamed || !request.chunked,
+            || self.at("chunked"),
+            "needs a random or file body",
+        )?;
         match &request.body {
             None => return Ok(()),
             Some(BodySpec::Text(parts)) => {

@@ -24,6 +24,9 @@ pub struct RequestSpec {
     /// The body waits for the server's 100 (a second at most, as curl does).
     #[serde(default)]
     pub expect_continue: bool,
+    /// The body leaves in chunks, without saying its length before.
+    #[serde(default)]
+    pub chunked: bool,
     pub timeout_ns: i64,
     #[serde(default = "good_statuses")]
     pub expect_status: Vec<(u16, u16)>,

@@ -149,12 +149,12 @@ def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
     busy: dict[str, float] = {}
     for group in config.groups:
         if isinstance(group.executor, ClosedLoop):
-            host = group.request.host
-            busy[host] = busy.get(host, 0.0) + group.executor.most_vus
+            for host in group.hosts:
+                busy[host] = busy.get(host, 0.0) + group.executor.most_vus
     slowest_s = max(
         (users / costs.get(host, Costs()).answers_per_s for host, users in busy.items()), default=0.0
     )
-    return min(slowest_s, max((group.request.timeout_ns for group in config.groups), default=0) / 1e9)
+    return min(slowest_s, max((group.longest_timeout_ns for group in config.groups), default=0) / 1e9)
 
 
 def requests_of(group: Group, seconds: float) -> float:

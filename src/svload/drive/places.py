@@ -37,7 +37,7 @@ def places_of(group: Group, room: Room) -> Places | None:
     if executor.max_vus is not None:
         return Places(executor.max_vus, "as the study says")
     bounds = {
-        "rate × timeout": ceil(executor.peak_rps * group.request.timeout_ns / 1e9),
+        "rate × timeout": ceil(executor.peak_rps * group.longest_iteration_ns / 1e9),
         "the generators' descriptors": group.generators * (room.descriptors - RESERVE),
         "this machine's local ports": room.local_ports - RESERVE,
         "what the engine takes": MOST,

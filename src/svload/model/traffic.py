@@ -526,6 +526,15 @@ class Group(Frozen):
         return max(request.timeout_ns for request in self.requests)
 
     @property
+    def longest_iteration_ns(self) -> float:
+        """What an iteration takes if every request of it is answered just in time; its think times at their mean."""
+        lengths = [
+            sum(step.request.timeout_ns + step.think_time.mean_ns for step in scenario.steps)
+            for scenario in self.scenarios
+        ]
+        return max(lengths, default=float(self.request.timeout_ns))
+
+    @property
     def longest_iteration(self) -> int:
         """The most requests that an iteration may have."""
         return max([len(scenario.steps) for scenario in self.scenarios], default=1)

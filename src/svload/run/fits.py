@@ -37,9 +37,9 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
                 f"{group.name} asks a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
                 hint,
             )
-        target = f"{group.request.scheme}://{group.request.host}"
-        held[target] = held.get(target, 0) + connections
-        yield from _new_ones(group, target, machine)
+        for target in group.endpoints:
+            held[target] = held.get(target, 0) + connections
+            yield from _new_ones(group, target, machine)
     for target, connections in held.items():
         if connections > machine.local_ports:
             yield (

@@ -44,8 +44,8 @@ struct GroupRun<'a> {
     plan: &'a GroupPlan,
     executor: Option<Box<dyn Executor>>,
     slots: Vec<Slot>,
-    /// Free connections of a group that shares them, the last used last.
-    idle: Vec<ConnKey>,
+    /// Free connections of a group that shares them, each with its endpoint, the last used last.
+    idle: Vec<(usize, ConnKey)>,
     record: GroupRecord,
     recent: Recent,
     /// Something may begin although no time has passed.
@@ -480,7 +480,7 @@ impl<'a> Worker<'a> {
             let kept = [slot.conn.take(), slot.home.take()].into_iter().flatten();
             parked.chain(kept).for_each(|key| self.conns.close(key));
         }
-        for key in group.idle.drain(..) {
+        for (_, key) in group.idle.drain(..) {
             self.conns.close(key);
         }
         group.record.gauge.integrate(group.end_ns);

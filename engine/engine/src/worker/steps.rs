@@ -52,9 +52,17 @@ impl Worker<'_> {
         slot.aim(endpoint);
         slot.begin_hop(endpoint, todo.to_head_request, todo.keep);
         slot.take_body(group.plan);
-        slot.conn = slot.home;
+        slot.conn = slot.home.or_else(|| {
+            let free = group.idle.iter().rposition(|(at, _)| *at == endpoint)?;
+            Some(group.idle.remove(free).1)
+        });
         match slot.conn {
-            Some(key) => self.send(g, s, key),
+            Some(key) => {
+                if let Some(conn) = self.conns.get_mut(key) {
+                    conn.owner.slot = s;
+                }
+                self.send(g, s, key);
+            }
             None => self.open(g, s),
         }
     }

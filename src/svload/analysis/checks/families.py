@@ -21,7 +21,7 @@ class Families(Check):
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """By the services' endpoints."""
-        asked = {group.spec.request.host for group in context.groups}
+        asked = {host for group in context.groups for host in group.spec.hosts}
         families = {
             facts.service: sorted({"IPv6" if ":" in end.address else "IPv4" for end in facts.endpoints})
             for facts in trial.lab.services
