@@ -108,3 +108,11 @@ def test_a_run_without_a_sealed_trial_measured_nothing() -> None:
 def test_bytes_are_of_the_right_size(closed: Bench) -> None:
     written = sum(path.stat().st_size for path in closed.run.trials.rglob("*") if path.is_file())
     assert 0.5 < size_of_run(closed.lock, closed.configs) / written < 4
+
+
+def test_what_a_resume_did_again_is_not_counted_twice() -> None:
+    once, resumed = measured(journal({"TC0": 0.5})), measured([*journal({"TC0": 0.5})] * 2)
+    assert once is not None
+    assert resumed is not None
+    assert resumed.once_s == once.once_s
+    assert resumed.report_trial_s == once.report_trial_s / 2, "the journal holds twice the trials"

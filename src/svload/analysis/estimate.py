@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean
 
-from svload.analysis.phases import AFTER_TRIALS
+from svload.analysis.phases import AFTER_TRIALS, BEFORE_TRIALS
 from svload.model.costs import Costs
 from svload.model.events import Event
 from svload.model.study import CaseConfig, Lock
@@ -93,22 +93,24 @@ def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:
 
 
 def measured(events: Sequence[Event]) -> Measured | None:
-    """What a run's journal says it took beside load, its restarts included; None if no trial of it was sealed."""
+    """What a run's journal says it took beside load, restarts included and resumes averaged; None if no trial of it was sealed."""
     beside: dict[str, list[float]] = {}
-    once_s = report_s = 0.0
+    phases: dict[str, list[float]] = {}
     for event in events:
         beside_s, seconds = event.number("beside_s"), event.number("seconds")
         if event.kind == "trial-sealed" and beside_s is not None:
             beside.setdefault(str(event.data["case"]), []).append(beside_s)
-        elif event.kind == "phase" and seconds is not None and event.data["name"] in AFTER_TRIALS:
-            report_s += seconds
         elif event.kind == "phase" and seconds is not None:
-            once_s += seconds
+            phases.setdefault(str(event.data["name"]), []).append(seconds)
     if not beside:
         return None
+    before_s, after_s = (
+        sum(sum(phases.get(name, ())) for name in names) for names in (BEFORE_TRIALS, AFTER_TRIALS)
+    )
+    bring_ups, analyses = (max(len(phases.get(name, ())), 1) for name in ("up", "analyse"))
     sealed = sum(map(len, beside.values()))
     by_case = {case: fmean(times) for case, times in beside.items()}
-    return Measured(START_S + once_s, by_case, report_s / sealed)
+    return Measured(START_S + before_s / bring_ups, by_case, after_s / analyses / sealed)
 
 
 def _beside_s(configs: Mapping[str, CaseConfig], last: Measured) -> float:

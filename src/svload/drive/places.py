@@ -13,7 +13,6 @@ RESERVE = 64
 MOST = 1_000_000
 """What the engine takes, and the descriptors that a generator asks for."""
 
-
 ROOMY = Room()
 """Linux's own limits for root, where nothing is known of the machine."""
 
@@ -28,7 +27,7 @@ class Places(NamedTuple):
 def places_of(group: Group, room: Room) -> Places | None:
     """min(rate × timeout, descriptors − reserve) where the study says nothing; None for a closed loop, whose users are its places.
 
-    More than rate × timeout can never be under way. Beyond DESIGN's rule the local ports bound it too: a connection to one address
+    No more than that many can be under way, chance in Poisson arrivals apart. Beyond DESIGN's rule the local ports bound it too: a connection to one address
     takes one of each, and a request that finds none would fail by the generator's doing instead of waiting for the server's.
     """
     executor = group.executor
