@@ -8,7 +8,7 @@ from typing import NamedTuple
 from svload.model.events import Event
 
 BEFORE_TRIALS = ("install", "up", "fill")
-OF_TRIALS = ("reset", "set-up", "warm", "count", "load", "settle", "write")
+OF_TRIALS = ("reset", "warm", "set-up", "count", "load", "settle", "write")
 AFTER_TRIALS = ("analyse", "report")
 LOAD, OTHER, TOTAL = "load", "other", "total"
 

@@ -61,13 +61,15 @@ def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps:
 
 
 def _has_ended(found: RunDir) -> bool:
-    """Whether nothing writes to the run: every planned trial is sealed, or its journal ends with its end."""
+    """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended (its analysis is told after that)."""
     from svload.store import read_events
 
     if {trial.trial for trial in found.planned_trials()} <= set(found.sealed_trials()):
         return True
-    events = read_events(found.events).events
-    return bool(events) and events[-1].kind == "run-ended"
+    marks = [
+        event.kind for event in read_events(found.events).events if event.kind in ("run-started", "run-ended")
+    ]
+    return marks[-1:] == ["run-ended"]
 
 
 def summary(run_name: str, out: Path = RUNS) -> str:

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from svload.host.folders import state_dir
 from svload.host.machine import processor
 from svload.model.certificates import AaCertificate, Certificates, InstrumentCertificate, Place
+from svload.model.environment import state_dir
 from svload.model.errors import SvloadError
 
 Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)

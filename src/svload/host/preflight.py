@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from svload.host.folders import state_dir
+from svload.model.environment import state_dir
 
 FORMAT = 1
 _TRIES, _TRY_S = 5, 0.01

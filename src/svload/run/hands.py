@@ -88,7 +88,7 @@ class EarlyHands:
 @contextmanager
 def early_hands(owner: str, generators: int) -> Iterator[EarlyHands | None]:
     """Hands started beside the body, which may take them; None while another load runs here, which they would disturb."""
-    from svload.host.folders import labs_dir
+    from svload.host import labs_dir
     from svload.host.lock import is_locked
 
     if is_locked():
