@@ -35,10 +35,8 @@ def verify_run(run: RunDir) -> list[Problem]:
                 planned[name].block,
             ):
                 problems.append(damage(trial.seal, f"it is the seal of {seal.trial}"))
-            for problem in _against_run(run, seal):
-                under.setdefault(
-                    problem.details["path"], problem
-                )  # one edit is told once, not by every trial
+            for problem in _against_run(run, seal):  # one edit is told once, not by every trial
+                under.setdefault(problem.details["path"], problem)
     return [*under.values(), *problems, *_against_journal(run), *_decided_from(run)]
 
 
