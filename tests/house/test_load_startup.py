@@ -72,7 +72,7 @@ def test_a_speaking_child_loads_only_the_standard_library(module: str, tmp_path:
 def test_typing_a_load_waits_for_no_pydantic(tmp_path: Path) -> None:
     """The agent is started before anything that validates is loaded: what is typed is checked with the standard library."""
     code = (
-        "import json, sys; from svload import api; from svload.drive.targets import find_target, parse_url;"
+        "import json, sys, svload.host.lock; from svload import api; from svload.drive.targets import find_target, parse_url;"
         "ask = api.QuickLoad('http://127.0.0.1:9/', thresholds=('p(99)<1s',)); ask.check(); find_target(parse_url(ask.url));"
         "json.dump(sorted(sys.modules), sys.stdout)"
     )

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svload.host.cores import split_cores
-from svload.host.preflight import Preflight
-from svload.model.plan import Room
 from svload.model.units import show_duration, show_size
 
 if TYPE_CHECKING:
+    from svload.host.preflight import Preflight
     from svload.model.conditions import Machine
+    from svload.model.plan import Room
 
 
 def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
@@ -43,6 +43,8 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
 
 def connection_room(wanted: int) -> Room:
     """How many connections generators can hold here, if each asks for `wanted` open files, as the agent sets them (host.spawn)."""
+    from svload.model.plan import Room
+
     low, high = _local_ports()
     return Room(descriptors=_descriptors(wanted), local_ports=high - low + 1)
 
