@@ -204,7 +204,6 @@ impl Builder<'_> {
     /// The user's own Host header, if it is plain text.
     fn user_host(&self, host: &str) -> String {
         let own = self
-            .group
             .request
             .headers
             .iter()
