@@ -161,7 +161,7 @@ mod tests {
                 at += piece.len();
             }
             let mut counted = 0;
-            prop_assert_eq!(Chunked::default().push(&whole, &mut counted), Ok((whole.len(), true)));
+            prop_assert_eq!(Chunked::default().push(&whole, &mut counted, |_| ()), Ok((whole.len(), true)));
             prop_assert_eq!(counted, body_bytes);
         }
     }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 

@@ -123,7 +123,7 @@ proptest! {
         let (mut decoder, mut counted, mut used, mut ended) = (Chunked::default(), 0, 0, false);
         for piece in split(&longer, &cuts) {
             if !ended {
-                let (taken, done) = decoder.push(piece, &mut counted).unwrap();
+                let (taken, done) = decoder.push(piece, &mut counted, |_| ()).unwrap();
                 prop_assert!(done || taken == piece.len());
                 used += taken;
                 ended = done;
@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn chunks_of_noise_never_take_more_than_there_is(noise in bytes(400)) {
         let mut counted = 0;
-        if let Ok((used, done)) = Chunked::default().push(&noise, &mut counted) {
+        if let Ok((used, done)) = Chunked::default().push(&noise, &mut counted, |_| ()) {
             prop_assert!(used <= noise.len() && counted <= used as u64);
             prop_assert!(done || used == noise.len());
         }
