@@ -108,7 +108,8 @@ impl Course {
     /// What comes after `step` has ended at `done_ns`. A step that failed ends its iteration: what it should have brought is missing.
     pub fn after(&self, step: u16, asker: Asker, ok: bool, done_ns: i64) -> Next {
         let (number, pause) = &self.steps[usize::from(step)];
-        if !ok || self.scenarios[*number].last == step {
+        let over = done_ns >= self.stop_ns;
+        if !ok || over || self.scenarios[*number].last == step {
             return Next::End;
         }
         let (unit, draw) = self.numbers(asker);
@@ -120,7 +121,7 @@ impl Course {
             }
         } else {
             Next::Cut {
-                at_ns: self.stop_ns.max(done_ns),
+                at_ns: self.stop_ns,
             }
         }
     }
@@ -165,7 +166,7 @@ mod tests {
             (Next::End, Next::End)
         );
         assert_eq!(next(0, true, 970), Next::Cut { at_ns: 1_000 });
-        assert_eq!(next(0, true, 2_000), Next::Cut { at_ns: 2_000 });
+        assert_eq!(next(0, true, 1_000), Next::End);
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn steps_run_in_order_with_what_answers_gave() {
         assert_eq!(dues[at], dones[former] + 3 * MS);
         pairs += 1;
     }
-    assert!(pairs > 10, "{pairs}");
+    assert!(pairs > 2, "{pairs}");
     let heads = seen.lock().unwrap();
     let buys: Vec<_> = heads
         .iter()
