@@ -271,11 +271,12 @@ def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSumm
     """Each step's totals over the shares, which all have the same steps."""
     merged = []
     for steps in zip(*parts, strict=True):
-        counts = {
+        fields: dict[str, Any] = {"name": steps[0]["name"]}
+        fields |= {
             key: sum(step[key] for step in steps) for key in ("due", "begun", "dropped", "ok", "failed")
         }
-        maps = {key: _add_maps([step[key] for step in steps]) for key in ("errors", "status")}
-        merged.append(StepSummary(name=steps[0]["name"], **counts, **maps))
+        fields |= {key: _add_maps([step[key] for step in steps]) for key in ("errors", "status")}
+        merged.append(StepSummary(**fields))
     return tuple(merged)
 
 

@@ -75,7 +75,7 @@ class Writer:
     def _body(self, request: Request) -> dict[str, Any]:
         if request.body is None:
             return {}
-        said = {"body": self._content(request.body)}
+        said: dict[str, Any] = {"body": self._content(request.body)}
         said |= {"expect_continue": True} if request.expect_continue else {}
         return said | ({"chunked": True} if request.chunked else {})
 

@@ -117,8 +117,8 @@ def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> di
 
 def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
     """`capture (a variable was not found in the answer), status 401`."""
-    words = dict(step["errors"])
-    told = [_WORDS.get(name, name) for name in words]
+    words: dict[str, int] = step["errors"]
+    told = [_WORDS.get(name, str(name)) for name in words]
     if "status" in words:
         told = [f"status {', '.join(step['status'])}" if word == "status" else word for word in told]
     checks = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 from svload.model.traffic import (
     BodyCheck,
@@ -83,8 +84,7 @@ def _size(text: str, op: str, value: str, names: Names) -> Check | str:
 
 
 def _digest(text: str, op: str, value: str, names: Names) -> Check | str:
-    algorithm = text.split()[0].partition("=")[0]
-    assert algorithm in ("sha256", "md5")
+    algorithm: Literal["sha256", "md5"] = "sha256" if text.lstrip().startswith("sha256") else "md5"
     if op != "==":
         return "a digest can only be checked with =="
     digits = _HEX_DIGITS[algorithm]
