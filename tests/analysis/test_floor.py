@@ -8,9 +8,10 @@ import pytest
 from tests.analysis.conftest import Bench, bench_of
 
 from svload import analysis
-from svload.analysis.floor import floor_of, floors_of, load_of, one_case_a_load, settings_digest
+from svload.analysis.floor import floor_of, floors_of, load_of, one_case_a_load
 from svload.analysis.judge import judge_run
 from svload.analysis.sentences import ABOVE_FLOOR, FLOOR_UNKNOWN
+from svload.analysis.settings import settings_digest
 from svload.model.certificates import AaCertificate, Certificates, Floor, Place
 from svload.model.results import Findings
 from svload.testing import make_run

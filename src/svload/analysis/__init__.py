@@ -12,12 +12,13 @@ from svload.model.late import late
 if TYPE_CHECKING:
     from svload.analysis.contrasts import plan_comparisons
     from svload.analysis.estimate import estimate_run, measured, size_of_run
-    from svload.analysis.floor import floor_of, floors_of, one_case_a_load, settings_digest
+    from svload.analysis.floor import floor_of, floors_of, one_case_a_load
     from svload.analysis.judge import judge_run, judge_trial
     from svload.analysis.load import summarise_load
     from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
+    from svload.analysis.settings import settings_digest
 
 __all__ = [
     "ANALYSIS_VERSION",
@@ -46,11 +47,12 @@ __getattr__ = late(
     {
         "contrasts": ("plan_comparisons",),
         "estimate": ("estimate_run", "measured", "size_of_run"),
-        "floor": ("floor_of", "floors_of", "one_case_a_load", "settings_digest"),
+        "floor": ("floor_of", "floors_of", "one_case_a_load"),
         "judge": ("judge_run", "judge_trial"),
         "load": ("summarise_load",),
         "phases": ("outside_load", "phases_of"),
         "runs": ("compare_runs",),
         "sentences": ("headline",),
+        "settings": ("settings_digest",),
     },
 )

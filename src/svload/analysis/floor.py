@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, exp, log
 
@@ -16,19 +14,6 @@ from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
-
-_SETTINGS = ("lab", "data", "feeders", "before_trial", "requests", "traffic", "scenarios", "factors")
-
-
-def settings_digest(lock: Lock) -> str:
-    """Digest of all that a study asks of lab, data and traffic, and of how long it measures: a change of any voids the certificate.
-
-    Its name, question, comparisons, thresholds and number of replicates are no settings.
-    """
-    settings = {key: lock.source[key] for key in _SETTINGS if key in lock.source}
-    settings["duration_ns"] = lock.measure.duration_ns
-    text = json.dumps(settings, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_of(config: CaseConfig) -> str:
