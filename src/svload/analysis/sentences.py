@@ -107,7 +107,7 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
 
 def _claim(claim: Claim) -> Finding:
     evidence = tuple(f"cases/{name}" for pair in claim.pairs for name in pair)
-    certainty = claim.state
+    certainty: str = claim.state
     if claim.state == "claim":
         certainty = FLOOR_UNKNOWN if claim.floor is None else ABOVE_FLOOR
     return Finding(

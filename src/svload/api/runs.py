@@ -107,7 +107,7 @@ def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[s
     """The machine in words, as the run's last start and the preflight found it."""
     from svload.host.machine import measured_words
 
-    told = [event.data["machine"] for event in events if isinstance(event.data.get("machine"), dict)]
+    told = [found for event in events if isinstance(found := event.data.get("machine"), dict)]
     words = {str(name): str(value) for name, value in told[-1].items()} if told else {}
     machines = [
         one.lab.conditions.machine for one in trials if one.lab.conditions and one.lab.conditions.machine
