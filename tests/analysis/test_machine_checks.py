@@ -174,7 +174,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("time-wait", under(before={"time_wait": 1400}), "VALID", "4.96 %"),
     ("time-wait", under(before={"time_wait": 1450}), "WEAK", "1,450 of 28,232"),
     ("connection-rate", under(machine={"local_ports": 60_000}), "VALID", "60,000"),
-    ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.667"),
+    ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.66667"),
     ("name-look-up", looked_up("curl"), "VALID", "before the load"),
     ("name-look-up", looked_up("engine"), "WEAK", "probe"),
     ("address-families", two_families, "WEAK", "cache is asked over IPv4 and over IPv6"),

@@ -117,7 +117,8 @@ def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
     monitor.close()
 
 
-def test_a_service_is_its_processes_and_their_children() -> None:
+def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable(every_s=0.0))
     code = "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); sys.stdin.read(); c.kill(); c.wait()"
     with subprocess.Popen(
         [sys.executable, "-c", code],

@@ -185,7 +185,12 @@ def own_facts() -> dict[str, ServiceFacts]:
 
 def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Child) -> None:
     control = Control(child, tmp_path)
-    assert control.start(own_facts(), 0.05) == ("host.host", "me.process", "gone.process")
+    assert control.start(own_facts(), 0.05) == (
+        "host.host",
+        "host.others",
+        "me.process",
+        "gone.process",
+    )
     assert control.problems == ()
     before_ns = control.mark()
     from_ns = time.monotonic_ns()
@@ -202,6 +207,7 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
         (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)
     } == {
         ("", "host"),
+        ("", "others"),
         ("", "sampler"),
         ("me", "process"),
     }
@@ -214,7 +220,7 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     assert control.notes() == [
         "gone.process: cannot be read: ProcessLookupError: no process of gone is there"
     ]
-    assert control.attach({}) == ("host.host",)
+    assert control.attach({}) == ("host.host", "host.others")
 
 
 @pytest.mark.parametrize(

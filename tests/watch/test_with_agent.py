@@ -24,7 +24,7 @@ def test_a_child_of_the_agent_is_watched_by_its_machine_pid(tmp_path: Path) -> N
         process = ProcessFact(name="sleep", pid=made["pid"], start_ticks=made["start_ticks"])
         busy = ServiceFacts(service="busy", kit="command", version="1", processes=(process,))
         sampler = Sampler(agent, agent.dir)
-        assert sampler.start({"busy": busy}, 0.05) == ("host.host", "busy.process")
+        assert sampler.start({"busy": busy}, 0.05) == ("host.host", "host.others", "busy.process")
         from_ns = sampler.mark()
         table = sampler.readings(from_ns, time.monotonic_ns(), from_ns)
         found = {

@@ -26,11 +26,14 @@ def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, .
 
 def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     held: dict[str, int] = {}
+    ports: dict[str, int] = {}
     for group in config.groups:
+        sources = max(len(group.source_addresses), 1)
+        yield from _new_ones(group, sources, machine)
         connections = _connections(group)
         if connections is None:
             continue
-        each = ceil(connections / min(group.generators, machine.load_cores))
+        each = ceil(connections / min(group.generators, machine.load_cores)) * max(len(group.endpoints), 1)
         if each + RESERVE > machine.open_files:
             hint = f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users."
             yield (
@@ -39,23 +42,23 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
             )
         for target in group.endpoints:
             held[target] = held.get(target, 0) + connections
-            yield from _new_ones(group, target, machine)
+            ports[target] = max(ports.get(target, 0), sources * machine.local_ports)
     for target, connections in held.items():
-        if connections > machine.local_ports:
+        if connections > ports[target]:
             yield (
-                f"{target} would get {connections:,} connections at once, and this machine has {machine.local_ports:,} local ports",
-                "Widen net.ipv4.ip_local_port_range, or ask for fewer users.",
+                f"{target} would get {connections:,} connections at once, and this machine has {ports[target]:,} local ports for them",
+                "Widen net.ipv4.ip_local_port_range, use more source addresses, or ask for fewer users.",
             )
 
 
-def _new_ones(group: Group, target: str, machine: Machine) -> Iterator[tuple[str, str]]:
+def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[str, str]]:
     """A rate of new connections that the ports cannot bear; a closed loop's is not known before."""
-    most_rps = machine.local_ports / machine.port_reuse_s
+    most_rps = sources * machine.local_ports / machine.port_reuse_s
     executor = group.executor
     if group.connection == "new" and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{target} would get {executor.peak_rps:,.6g} new connections a second, and the local ports allow {most_rps:,.6g}",
-            "Use keep-alive, or ask for less.",
+            f"{group.name} would make {executor.peak_rps:,.6g} new connections a second, and the local ports allow {most_rps:,.6g}",
+            "Use keep-alive, more source addresses, or ask for less.",
         )
 
 

@@ -15,34 +15,34 @@ if TYPE_CHECKING:
 
 
 class ConnectionRate(Check):
-    """WEAK where one target gets more new connections a second than ports × sources over the time that a port rests."""
+    """WEAK where a group opens more connections a second than ports × sources over the time that a port rests."""
 
     name = "connection-rate"
     row = "new-connection rate > ports × sources / reuse time"
     order = 55
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The fastest target."""
+        """The fastest group."""
         conditions = trial.lab.conditions
         if conditions is None or conditions.machine is None:
             return self.unmeasured("nobody counted the machine's ports")
         end_ns = trial.summary.window_ns[1]
-        rates: dict[str, float] = {}
-        for group in context.groups:
-            request = group.spec.request
-            target = f"{request.scheme}://{request.host}"
-            rates[target] = rates.get(target, 0.0) + _rate(group, end_ns)
+        rates = [(group, _rate(group, end_ns) / _sources(group)) for group in context.groups]
         if not rates:
             return self.result("VALID", "No connection was made.", 0.0)
-        target, rate = max(rates.items(), key=lambda one: one[1])
+        group, rate = max(rates, key=lambda one: one[1])
         most = _most(conditions.machine)
         return self.result(
             "WEAK" if rate > most else "VALID",
-            f"{target} got {rate:,.4g} new connections a second; the local ports allow {most:,.4g}.",
+            f"{group.name} opened {rate:,.6g} new connections a second from each address; the local ports allow {most:,.6g}.",
             rate,
             most,
             "Use keep-alive, more source addresses, or fewer new connections a second.",
         )
+
+
+def _sources(group: GroupView) -> int:
+    return max(len(group.spec.source_addresses), 1)
 
 
 def _rate(group: GroupView, end_ns: int) -> float:
