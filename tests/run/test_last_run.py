@@ -10,6 +10,7 @@ import pytest
 from tests.run.test_gates import write_study
 
 from svload import api, run
+from svload.analysis import ANALYSIS_VERSION
 from svload.model.events import Event
 from svload.store import Journal, RunDir
 
@@ -35,7 +36,9 @@ def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), 
     }  # fmt: skip
     planned = api.plan(study, api.Choices(out=out / "none"))["comparisons"]
     claims = [claim | {"name": one["name"]} for one in planned]
-    made.findings_path.write_text(json.dumps({"analysis_version": 1, "claims": claims} | changed))
+    made.findings_path.write_text(
+        json.dumps({"analysis_version": ANALYSIS_VERSION, "claims": claims} | changed)
+    )
     return made
 
 
