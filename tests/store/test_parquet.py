@@ -74,14 +74,14 @@ def test_histograms_are_summed_exactly(shares: list[list[tuple[tuple[int, int, i
     for share in shares:
         rows = []
         for (group, interval, metric, bucket), count in share:
-            wanted[(group, interval, metric, bucket)] += count
+            wanted[(group, 0, interval, metric, bucket)] += count
             rows.append(
                 {"group": group, "interval": interval, "metric": metric, "bucket": bucket, "count": count}
             )
         tables.append({"histograms": table(columns.HISTOGRAMS, rows)})
     merged = merge_shares([(range(2), table) for table in tables])["histograms"]
     found = list(zip(*(merged[name].tolist() for name in columns.HISTOGRAMS), strict=True))
-    assert {key[:4]: key[4] for key in found} == dict(wanted)
+    assert {key[:5]: key[5] for key in found} == dict(wanted)
     assert found == sorted(found)
 
 
