@@ -1,7 +1,8 @@
 """A thin copy of a run, small enough to be committed or sent: histograms in few intervals, and no folder of this machine.
 
 Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others one; what lies before and after
-the window becomes one interval each. So every percentile of the kept window is the same, and a warm-up cut at another place is not.
+the window becomes one interval each. So every percentile of the kept window is the same; its interval within one trial is made from fewer intervals
+where a group has no rows, and a warm-up cut at another place is not exact.
 The seals stay as they are; `thinned.json` says which files differ from what was sealed.
 """
 
@@ -18,7 +19,7 @@ from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.results import Seal, Thinned, ThinnedFile
 from svload.store.layout import RunDir, TrialDir
 from svload.store.pack import packed_files
-from svload.store.parquet import Arrays, read_table, sum_by_key, write_trial_table
+from svload.store.parquet import Arrays, read_trial, sum_by_key, write_trial_table
 from svload.store.seal import sha256_file, write_artefact
 
 SERIES = 20
@@ -76,8 +77,8 @@ def _changes(trial: TrialDir) -> dict[str, ThinnedFile]:
 
 
 def _coarsen_file(trial: TrialDir, window: tuple[int, int]) -> None:
-    path = trial.table("histograms")
-    write_trial_table(path, "histograms", coarsen(read_table(path), window))
+    histograms = dict(read_trial(trial).histograms)
+    write_trial_table(trial.table("histograms"), "histograms", coarsen(histograms, window))
 
 
 def coarsen(histograms: Arrays, window: tuple[int, int]) -> Arrays:
