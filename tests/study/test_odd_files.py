@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from svload.model.errors import SvloadError
-from svload.study import first_batch, load_study, needs_trust, owners, resolve
+from svload.study import first_batch, load_study, needs_trust, resolve
+from svload.study.check import owners_of
 
 from .conftest import SMALL
 
@@ -95,7 +96,7 @@ def test_a_struck_study(folder: Path, data: st.DataObject, strokes: int) -> None
     for case in lock.valid_cases:
         assert resolve(lock, case).groups
     needs_trust(lock)
-    owners(lock)
+    owners_of(lock.source)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,7 +9,8 @@ import pytest
 
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import FeederPart, VarPart
-from svload.study import find_study, first_batch, load_study, needs_trust, owners, resolve
+from svload.study import find_study, first_batch, load_study, needs_trust, resolve
+from svload.study.check import owners_of
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "001-svload"
 PROFILES = (None, "demo", "real", "paper")
@@ -110,7 +111,7 @@ def test_no_factor_needs_a_restart(lock: Lock) -> None:
 
 
 def test_owners_of_its_metrics(lock: Lock) -> None:
-    assert owners(lock) == {
+    assert owners_of(lock.source) == {
         "backend": "service",
         "cache": "service",
         "object": "feeder",
