@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from svload.analysis.view import main_group
 from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_size
 
 TIMED_OUT = "> time-out"
+
+
+def main_group(config: CaseConfig) -> str:
+    """The group meant when a metric names none: the curl-like probe where there is one, else the case's last group."""
+    probes = [group.name for group in config.groups if group.client == "curl"]
+    return probes[0] if probes else config.groups[-1].name
 
 
 def owners_of_case(config: CaseConfig) -> dict[str, Source]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, exp, log
-
-import numpy as np
+from statistics import stdev
 
 from svload.analysis import limits
 from svload.analysis.contrasts import Contrast
@@ -55,15 +54,15 @@ def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
     ]
     floors = []
     for metric in metrics:
-        ratios = np.array([log(_value(two[1], metric) / _value(two[0], metric)) for two in pairs])
+        ratios = [log(_value(two[1], metric) / _value(two[0], metric)) for two in pairs]
         rank = ceil(limits.AA_QUANTILE * len(ratios)) - 1
         floors.append(
             Floor(
                 load=load,
                 metric=metric,
                 pairs=len(pairs),
-                floor=float(np.sort(np.abs(ratios))[rank]),
-                sd=float(np.std(ratios, ddof=1)),
+                floor=sorted(map(abs, ratios))[rank],
+                sd=stdev(ratios),
             )
         )
     return floors

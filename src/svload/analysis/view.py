@@ -255,9 +255,3 @@ def first_feeder(group: Group) -> str | None:
     """The feeder whose rows a group's `early_repeats` and the rows table count: the first that its request names."""
     parts = (part for request in group.requests for part in request.parts)
     return next((part.feeder for part in parts if isinstance(part, FeederPart)), None)
-
-
-def main_group(config: CaseConfig) -> str:
-    """The group meant when a metric names none: the curl-like probe where there is one, else the case's last group."""
-    probes = [group.name for group in config.groups if group.client == "curl"]
-    return probes[0] if probes else config.groups[-1].name

@@ -249,7 +249,8 @@ class _Checks:
         """What is wrong with the services whatever their `${…}` will stand for: told beside all else, not only once cases resolve."""
         specs = [_as_written(name, service) for name, service in _mapping(data, "lab").items()]
         for mistake in self._lab_mistakes(specs, chosen):
-            if not any(references_in(text) for _, text in strings_in(_value_at(data, mistake.path), ())):
+            texts = [text for _, text in strings_in(_value_at(data, mistake.path), ())]
+            if not any(list(references_in(text)) for text in texts):
                 yield mistake
 
     def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
