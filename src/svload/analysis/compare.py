@@ -109,7 +109,9 @@ def gather(
         for pair in pairs
         for case in pair
     }
-    by_place = {(trial.case, trial.block): trial for trial in trials}
+    # Where a refused trial was made once more, the one that is believed counts.
+    in_turn = sorted(trials, key=lambda trial: trial.verdict.instrument != "REFUSED")
+    by_place = {(trial.case, trial.block): trial for trial in in_turn}
     whole, broken = _blocks(pairs, by_place)
     missing += [f"block {block} is out ({why})" for block, why in broken]
     used = [by_place[case, block] for block in whole for pair in pairs for case in pair]

@@ -80,9 +80,12 @@ def _refused(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iter
             certainty="certain",
         )
     whole = {case.case for case in refused}
+    believed = {(one.case, one.block): one.trial for one in trials if one.verdict.instrument != "REFUSED"}
     for trial in trials:
         if trial.verdict.instrument == "REFUSED" and trial.case not in whole:
-            sentence = f"{trial.trial} is REFUSED and takes its block out of comparisons: {trial.verdict.reasons[0]} {trial.verdict.remedy}".strip()
+            instead = believed.get((trial.case, trial.block))
+            effect = f"was made once more ({instead})" if instead else "takes its block out of comparisons"
+            sentence = f"{trial.trial} is REFUSED and {effect}: {trial.verdict.reasons[0]} {trial.verdict.remedy}".strip()
             yield Finding(
                 kind="refused", sentence=sentence, evidence=(f"trials/{trial.trial}",), certainty="certain"
             )
