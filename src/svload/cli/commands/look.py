@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -128,7 +128,7 @@ def export(
         else:
             _say_files((to,), json)
     else:
-        kind = "csv" if form is Exported.CSV else "parquet"
+        kind: Literal["csv", "parquet"] = "csv" if form is Exported.CSV else "parquet"
         _say_files(api.export_tables(run, kind, to, _out(out)), json)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import altair as alt
 import numpy as np
 
-from svload.report.digest import Series
 from svload.report.figures.colouring import colouring
 from svload.report.figures.figure import (
     WIDTHS_PT,
@@ -17,6 +16,7 @@ from svload.report.figures.figure import (
     unit_of,
 )
 from svload.report.gather import Gathered
+from svload.report.resources import Series
 
 _HEIGHT_PT = {True: 190.0, False: 165.0}
 
