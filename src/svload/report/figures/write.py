@@ -14,6 +14,7 @@ from svload.model.results import Findings
 from svload.report.figures import kinds
 from svload.report.figures.figure import WIDTHS_PT, Figure
 from svload.report.gather import Gathered, gather
+from svload.report.words import visible
 from svload.store.layout import RunDir
 
 _PPI = 300
@@ -50,7 +51,7 @@ def _write(figure: Figure, folder: Path) -> list[Path]:
             chart.save(str(stem.with_suffix(".pdf")), format="pdf")
             chart.save(str(stem.with_suffix(".png")), format="png", ppi=_PPI, scale_factor=1)
         svg = stem.with_suffix(".svg")
-        svg.write_text(_described(drawn.getvalue(), figure.caption), encoding="utf-8")
+        svg.write_text(_described(drawn.getvalue(), visible(figure.caption)), encoding="utf-8")
         files += [svg, stem.with_suffix(".pdf"), stem.with_suffix(".png")]
     return files
 
@@ -64,5 +65,5 @@ def _described(svg: str, caption: str) -> str:
 def _captions(figures: list[Figure], run: str) -> str:
     parts = [f"# Figures of {run}\n"]
     for figure in figures:
-        parts.append(f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{figure.caption}\n")
+        parts.append(f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{visible(figure.caption)}\n")
     return "\n".join(parts)
