@@ -65,5 +65,7 @@ def _described(svg: str, caption: str) -> str:
 def _captions(figures: list[Figure], run: str) -> str:
     parts = [f"# Figures of {run}\n"]
     for figure in figures:
-        parts.append(f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{visible(figure.caption)}\n")
+        parts.append(
+            f"## {figure.name}\n\n![{figure.name}]({figure.name}-double.svg)\n\n{visible(figure.caption)}\n"
+        )
     return "\n".join(parts)

@@ -17,6 +17,7 @@ from svload.report.figures.figure import (
 )
 from svload.report.gather import Gathered
 from svload.report.resources import Series
+from svload.report.words import visible
 
 _HEIGHT_PT = {True: 190.0, False: 165.0}
 
@@ -39,7 +40,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
     def draw(width: float) -> alt.Chart:
         rows: list[Row] = [
-            {"at": at, "value": value / factor, "case": name, "colour": colours.by[name]}
+            {"at": at, "value": value / factor, "case": visible(name), "colour": colours.by[name]}
             for name, (_, line) in lines.items()
             for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True)
             if value > 0

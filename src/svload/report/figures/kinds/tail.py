@@ -18,6 +18,7 @@ from svload.report.figures.figure import (
     unit_of,
 )
 from svload.report.gather import Gathered
+from svload.report.words import visible
 
 _HEIGHT_PT = {True: 210.0, False: 180.0}
 _POINTS = 60
@@ -43,7 +44,12 @@ def figure(gathered: Gathered) -> Figure | None:
 
     def draw(width: float) -> alt.Chart:
         rows: list[Row] = [
-            {"at": tail_position(p), "value": value / factor, "case": name, "colour": colours.by[name]}
+            {
+                "at": tail_position(p),
+                "value": value / factor,
+                "case": visible(name),
+                "colour": colours.by[name],
+            }
             for name, (_, ps, found) in curves.items()
             for p, value in zip(ps, found, strict=True)
             if value > 0
