@@ -1,10 +1,9 @@
-"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium, ssconvert and pdftoppm."""
+"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -35,15 +34,6 @@ def summary_picture(markdown: str, to: Path) -> None:
         browser.close()
 
 
-def workbook_picture(workbook: Path, to: Path) -> None:
-    """The summary sheet, printed: its page of the workbook, trimmed."""
-    with tempfile.TemporaryDirectory() as folder:
-        pages = Path(folder) / "book.pdf"
-        subprocess.run(["ssconvert", str(workbook), str(pages)], check=True, capture_output=True, timeout=300)
-        page = ["pdftoppm", "-f", "2", "-l", "2", "-r", "110", "-png", "-singlefile", str(pages), str(to.with_suffix(""))]  # fmt: skip
-        subprocess.run(page, check=True, capture_output=True, timeout=60)
-
-
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", help="a finished run's folder")
@@ -58,7 +48,6 @@ def main(words: Sequence[str]) -> int:
             shutil.copy(Path(folder) / name, FOLDER / name)
     write_recording(run, asked.command, FOLDER / "terminal.svg")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
-    workbook_picture(files["report.xlsx"], FOLDER / "workbook.png")
     for path in sorted(FOLDER.iterdir()):
         print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
     return 0

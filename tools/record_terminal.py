@@ -122,6 +122,8 @@ def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple
         while after is not None and after.monotonic_ns >= due_ns:
             film.add(screen.picture(prompt), PLAY_S / FRAMES)
             due_ns += step_ns
+    if len(end) > ROWS:
+        film.add([prompt, *end[: ROWS - 1]], HOLD_S)
     film.add([prompt, *screen.above, *end], HOLD_S)
     return film, (end_ns - begin_ns) / 1e9 / PLAY_S
 
@@ -160,7 +162,7 @@ def svg(film: Film, title: str) -> str:
         f'<defs>{lines}<clipPath id="screen"><rect width="{COLUMNS * CELL_PX:.0f}" height="{ROWS * LINE_PX + 6}"/></clipPath></defs>'
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="#{red:02x}{green:02x}{blue:02x}"/>'
         f'<g fill="#5b5b52"><circle cx="18" cy="16" r="5"/><circle cx="36" cy="16" r="5"/><circle cx="54" cy="16" r="5"/></g>'
-        f'<text x="{width / 2:.0f}" y="20" text-anchor="middle" fill="#9b9b8f">{escape(title)}</text>'
+        f'<text x="{width - PAD_PX:.0f}" y="20" text-anchor="end" style="font-size:12px" fill="#9b9b8f">{escape(title)}</text>'
         f'<g transform="translate({PAD_PX} {BAR_PX + PAD_PX})" clip-path="url(#screen)"><g transform="translate(0 10)"><g class="film">{"".join(frames)}</g></g></g></svg>\n'
     )
 

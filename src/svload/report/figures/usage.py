@@ -42,7 +42,7 @@ def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: st
         ]
         x = alt.X("case:N", sort=list(names.values()), title=None, axis=alt.Axis(labelAngle=-90 if len(cases) > 8 else 0, ticks=False))  # fmt: skip
         beside = alt.XOffset("service:N", sort=services)
-        y = alt.Y("value:Q", title=f"{what} ({own})", axis=alt.Axis(tickCount=5, format="~g"))
+        y = alt.Y("value:Q", title=f"{what} ({own})", axis=alt.Axis(tickCount=5, format=",.6~f"))
         colour = alt.Color("service:N", sort=services, scale=alt.Scale(domain=services, range=list(PALETTE)), legend=alt.Legend(title=None, symbolType="square"))  # fmt: skip
         bars = alt.Chart(alt.InlineData(values=rows)).mark_bar().encode(x, beside, y, colour)
         known = alt.Chart(alt.InlineData(values=[row for row in rows if "low" in row]))

@@ -49,7 +49,7 @@ def figure(gathered: Gathered) -> Figure | None:
         )
         chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(size=7.5)
         bars_drawn = chart.encode(
-            alt.X("spent:Q", stack="zero", title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format="~g")),
+            alt.X("spent:Q", stack="zero", title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format=",.6~f")),
             alt.Y("case:N", sort=list(names.values()), title=None, axis=alt.Axis(grid=False, domain=False, ticks=False)),
             alt.Color("part:N", sort=present, scale=alt.Scale(domain=present, range=colours), legend=legend),
             alt.Order("order:Q"),

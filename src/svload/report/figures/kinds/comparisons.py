@@ -35,7 +35,7 @@ def figure(gathered: Gathered) -> Figure | None:
             for name, claim in zip(names, claims, strict=True)
         ]
         y = alt.Y("claim:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False, ticks=False, labelLimit=width * 0.55))  # fmt: skip
-        x = alt.X("value:Q", scale=scale, title="ratio, treatment over baseline", axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
+        x = alt.X("value:Q", scale=scale, title="ratio, treatment over baseline", axis=alt.Axis(values=ticks, format=",.6~f"))  # fmt: skip
         one = alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color=DIM, strokeWidth=0.8).encode(alt.X("one:Q", scale=scale))  # fmt: skip
         known = alt.Chart(alt.InlineData(values=[row for row in rows if "low" in row]))
         span = known.mark_rule(strokeWidth=1.4, color=PALETTE[0]).encode(alt.X("low:Q", scale=scale), y, x2="high:Q")  # fmt: skip

@@ -47,8 +47,8 @@ def figure(gathered: Gathered) -> Figure | None:
         ]
         chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.0)
         drawn = chart.encode(
-            alt.X("at:Q", title="time from the load's start (s)", axis=alt.Axis(tickCount=6, format="~g")),
-            alt.Y("value:Q", scale=scale, title=f"median response ({unit})", axis=alt.Axis(values=ticks, format="~g")),
+            alt.X("at:Q", title="time from the load's start (s)", axis=alt.Axis(tickCount=6, format=",.6~f")),
+            alt.Y("value:Q", scale=scale, title=f"median response ({unit})", axis=alt.Axis(values=ticks, format=",.6~f")),
             colours.channel(width),
             alt.Detail("case:N"),
         )  # fmt: skip

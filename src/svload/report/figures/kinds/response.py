@@ -55,7 +55,7 @@ def figure(gathered: Gathered) -> Figure | None:
             if case.instrument != "REFUSED" and case.metrics[key].value is not None
         ]
         y = alt.Y("case:N", sort=list(names.values()), title=None, axis=alt.Axis(grid=False, domain=False, ticks=False))  # fmt: skip
-        x = alt.X("value:Q", scale=scale, title=f"median response ({unit})", axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
+        x = alt.X("value:Q", scale=scale, title=f"median response ({unit})", axis=alt.Axis(values=ticks, format=",.6~f"))  # fmt: skip
         points = alt.Chart(alt.InlineData(values=dots)).encode(x, y)
         counted = points.transform_filter("!datum.refused").mark_circle(size=12, opacity=0.45, color=PALETTE[0])  # fmt: skip
         refused = points.transform_filter("datum.refused").mark_point(

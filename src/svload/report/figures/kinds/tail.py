@@ -59,7 +59,7 @@ def figure(gathered: Gathered) -> Figure | None:
         chart = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.1, interpolate="step-after")
         lines = chart.encode(
             alt.X("at:Q", title="percentile (logarithmic tail)", axis=across, scale=alt.Scale(domain=[0, tail_position(reach)], nice=False)),
-            alt.Y("value:Q", scale=scale, title=f"response ({unit})", axis=alt.Axis(values=ticks, format="~g")),
+            alt.Y("value:Q", scale=scale, title=f"response ({unit})", axis=alt.Axis(values=ticks, format=",.6~f")),
             colours.channel(width),
             alt.Detail("case:N"),
         )  # fmt: skip
