@@ -83,6 +83,6 @@ def check(text: str) -> None:
     assert not [
         node for node in root.iter() if node.tag.rpartition("}")[2] in ("script", "image", "foreignObject")
     ]
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert len(re.findall(r"%\{transform", text)) > 10
     assert "prefers-reduced-motion" in text
