@@ -150,7 +150,7 @@ def _end_s(digests: Sequence[TrialDigest]) -> float:
 
 
 def _values(lines: Sequence[Series]) -> NDArray[np.float64]:
-    values = np.concatenate([line.values for line in lines])
+    values: NDArray[np.float64] = np.concatenate([line.values for line in lines])
     return values[np.isfinite(values)]
 
 
