@@ -58,4 +58,4 @@ def test_the_numbers_over_time_are_every_trial_s(reported: Reporter) -> None:
     rows = next(one[f"{case.case}.time"] for one in packs if f"{case.case}.time" in one)
     assert {row["trial"] for row in rows} == set(case.trials)
     assert {"probe", "background", "backend", "cache", "machine"} == {row["of"] for row in rows}
-    assert {"throughput", "failures", "under way", "p50", "p99"} <= {row["metric"] for row in rows}
+    assert {"throughput", "failures", "under way", "p50"} <= {row["metric"] for row in rows}

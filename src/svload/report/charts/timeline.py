@@ -15,7 +15,7 @@ from svload.report.resources import Series
 WIDTH = 860
 TALL, LOW = 62, 34
 """Heights of a panel in px: of the main ones, and of many small ones."""
-_LETTER_PX = 6.3
+_LETTER_PX = 7.2
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 
@@ -115,7 +115,7 @@ def _panel(
         )
     drawing.text(_LEFT, top - 6, panel.title, "name")
     if panel.note:
-        drawing.text(_LEFT + _LETTER_PX * len(panel.title) + 12, top - 6, panel.note)
+        drawing.text(_LEFT + _LETTER_PX * len(panel.title) + 10, top - 6, panel.note)
 
 
 def _runs(series: Series, x: Scale, y: Scale, points: int) -> list[list[tuple[float, float]]]:
