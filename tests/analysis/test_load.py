@@ -12,8 +12,9 @@ from tests.analysis.conftest import Bench
 
 from svload.analysis.judge import judge_trial
 from svload.analysis.load import histogram_bars, summarise_load
-from svload.model.columns import ERRORS, bucket
+from svload.model.columns import bucket
 from svload.model.load import LoadSummary
+from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_server
 
 

@@ -104,9 +104,9 @@ def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
         assert line in text.splitlines()
 
 
-def progress(offset_s: float, ok: int, **changes: Any) -> Event:
-    last = {"ok": ok, "failed": 0, "response_p50_ns": 1_200_000, "response_p99_ns": 3_400_000}
-    group = {"name": "load", "ok": ok, "failed": 0, "in_flight": 5, "errors": {}, "last": last}
+def progress(offset_s: float, last_ok: int, **changes: Any) -> Event:
+    last = {"ok": last_ok, "failed": 0, "response_p50_ns": 1_200_000, "response_p99_ns": 3_400_000}
+    group = {"name": "load", "ok": last_ok, "failed": 0, "in_flight": 5, "errors": {}, "last": last}
     return Event("progress", {"offset_s": offset_s, "groups": [group | changes]})
 
 

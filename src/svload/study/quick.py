@@ -101,7 +101,7 @@ class QuickLoad:
         for option, text in (("--timeout", self.timeout), ("--think-time", self.think_time), ("--ramp-up", self.ramp_up), ("--spin", self.spin)):  # fmt: skip
             if text is not None:
                 _time_s(text, option)
-        if self.lasts_s <= 0:
+        if not self.stages and self.lasts_s <= 0:
             raise _wrong(f"--duration {self.duration} is no time to measure", "Write it like 10s.")
         if _time_s(self.spin or "0s", "--spin") > MOST_SPIN_S:
             raise _wrong(f"--spin {self.spin} is longer than 10ms", "Write it like 60us.")
@@ -230,7 +230,7 @@ def quick_study(ask: QuickLoad) -> str:
         at, path = local.server, local.path
     study: dict[str, Any] = {
         "name": "load",
-        "question": f"How does {ask.url} answer?",
+        "question": _literal(f"How does {ask.url} answer?"),
         "lab": {"server": ask.server(at)},
         "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
