@@ -8,7 +8,6 @@ from statistics import stdev
 
 from svload.analysis import limits
 from svload.analysis.contrasts import Contrast
-from svload.analysis.criteria import metric_of
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -83,6 +82,8 @@ def floor_of(
     certificate: AaCertificate | None, lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]
 ) -> Floor | None:
     """The largest floor of a comparison's metric over the loads of its cases; None if any of them has none."""
+    from svload.analysis.criteria import metric_of
+
     if certificate is None:
         return None
     owners = owners_of(lock.source)
