@@ -135,7 +135,7 @@ SLIPS = [
     (("load", "http://127.0.0.1:99999/"), "Port out of range"),
     (("load", "http://user:secret@127.0.0.1/"), "user or password"),
     (("load", NOBODY, "--rate", "0"), "--rate takes a number above 0"),
-    (("load", NOBODY, "--rate", "10", "--vus", "2"), "not together with --vus"),
+    (("load", NOBODY, "--rate", "10", "--vus", "2"), "together with --vus"),
     (("load", NOBODY, "--vus", "0"), "--vus"),
     (("load", NOBODY, "--duration", "soon"), "--duration soon"),
     (("load", NOBODY, "--duration", "0s"), "--duration 0s"),
