@@ -1,7 +1,7 @@
 """A recording of a real run as one small animated SVG, for README and docs: `record_terminal.py RUN OUT.svg`.
 
 The run's journals are played through the view that `svload run` shows, 80 columns wide, then the final table; a page that
-cannot move shows the last picture. Nothing in it is typed by hand but the command line at its top.
+cannot move shows the table. Nothing in it is typed by hand but the command line at its top.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ Line = tuple[Segment, ...]
 
 @dataclass
 class Film:
-    """Frames as tuples of line numbers; each distinct line is kept once."""
+    """Frames as tuples of line numbers; each distinct line is kept once. `still` is the picture of a page that cannot move: the table."""
 
     lines: dict[str, int] = field(default_factory=dict)
     frames: list[tuple[int, ...]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    still: int = 0
 
     def add(self, picture: Iterable[Line], seconds: float) -> None:
         """A frame of at most `ROWS` lines, its last ones."""
@@ -124,7 +125,9 @@ def film_of(events: Sequence[Event], command: str, end: Sequence[Line]) -> tuple
             due_ns += step_ns
     if len(end) > ROWS:
         film.add([prompt, *end[: ROWS - 1]], HOLD_S)
+        film.still = len(film.frames) - 1
     film.add([prompt, *screen.above, *end], HOLD_S)
+    film.still = film.still or len(film.frames) - 1
     return film, (end_ns - begin_ns) / 1e9 / PLAY_S
 
 
@@ -140,15 +143,14 @@ def final(run: RunDir) -> list[Line]:
 
 
 def svg(film: Film, title: str) -> str:
-    """The film as one SVG: frames side by side, moved by steps; without motion the last one stands."""
+    """The film as one SVG: frames side by side, moved by steps; without motion one stands."""
     width, height = COLUMNS * CELL_PX + 2 * PAD_PX, ROWS * LINE_PX + BAR_PX + 2 * PAD_PX
     total = sum(film.seconds)
-    last = len(film.frames) - 1
     steps, at = [], 0.0
     for number, seconds in enumerate(film.seconds):
         steps.append(f"{100 * at / total:.2f}%{{transform:translateX({-number * width:.0f}px)}}")
         at += seconds
-    still = f"translateX({-last * width:.0f}px)"
+    still, last = (f"translateX({-at * width:.0f}px)" for at in (film.still, len(film.frames) - 1))
     red, green, blue = THEME.background_color
     frames = [
         f'<g transform="translate({number * width:.0f} 0)">{"".join(f"""<use href="#l{line}" y="{row * LINE_PX}"/>""" for row, line in enumerate(frame))}</g>'
@@ -158,12 +160,12 @@ def svg(film: Film, title: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img">'
         f"<title>{escape(title)}</title><style>text{{font:14px {FONT};white-space:pre}}.film{{transform:{still};animation:film {total:.1f}s steps(1) infinite}}"
-        f"@keyframes film{{{''.join(steps)}100%{{transform:{still}}}}}@media(prefers-reduced-motion:reduce){{.film{{animation:none}}}}</style>"
+        f"@keyframes film{{{''.join(steps)}100%{{transform:{last}}}}}@media(prefers-reduced-motion:reduce){{.film{{animation:none}}}}</style>"
         f'<defs>{lines}<clipPath id="screen"><rect width="{COLUMNS * CELL_PX:.0f}" height="{ROWS * LINE_PX + 6}"/></clipPath></defs>'
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="#{red:02x}{green:02x}{blue:02x}"/>'
         f'<g fill="#5b5b52"><circle cx="18" cy="16" r="5"/><circle cx="36" cy="16" r="5"/><circle cx="54" cy="16" r="5"/></g>'
         f'<text x="{width - PAD_PX:.0f}" y="20" text-anchor="end" style="font-size:12px" fill="#9b9b8f">{escape(title)}</text>'
-        f'<g transform="translate({PAD_PX} {BAR_PX + PAD_PX})" clip-path="url(#screen)"><g transform="translate(0 10)"><g class="film">{"".join(frames)}</g></g></g></svg>\n'
+        f'<g transform="translate({PAD_PX} {BAR_PX + PAD_PX})" clip-path="url(#screen)"><g transform="translate(0 13)"><g class="film">{"".join(frames)}</g></g></g></svg>\n'
     )
 
 
