@@ -20,7 +20,7 @@ ROOMY = Room()
 class Places(NamedTuple):
     """How many places an open group has over all its generators, and what decided it, in words."""
 
-    count: int
+    most: int
     because: str
 
 

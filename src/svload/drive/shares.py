@@ -291,7 +291,7 @@ def _executor(executor: Executor, part: int, parts: int, places: Places | None) 
     if isinstance(executor, ClosedLoop):
         return {"kind": executor.kind, **_users(executor, part, parts), **own}
     assert places is not None
-    return {"kind": executor.kind, **_arrivals(executor, part, parts, places.count), **own}
+    return {"kind": executor.kind, **_arrivals(executor, part, parts, places.most), **own}
 
 
 def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
