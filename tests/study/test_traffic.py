@@ -203,3 +203,34 @@ def test_source_addresses_are_addresses(study: Made) -> None:
     assert study(group=text.format("127.0.0.2"))[0].source_addresses == ("127.0.0.2",)
     with pytest.raises(SvloadError, match="an IP address was expected"):
         study(group=text.format("[localhost]"))
+
+
+def test_a_dialogue_is_read_turn_by_turn(study: Made) -> None:
+    turns = '[{send: "get ${thing.path}"}, {expect_hex: 0d0a}, {match: "^[a-z]+"}, {read: 12}, {until_close: true}]'
+    group, _ = study(f"{{tcp: tcp://web, dialogue: {turns}}}")
+    request = group.request
+    assert (request.method, request.endpoint, request.secure) == ("TCP", "tcp://web", False)
+    assert request.dialogue[0].send == (Text(text="get "), FeederPart(feeder="thing", column="path"))
+    assert [turn.model_dump(exclude_none=True) for turn in request.dialogue[1:]] == [
+        {"expect_hex": "0d0a", "until_close": False},
+        {"match": "^[a-z]+", "until_close": False},
+        {"read": 12, "until_close": False},
+        {"until_close": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_text", "problem"),
+    [
+        ("{tcp: tcp://web}", "tcp and dialogue belong together"),
+        ("{tcp: web, dialogue: [{read: 1}]}", "an address was expected"),
+        ("{tcp: tcp://web, dialogue: [{read: 1, expect: x}]}", "one of send"),
+        ("{tcp: tcp://web, dialogue: [{match: '('}]}", "a regular expression was expected"),
+        ("{tcp: tcp://web, dialogue: [{send_hex: f}]}", "pairs of hexadecimal digits"),
+        ("{tcp: tcp://web, dialogue: [{until_close: true}, {read: 1}]}", "until_close must be the last"),
+        ("{tcp: tcp://web, dialogue: [{read: 1}], headers: {A: b}}", "headers belongs to HTTP"),
+    ],
+)
+def test_what_is_wrong_with_a_dialogue_is_told(study: Made, request_text: str, problem: str) -> None:
+    with pytest.raises(SvloadError, match=problem):
+        study(request_text)

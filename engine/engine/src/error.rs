@@ -65,6 +65,7 @@ error_kinds! {
     TlsMalformed = "tls_malformed",
     TlsClosed = "tls_closed",
     Capture = "capture",
+    NoMatch = "no_match",
 }
 
 impl ErrorKind {
@@ -140,7 +141,8 @@ impl ErrorKind {
             Flaw::Expired | Flaw::ExpiredContext { .. } => Self::TlsExpired,
             Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => Self::TlsNotYetValid,
             Flaw::NotValidForName | Flaw::NotValidForNameContext { .. } => Self::TlsWrongName,
-            Flaw::UnknownIssuer => Self::TlsUntrusted,
+            // Signed by somebody unknown, or by somebody else of a known name.
+            Flaw::UnknownIssuer | Flaw::BadSignature => Self::TlsUntrusted,
             _ => Self::TlsCertificate,
         }
     }
@@ -197,7 +199,8 @@ mod tests {
         assert_eq!(names[26], "timeout_send");
         assert_eq!(names[41], "tls_closed");
         assert_eq!(names[42], "capture");
-        assert_eq!(names.len(), 43);
+        assert_eq!(names[43], "no_match");
+        assert_eq!(names.len(), 44);
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

@@ -11,6 +11,7 @@ pub mod check;
 mod chunking;
 pub mod clock;
 pub mod conn;
+mod dialogue;
 pub mod error;
 pub mod executor;
 pub mod feeder;

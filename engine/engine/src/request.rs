@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use crate::body::Streamed;
 use crate::chunking;
+use crate::dialogue;
 use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
-use crate::share::{BodySpec, Client, Connection, Part, RequestSpec};
+use crate::share::{BodySpec, Client, Connection, Part, RequestSpec, TurnSpec};
 
 pub use crate::pieces::Asker;
 
@@ -23,6 +24,8 @@ pub struct Template {
     chunked: bool,
     /// An address that is known only when the request is made.
     url: Vec<Piece>,
+    /// What a dialogue says, text by text.
+    says: Vec<Vec<Piece>>,
 }
 
 /// Headers that are not carried to another origin.
@@ -52,13 +55,18 @@ impl Template {
         let url = request.url.as_deref().unwrap_or_default();
         Template {
             method: request.method.clone(),
-            pieces: join(pieces),
+            pieces: if request.dialogue.is_empty() {
+                join(pieces)
+            } else {
+                Vec::new()
+            },
             hops,
             text: builder.text(),
             streamed,
             expect_continue: request.expect_continue,
             chunked: request.chunked,
             url: maker.pieces(url, Place::Path),
+            says: builder.says(),
         }
     }
 
@@ -119,6 +127,16 @@ impl Template {
     pub fn render_url(&self, source: &Source<'_>, out: &mut Vec<u8>) {
         out.clear();
         write_all(&self.url, source, out);
+    }
+
+    /// Writes all that a dialogue says to `out`, and where each text ends to `ends` (both cleared first).
+    pub fn render_says(&self, source: &Source<'_>, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        out.clear();
+        ends.clear();
+        for text in &self.says {
+            write_all(text, source, out);
+            ends.push(out.len());
+        }
     }
 
     /// Writes a redirect hop. A hop to another origin carries no credentials.
@@ -267,6 +285,16 @@ impl Builder<'_> {
             pieces.push(Piece::Fixed(b"Expect: 100-continue\r\n".to_vec()));
         }
         pieces
+    }
+
+    /// What a dialogue says.
+    fn says(&self) -> Vec<Vec<Piece>> {
+        let said = |turn: &TurnSpec| match turn {
+            TurnSpec::Send(parts) => Some(join(self.maker.pieces(parts, Place::Free))),
+            TurnSpec::SendHex(text) => Some(vec![Piece::Fixed(dialogue::bytes_of(text)?)]),
+            _ => None,
+        };
+        self.request.dialogue.iter().filter_map(said).collect()
     }
 
     /// A text body.

@@ -3,9 +3,10 @@
 use indexmap::IndexMap;
 
 use crate::check::Check;
+use crate::dialogue;
 use crate::share::{
-    ensure, BodySpec, CheckSpec, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec, StepSpec,
-    TextTest,
+    ensure, BodySpec, CheckSpec, Client, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec,
+    StepSpec, TextTest,
 };
 use crate::table::{Column, Table};
 use crate::take::Take;
@@ -98,6 +99,9 @@ impl Checker<'_> {
             || self.at("think_time"),
             "must not be negative, uniform_ns is [low, high], lognormal_ns [median, p99]",
         )?;
+        if !request.dialogue.is_empty() {
+            return self.dialogue(request);
+        }
         let method = !request.method.is_empty() && request.method.bytes().all(is_token);
         ensure(method, || self.at("method"), "is no HTTP method")?;
         for (at, (name, value)) in request.headers.iter().enumerate() {
@@ -173,6 +177,22 @@ impl Checker<'_> {
             }
             CheckSpec::Status { .. } | CheckSpec::Size { .. } => Ok(()),
         }
+    }
+
+    fn dialogue(&self, request: &RequestSpec) -> Result<(), Fault> {
+        let (field, problem) = dialogue::flaw(request).unwrap_or_default();
+        ensure(problem.is_empty(), || self.at(&field), &problem)?;
+        ensure(
+            self.group.client != Client::Curl,
+            || self.at("dialogue"),
+            "curl holds no dialogues",
+        )?;
+        for (at, turn) in request.dialogue.iter().enumerate() {
+            let field = self.at(&format!("dialogue[{at}].send"));
+            let parts = turn.parts().map_or(&[][..], Vec::as_slice);
+            self.parts(parts, &field, |_| true)?;
+        }
+        Ok(())
     }
 
     fn body(&self, request: &RequestSpec) -> Result<(), Fault> {

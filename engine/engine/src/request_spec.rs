@@ -10,6 +10,7 @@ use crate::wire::keep::Algorithm;
 #[serde(deny_unknown_fields)]
 pub struct RequestSpec {
     pub name: String,
+    #[serde(default)]
     pub method: String,
     /// Where it goes, by the share's own name; empty where `url` says it.
     #[serde(default)]
@@ -35,6 +36,9 @@ pub struct RequestSpec {
     /// Variables that its answer gives to the steps after it.
     #[serde(default)]
     pub take: Vec<TakeSpec>,
+    /// In place of method, path, headers and body: a raw dialogue on the stream.
+    #[serde(default)]
+    pub dialogue: Vec<TurnSpec>,
 }
 
 fn good_statuses() -> Vec<(u16, u16)> {
@@ -53,7 +57,8 @@ impl RequestSpec {
             .into_iter()
             .chain(&self.url)
             .chain(texts)
-            .chain(body);
+            .chain(body)
+            .chain(self.dialogue.iter().filter_map(TurnSpec::parts));
         let named = |part: &Part| part.is_of(feeder);
         parts.flatten().any(named) || self.checks.iter().any(|check| check.uses(feeder))
     }
@@ -68,6 +73,33 @@ pub enum BodySpec {
     Random(SizeLaw),
     /// A file's path, streamed.
     File(String),
+}
+
+/// A turn of a dialogue.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TurnSpec {
+    Send(Vec<Part>),
+    /// Bytes, two hexadecimal digits each.
+    SendHex(String),
+    /// This text must come; what comes before it is passed over.
+    Expect(String),
+    ExpectHex(String),
+    /// A regular expression over bytes must match what comes.
+    Match(String),
+    /// So many bytes must come.
+    Read(u64),
+    UntilClose,
+}
+
+impl TurnSpec {
+    /// The text that it sends, where that may vary.
+    pub fn parts(&self) -> Option<&Vec<Part>> {
+        match self {
+            TurnSpec::Send(parts) => Some(parts),
+            _ => None,
+        }
+    }
 }
 
 /// A piece of a path, header value or text body.

@@ -11,6 +11,7 @@ use crate::pieces::{Asker, Source};
 use crate::plan::GroupPlan;
 use crate::record::Sample;
 use crate::share::Take;
+use crate::wire::dialogue::{Script, Talk};
 use crate::wire::http1::Decoder;
 use crate::wire::keep::Keep;
 
@@ -77,6 +78,10 @@ pub struct Slot {
     pub asker: Asker,
     pub hop: Hop,
     pub decoder: Decoder,
+    /// How far a raw dialogue has come.
+    pub talk: Talk,
+    /// Where each text of a dialogue ends in `out`.
+    pub ends: Vec<usize>,
     /// The request's bytes, unless the step's are fixed.
     pub out: Vec<u8>,
     pub out_is_fixed: bool,
@@ -120,6 +125,7 @@ impl Slot {
         self.hop.unread = false;
         self.decoder.reset(to_head_request);
         self.decoder.keep(keep);
+        self.talk.reset();
         self.sample.written_ns = crate::record::NEVER;
         self.sample.first_byte_ns = crate::record::NEVER;
     }
@@ -182,7 +188,13 @@ impl Slot {
             asker: self.asker,
             taken: &self.taken,
         };
-        plan.step(self.step).template.render(&source, &mut self.out);
+        let step = plan.step(self.step);
+        match step.script {
+            Some(_) => step
+                .template
+                .render_says(&source, &mut self.out, &mut self.ends),
+            None => step.template.render(&source, &mut self.out),
+        }
     }
 
     /// Gives the hop the step's streamed body, if there is one.
@@ -197,6 +209,32 @@ impl Slot {
         match plan.step(self.step).template.fixed() {
             Some(fixed) if self.out_is_fixed => fixed,
             _ => &self.out,
+        }
+    }
+
+    /// The turns of the step, if it is a raw dialogue.
+    pub fn script<'a>(&self, plan: &'a GroupPlan) -> Option<&'a Script> {
+        plan.step(self.step).script.as_ref()
+    }
+
+    /// Whether any byte of the answer came.
+    pub fn touched(&self) -> bool {
+        self.decoder.touched() || self.talk.received() > 0
+    }
+
+    /// Status (0 in a dialogue) and bytes of the answer's body.
+    pub fn answer(&self, plan: &GroupPlan) -> (u16, u64) {
+        match self.script(plan) {
+            Some(_) => (0, self.talk.received()),
+            None => (self.decoder.status(), self.decoder.body_bytes()),
+        }
+    }
+
+    /// Whether the connection may carry another request after this one, as far as its answer says.
+    pub fn keeps_connection(&self, plan: &GroupPlan) -> bool {
+        match self.script(plan) {
+            Some(script) => !script.ends_the_stream(),
+            None => self.decoder.keep_alive(),
         }
     }
 

@@ -161,7 +161,7 @@ mod tests {
             .all(|pair| pair[0].offset_ns < pair[1].offset_ns));
         assert!(looks.iter().all(|look| look.gap_ns >= 0));
         assert_eq!(
-            table(&[looks.clone()])["thread"],
+            table(std::slice::from_ref(&looks))["thread"],
             Column::U16(vec![0; looks.len()])
         );
     }

@@ -21,6 +21,7 @@ from svload.model.traffic import (
     TakenPart,
     Template,
     TextTest,
+    Turn,
 )
 
 SET_UP = "setup"
@@ -45,6 +46,13 @@ class Writer:
 
     def request(self, request: Request, origins: Mapping[str, str]) -> dict[str, Any]:
         """A request. `origins`: its endpoint as the study names it → the share's name of it. Raises KeyError for an unknown one."""
+        if request.dialogue:
+            return {
+                "name": request.name,
+                "endpoint": origins[request.endpoint],
+                "timeout_ns": request.timeout_ns,
+                "dialogue": [self._turn(turn) for turn in request.dialogue],
+            }
         if request.url is not None:
             target: dict[str, Any] = {"url": self.template(request.url)}
         else:
@@ -71,6 +79,13 @@ class Writer:
         if isinstance(part, TakenPart) and part.taken in self.vus:
             return {"feeder": SET_UP, "column": part.taken}
         return part.model_dump()
+
+    def _turn(self, turn: Turn) -> Any:
+        if turn.until_close:
+            return "until_close"
+        if turn.send is not None:
+            return {"send": self.template(turn.send)}
+        return turn.model_dump(exclude_none=True, exclude={"until_close"})
 
     def _body(self, request: Request) -> dict[str, Any]:
         if request.body is None:

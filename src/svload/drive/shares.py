@@ -380,14 +380,20 @@ def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, Any
 
 def _origin(name: str, endpoint: Endpoint) -> str:
     """What the server itself is called: a server outside the lab is asked by its own host, never by the service's name."""
-    return f"{endpoint.scheme}://{endpoint.authority}" if endpoint.authority else name
+    scheme, _, host = name.partition("://")
+    return f"{_AS_HTTP.get(scheme, scheme)}://{endpoint.authority or host}"
+
+
+_AS_HTTP = {"tcp": "http", "tls": "https"}
+"""The engine knows endpoints by HTTP's schemes, with and without TLS."""
 
 
 def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]:
     tls = None
-    if endpoint.scheme == "https":
+    origin = urlsplit(_origin(name, endpoint))
+    if origin.scheme == "https":
         tls = {
-            "server_name": urlsplit(_origin(name, endpoint)).hostname,
+            "server_name": origin.hostname,
             "ca_pem": endpoint.ca_pem,
             "verify": endpoint.verify,
             "resumption": resumption,

@@ -44,14 +44,16 @@ class Target:
     def authority(self) -> str:
         """`host[:port]`, as the Host header has it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
+        return host + ("" if self.port == _PORTS.get(self.scheme) else f":{self.port}")
 
 
 _PORTS = {"http": 80, "https": 443}
+RAW = ("tcp", "tls")
+"""Schemes of raw dialogues; they have no port of their own."""
 
 
-def parse_url(url: str) -> Target:
-    """The target of `url`. Raises SvloadError url-bad."""
+def parse_url(url: str, raw: bool = False) -> Target:
+    """The target of `url`; `raw`: it may be tcp:// or tls:// too. Raises SvloadError url-bad."""
     text = url if "://" in url else f"http://{url}"
     if local := split_unix_url(text):
         return Target(local.scheme, "localhost", _PORTS[local.scheme], local.path, socket=local.socket)
@@ -60,7 +62,9 @@ def parse_url(url: str) -> Target:
         port = parts.port
     except ValueError as why:
         raise fail("url-bad", url=url, reason=str(why)) from why
-    if parts.scheme not in _PORTS:
+    if raw and parts.scheme in RAW and not port:
+        raise fail("url-bad", url=url, reason=f"{parts.scheme}:// has no port of its own")
+    if parts.scheme not in _PORTS and not (raw and parts.scheme in RAW):
         raise fail("url-bad", url=url, reason=f"its scheme is “{parts.scheme}”, not http or https")
     if not parts.hostname:
         raise fail("url-bad", url=url, reason="it names no host")

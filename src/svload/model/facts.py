@@ -16,7 +16,7 @@ class Endpoint(Frozen):
     server outside the lab is known by; None where the service's name is.
     """
 
-    scheme: Literal["http", "https"]
+    scheme: Literal["http", "https", "tcp", "tls"]
     address: str
     port: int
     ca_pem: str | None = None

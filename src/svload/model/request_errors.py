@@ -47,6 +47,7 @@ MEANINGS: Mapping[str, str] = {
     "tls_malformed": "what came is no TLS, or was altered",
     "tls_closed": "the connection ended in the TLS handshake",
     "capture": "a complete answer that lacks what was to be taken from it",
+    "no_match": "what a dialogue waited for was not in the 64 KiB that came",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 
@@ -81,5 +82,6 @@ IN_DOUBT = (
     "short_body",
     "empty_answer",
     "unexpected_data",
+    "no_match",
 )
 """Errors after which a server may or may not have counted a request, or counted bytes that never arrived."""

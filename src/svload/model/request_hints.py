@@ -42,6 +42,7 @@ HINTS: Mapping[str, str] = {
     "status": "a complete answer with a status outside 200–399: see the statuses",
     "check": "a complete answer that failed a check",
     "capture": "a complete answer lacked what a later step needs: look at the step's take",
+    "no_match": "what the dialogue expects did not come: hold it by hand once and compare",
     "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",

@@ -131,13 +131,29 @@ class Body(Frozen):
     file: str | None = None
 
 
+class Turn(Frozen):
+    """A turn of a raw dialogue; exactly one is set.
+
+    `send` and `send_hex` (pairs of hexadecimal digits) leave; `expect`, `expect_hex` (a literal) and `match` (a regular expression over
+    bytes) must come, what comes before them is passed over; `read` takes so many bytes, `until_close` all until the peer ends.
+    """
+
+    send: Template | None = None
+    send_hex: str | None = None
+    expect: str | None = None
+    expect_hex: str | None = None
+    match: str | None = None
+    read: int | None = None
+    until_close: bool = False
+
+
 def _lognormal_mean(median: float, p99: float) -> float:
     sigma = log(p99 / median) / NORMAL_P99
     return median * exp(sigma * sigma / 2)
 
 
 class Request(Frozen):
-    """One named request. `host` is a service's name or an address; `scheme` http or https.
+    """One named request. `host` is a service's name or an address; `scheme` http or https, of a raw dialogue tcp or tls.
 
     Where variables make the address, `url` stands in place of scheme, host and path, which are empty.
     """
@@ -157,6 +173,7 @@ class Request(Frozen):
     checks: tuple[Check, ...] = ()
     take: tuple[Take, ...] = ()
     follow_redirects: int = 0
+    dialogue: tuple[Turn, ...] = ()
 
     @property
     def endpoint(self) -> str:
@@ -164,15 +181,26 @@ class Request(Frozen):
         return f"{self.scheme}://{self.host}"
 
     @property
+    def secure(self) -> bool:
+        """Whether its connections have a TLS session."""
+        return self.scheme in ("https", "tls")
+
+    @property
     def goes_anywhere(self) -> bool:
         """Whether answers may lead it to any address of the lab."""
         return self.url is not None or self.follow_redirects > 0
 
     @property
+    def ends_connection(self) -> bool:
+        """Whether its own end is the connection's."""
+        return bool(self.dialogue) and self.dialogue[-1].until_close
+
+    @property
     def parts(self) -> tuple[Part, ...]:
-        """Every part that varies or not: of address, headers, body and checks."""
+        """Every part that varies or not: of address, headers, body, dialogue and checks."""
         texts: list[Template] = [self.path, self.url or (), *(value for _, value in self.headers)]
         texts.append((self.body and self.body.text) or ())
+        texts += [turn.send for turn in self.dialogue if turn.send]
         for check in self.checks:
             if isinstance(check, SizeCheck):
                 texts.append((check.size_bytes,) if isinstance(check.size_bytes, FeederPart) else ())

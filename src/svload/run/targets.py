@@ -16,7 +16,7 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
     known: dict[str, Target] = {}
     for service in config.services:
         if at := service.options.get("at"):
-            target = parse_url(str(at))
+            target = parse_url(str(at), raw=True)
             if elsewhere := service.options.get("connect_to"):
                 target = replace(target, connect_to=parse_connect_to(str(elsewhere)))
             known[f"{target.scheme}://{service.name}"] = target
@@ -25,7 +25,7 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
     requests += [part.request for part in config.set_up]
     for request in requests:
         if request.url is None and request.host not in services:
-            known[request.endpoint] = parse_url(request.endpoint)
+            known[request.endpoint] = parse_url(request.endpoint, raw=True)
     return known
 
 
@@ -51,10 +51,15 @@ def case_endpoints(
     A named target without an authority of its own is verified by the system's authorities, unless the study says `verify: false`.
     """
     endpoints = dict(lab)
+    for request in (request for group in config.groups for request in group.requests):
+        # A raw dialogue goes where the service speaks HTTP, unless it says otherwise.
+        spoken = f"{'https' if request.secure else 'http'}://{request.host}"
+        if request.dialogue and spoken in lab:
+            endpoints.setdefault(request.endpoint, lab[spoken])
     for name, target in named_targets(config).items():
         endpoint = permitted[target]
         ca_pem, verify = (lab[name].ca_pem, lab[name].verify) if name in lab else (None, True)
-        if endpoint.scheme == "https" and verify:
+        if endpoint.scheme in ("https", "tls") and verify:
             ca_pem = ca_pem or system_authorities()
         endpoints[name] = endpoint.model_copy(update={"ca_pem": ca_pem, "verify": verify})
     return endpoints

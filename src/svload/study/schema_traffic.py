@@ -45,6 +45,7 @@ from svload.study.values import (
 )
 
 METHODS = ("get", "head", "delete", "options", "post", "put", "patch")
+OF_A_DIALOGUE = {"tcp", "dialogue", "timeout"}
 WITH_BODY = ("post", "put", "patch")
 StatusRange = Annotated[
     str,
@@ -112,6 +113,33 @@ def check_pattern(text: str) -> None:
         raise wrong(f"a regular expression was expected ({why})") from None
 
 
+class TurnPart(Part):
+    """A turn of a raw dialogue: one of these."""
+
+    send: str | None = Field(None, description="this text leaves; `${…}` is filled in for each request")
+    send_hex: str | None = Field(None, description="these bytes leave: ff 00 0a")
+    expect: str | None = Field(None, description="this text must come; what comes before it is passed over")
+    expect_hex: str | None = Field(None, description="these bytes must come")
+    match: str | None = Field(None, description="a regular expression must match what has come")
+    read: Count | None = Field(None, description="so many bytes must come")
+    until_close: bool = Field(False, description="all until the server ends the connection; the last turn")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TurnPart:
+        kinds = ("send", "send_hex", "expect", "expect_hex", "match", "read")
+        if sum(getattr(self, kind) is not None for kind in kinds) + self.until_close != 1:
+            raise wrong(f"one of {', '.join(kinds)}, until_close was expected")
+        if self.match is not None:
+            check_pattern(self.match)
+        for kind in ("send_hex", "expect_hex"):
+            text = getattr(self, kind)
+            if text is not None and not re.fullmatch(r"([0-9A-Fa-f]{2}\s*)+", text):
+                raise wrong(f"{kind} takes pairs of hexadecimal digits", "Write ff 00 0a.")
+        if self.expect == "":
+            raise wrong("a text to expect was expected")
+        return self
+
+
 class RequestPart(Part):
     """One request. The URL's host is a service's name; its port and certificate authority follow from service and scheme."""
 
@@ -122,6 +150,8 @@ class RequestPart(Part):
     post: str | None = Field(None, description="the URL of a POST")
     put: str | None = Field(None, description="the URL of a PUT")
     patch: str | None = Field(None, description="the URL of a PATCH")
+    tcp: str | None = Field(None, description="where a raw dialogue is held: tcp://service or tls://service")
+    dialogue: list[TurnPart] = Field([], description="of tcp: the turns in order")
     body: (
         Annotated[
             BodyPart,
@@ -153,8 +183,14 @@ class RequestPart(Part):
 
     @model_validator(mode="after")
     def _one_method(self) -> RequestPart:
-        if sum(getattr(self, method) is not None for method in METHODS) != 1:
-            raise wrong(f"exactly one of {', '.join(METHODS)} was expected")
+        if sum(getattr(self, method) is not None for method in (*METHODS, "tcp")) != 1:
+            raise wrong(f"exactly one of {', '.join(METHODS)}, tcp was expected")
+        if (self.tcp is None) != (not self.dialogue):
+            raise wrong("tcp and dialogue belong together")
+        if self.tcp is not None and (other := sorted(self.model_fields_set - OF_A_DIALOGUE)):
+            raise wrong(f"{other[0]} belongs to HTTP, and this is a dialogue")
+        if any(turn.until_close for turn in self.dialogue[:-1]):
+            raise wrong("until_close must be the last turn")
         if self.body is not None and self.method not in WITH_BODY:
             raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
         if self.expect_continue is True and (self.body is None or self.body.text is not None):
@@ -166,7 +202,7 @@ class RequestPart(Part):
     @property
     def method(self) -> str:
         """get, head …"""
-        return next(method for method in METHODS if getattr(self, method) is not None)
+        return next(method for method in (*METHODS, "tcp") if getattr(self, method) is not None)
 
 
 class RequestForm:

@@ -24,6 +24,7 @@ from svload.model.traffic import (
     SizeLaw,
     Take,
     ThinkTime,
+    Turn,
 )
 from svload.model.units import show_duration
 from svload.study import distributions, schema_traffic
@@ -34,6 +35,7 @@ from svload.study.tree import Path
 
 _URL = re.compile(r"(https?)://(\$\{[^}]*\}|[^/?#$]*)(.*)", re.DOTALL)
 _TAKEN_HOST = re.compile(r"(?:https?://)?\$\{([^}]*)\}.*", re.DOTALL)
+_RAW_URL = re.compile(r"(tcp|tls)://([^/?#\s]+)/?")
 _FRAMING = ("content-length", "transfer-encoding", "expect")
 _HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
 
@@ -45,6 +47,8 @@ def read_request(
     url: str = getattr(part, part.method)
     url_path = (*path, part.method)
     mistakes: list[Mistake] = []
+    if part.tcp is not None:
+        return _read_dialogue(name, part, names, url_path)
     taken = _TAKEN_HOST.fullmatch(url.strip())
     anywhere = taken is not None and taken[1].strip() in names.variables
     split = _URL.fullmatch("http:///" if anywhere else url.strip())
@@ -101,6 +105,31 @@ def read_request(
         ),
         follow_redirects=part.follow_redirects,
     )
+
+
+def _read_dialogue(
+    name: str, part: schema_traffic.RequestPart, names: Names, path: Path
+) -> Request | list[Mistake]:
+    url = (part.tcp or "").strip()
+    split = _RAW_URL.fullmatch(url)
+    if not split:
+        return [bad_value(path, "an address was expected", url, "Write tcp://service or tls://service.")]
+    if mistakes := _host_mistakes(split[2], names, path, url):
+        return mistakes
+    return Request(
+        name=name,
+        method="TCP",
+        scheme=split[1],
+        host=split[2],
+        path=(),
+        timeout_ns=part.timeout,
+        dialogue=tuple(_turn(turn, names) for turn in part.dialogue),
+    )
+
+
+def _turn(part: schema_traffic.TurnPart, names: Names) -> Turn:
+    plain = part.model_dump(exclude={"send"})
+    return Turn(send=None if part.send is None else template(part.send, names), **plain)
 
 
 def _body(part: schema_traffic.BodyPart | None, names: Names) -> Body | None:

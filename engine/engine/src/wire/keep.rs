@@ -1,8 +1,12 @@
 //! What is kept of an answer besides its size: its head, the begin of its body, digests of the whole.
 
+use std::cell::OnceCell;
+
 use md5::Md5;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use super::content;
 
 /// The most of a body that is kept for variables and checks; what comes after it is not looked at.
 pub const BODY_LIMIT_BYTES: usize = 1 << 20;
@@ -46,6 +50,8 @@ pub struct Kept {
     keep: Keep,
     head: Vec<u8>,
     body: Vec<u8>,
+    /// What was compressed in the body, once somebody has looked.
+    content: OnceCell<Option<Vec<u8>>>,
     sha256: Sha256,
     md5: Md5,
 }
@@ -56,6 +62,7 @@ impl Kept {
         self.keep = keep;
         self.head.clear();
         self.body.clear();
+        self.content.take();
         if keep.sha256 {
             self.sha256.reset();
         }
@@ -66,7 +73,7 @@ impl Kept {
 
     /// The head of the final answer, the empty line included.
     pub fn take_head(&mut self, bytes: &[u8]) {
-        if self.keep.head {
+        if self.keep.head || self.keep.body {
             self.head.extend_from_slice(bytes);
         }
     }
@@ -85,9 +92,13 @@ impl Kept {
         }
     }
 
-    /// The body's first [`BODY_LIMIT_BYTES`].
+    /// The first [`BODY_LIMIT_BYTES`] of the body's content: decompressed where its head says that it was compressed.
     pub fn body(&self) -> &[u8] {
-        &self.body
+        let content = self.content.get_or_init(|| {
+            let codings = self.header("content-encoding")?;
+            content::decode(codings, &self.body, BODY_LIMIT_BYTES)
+        });
+        content.as_deref().unwrap_or(&self.body)
     }
 
     /// The value of the first header of this name, without blanks around it.
@@ -108,7 +119,7 @@ impl Kept {
         None
     }
 
-    /// The digest of the whole body in lower-case hexadecimal digits.
+    /// The digest of the whole body as it came, in lower-case hexadecimal digits.
     pub fn digest(&self, algorithm: Algorithm) -> String {
         match algorithm {
             Algorithm::Sha256 => hexadecimal(&self.sha256.clone().finalize()),

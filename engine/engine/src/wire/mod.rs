@@ -1,6 +1,8 @@
 //! HTTP on the wire, without I/O: bytes in, verdicts out. A next protocol is a new file beside `http1`.
 
 pub mod chunked;
+mod content;
+pub mod dialogue;
 pub mod head;
 pub mod http1;
 pub mod keep;
@@ -21,8 +23,12 @@ pub enum WireError {
     HeaderTooLarge,
     /// The stream ended in the middle of a head.
     ShortHead,
-    /// The stream ended in the middle of a body.
+    /// The stream ended in the middle of a body, or of a dialogue.
     ShortBody,
+    /// More came than was asked for.
+    Unexpected,
+    /// What a dialogue waits for was not in the first 64 KiB.
+    NoMatch,
 }
 
 impl From<WireError> for ErrorKind {
@@ -35,6 +41,8 @@ impl From<WireError> for ErrorKind {
             WireError::HeaderTooLarge => ErrorKind::HeaderTooLarge,
             WireError::ShortHead => ErrorKind::ShortHead,
             WireError::ShortBody => ErrorKind::ShortBody,
+            WireError::Unexpected => ErrorKind::UnexpectedData,
+            WireError::NoMatch => ErrorKind::NoMatch,
         }
     }
 }

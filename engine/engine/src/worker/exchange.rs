@@ -3,12 +3,15 @@
 use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
+use crate::plan::GroupPlan;
 use crate::record::NEVER;
 use crate::redirect::is_redirect;
 use crate::share::Client;
 use crate::sys::Event;
 use crate::vu::{Phase, Slot};
+use crate::wire::dialogue::{Next, Script};
 use crate::wire::http1::Step;
+use crate::wire::WireError;
 
 impl Worker<'_> {
     /// Opens a connection for the slot's current hop.
@@ -106,7 +109,9 @@ impl Worker<'_> {
         match conn.handshake() {
             Ok(true) => {
                 let kind = conn.tls_kind;
-                let early = conn.has_leftover();
+                let group = &self.groups[g];
+                let silent = group.slots[s as usize].script(group.plan).is_none();
+                let early = silent && conn.has_leftover();
                 let now_ns = self.tick();
                 let group = &mut self.groups[g];
                 let slot = &mut group.slots[s as usize];
@@ -159,10 +164,15 @@ impl Worker<'_> {
         sample.request_bytes += length as u32;
         group.record.written(!slot.ever_written);
         slot.ever_written = true;
+        let listens = !reused && slot.script(group.plan).is_some();
         if slot.hop.held {
             self.hold(g, s, key);
         }
         self.flush(g, s, key);
+        // The server may speak first: what came with the connection makes no event of its own.
+        if listens && self.groups[g].slots[s as usize].conn == Some(key) {
+            self.receive(g, s, key);
+        }
     }
 
     fn flush(&mut self, g: usize, s: u32, key: ConnKey) {
@@ -170,6 +180,9 @@ impl Worker<'_> {
         let slot = &mut group.slots[s as usize];
         if slot.hop.body_bytes > 0 {
             return self.upload(g, s, key);
+        }
+        if slot.script(group.plan).is_some() {
+            return self.converse(g, s, key);
         }
         let Some(conn) = self.conns.get_mut(key) else {
             return;
@@ -213,7 +226,9 @@ impl Worker<'_> {
             Phase::Idle => {}
             Phase::Opening if stage == Stage::Connecting => match conn.finish_connect(event.hangup)
             {
-                Ok(()) if event.readable => self.greeted(g, s, key),
+                Ok(()) if event.readable && slot.script(self.groups[g].plan).is_none() => {
+                    self.greeted(g, s, key);
+                }
                 Ok(()) => self.connected(g, s, key),
                 Err(kind) => {
                     self.tick();
@@ -283,8 +298,11 @@ impl Worker<'_> {
         match verdict {
             None => {
                 let slot = &self.groups[g].slots[s as usize];
+                let awaited = slot.phase == Phase::Receiving;
                 if slot.hop.held && slot.decoder.continued() {
                     self.let_go(g, s, key);
+                } else if awaited && slot.script(self.groups[g].plan).is_some() {
+                    self.converse(g, s, key);
                 }
             }
             Some(Ok(())) => self.answered(g, s),
@@ -317,7 +335,7 @@ impl Worker<'_> {
             let (bytes, drained) = match got {
                 Ok(Got::Data { bytes, drained }) => (bytes, drained),
                 Ok(Got::Blocked) => return None,
-                Ok(Got::End { clean }) => return Some(ended(slot, clean)),
+                Ok(Got::End { clean }) => return Some(ended(slot, group.plan, clean)),
                 Err(kind) => return Some(Err(kind)),
             };
             if slot.sample.first_byte_ns == NEVER && bytes > 0 {
@@ -326,7 +344,11 @@ impl Worker<'_> {
             budget = budget.saturating_sub(bytes.max(1));
             slot.sample.received_bytes += bytes as u64;
             group.record.totals.bytes_received += bytes as u64;
-            match slot.decoder.push(&buf[..bytes]) {
+            let step = match slot.script(group.plan) {
+                Some(script) => heard(slot, script, &buf[..bytes]),
+                None => slot.decoder.push(&buf[..bytes]),
+            };
+            match step {
                 Err(error) => return Some(Err(error.into())),
                 Ok(Step::More) if drained => return None,
                 Ok(Step::More) => {}
@@ -371,15 +393,15 @@ impl Worker<'_> {
     pub(super) fn reusable(&self, g: usize, s: u32, key: ConnKey) -> bool {
         let slot = &self.groups[g].slots[s as usize];
         let open = self.conns.get(key).is_some_and(|conn| !conn.hung_up);
-        open && slot.decoder.keep_alive() && slot.phase == Phase::Receiving
+        let keeps = slot.keeps_connection(self.groups[g].plan);
+        open && keeps && slot.phase == Phase::Receiving
     }
 
     /// A request ends for a reason that is no answer.
     pub(super) fn fail(&mut self, g: usize, s: u32, kind: ErrorKind) {
         let slot = &mut self.groups[g].slots[s as usize];
         let endpoint = slot.hop.endpoint;
-        let untouched =
-            !slot.decoder.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
+        let untouched = !slot.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
         let stale = untouched
             && matches!(
                 kind,
@@ -414,7 +436,7 @@ impl Worker<'_> {
             group.idle.extend(home);
         }
         slot.phase = Phase::Idle;
-        let (status, body_bytes) = (slot.decoder.status(), slot.decoder.body_bytes());
+        let (status, body_bytes) = slot.answer(group.plan);
         let sample = &mut slot.sample;
         sample.done_ns = self.now_ns;
         sample.status = status;
@@ -443,7 +465,7 @@ impl Worker<'_> {
         if slot.home == Some(key) {
             slot.home = None;
         }
-        let server_closes = !slot.decoder.keep_alive();
+        let server_closes = !slot.keeps_connection(group.plan);
         self.retire(key, server_closes);
     }
 
@@ -468,12 +490,23 @@ impl Worker<'_> {
     }
 }
 
+/// What the next bytes make of a dialogue; what it says next is left to the end of the read.
+fn heard(slot: &mut Slot, script: &Script, bytes: &[u8]) -> Result<Step, WireError> {
+    Ok(match slot.talk.push(script, bytes)? {
+        Next::Done => Step::Done { used: bytes.len() },
+        Next::Hear | Next::Say => Step::More,
+    })
+}
+
 /// The stream ended: what that makes of the answer.
-fn ended(slot: &mut Slot, clean: bool) -> Result<(), ErrorKind> {
-    if !slot.decoder.touched() {
+fn ended(slot: &mut Slot, plan: &GroupPlan, clean: bool) -> Result<(), ErrorKind> {
+    if !slot.touched() {
         return Err(ErrorKind::EmptyAnswer);
     }
-    slot.decoder.end_of_stream()?;
+    match slot.script(plan) {
+        Some(script) => slot.talk.end_of_stream(script)?,
+        None => slot.decoder.end_of_stream()?,
+    }
     // TLS without its goodbye may have been cut off.
     if clean {
         Ok(())

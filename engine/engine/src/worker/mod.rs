@@ -1,6 +1,7 @@
 //! A thread of the load: its own epoll, timers, VUs and connections. Nothing is shared while requests are made.
 
 mod alarm;
+mod dialogue;
 mod exchange;
 mod patience;
 mod redirects;
@@ -499,6 +500,7 @@ impl<'a> Worker<'a> {
             Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
             _ if slot.decoder.status() != 0 => ErrorKind::TimeoutBody,
             _ if slot.phase == Phase::Sending => ErrorKind::TimeoutSend,
+            _ if slot.talk.received() > 0 => ErrorKind::TimeoutBody,
             _ if slot.decoder.touched() => ErrorKind::TimeoutHead,
             _ => ErrorKind::TimeoutFirstByte,
         }

@@ -72,9 +72,10 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let step = group.plan.step(slot.step);
+        let (status, body_bytes) = slot.answer(group.plan);
         let answer = Answer {
-            status: slot.decoder.status(),
-            body_bytes: slot.decoder.body_bytes(),
+            status,
+            body_bytes,
             kept: slot.decoder.kept(),
         };
         let source = slot.source(group.plan);

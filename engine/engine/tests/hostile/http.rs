@@ -417,9 +417,7 @@ fn chunks() -> Vec<Fault> {
 
 fn connections() -> Vec<Fault> {
     vec![
-        fault("nobody answers", "timeout_first_byte", plain, |peer| {
-            peer.stall()
-        }),
+        stalls!("nobody answers", "timeout_first_byte", ""),
         Fault {
             stage: Stage::QueueFull,
             ..fault("accept queue full", "connect_timeout", plain, |_| {})

@@ -21,8 +21,9 @@ use peer::{Peer, Stage};
 pub const TIMEOUT_NS: i64 = 300 * MS;
 /// No fault may hold a run of two users and four requests for longer: their timeouts, and a busy machine.
 const BOUND: Duration = Duration::from_secs(30);
-/// Peak memory that all faults together may add to the process, the hostile servers' own included.
-const MEMORY_KIB: u64 = 96 * 1024;
+/// Peak memory that all faults together may add to the process, the hostile servers' own and what the allocator keeps
+/// for each thread included. A header or a body that was held would be a gigabyte.
+const MEMORY_KIB: u64 = 192 * 1024;
 /// Faults that are played at the same time.
 const AT_ONCE: usize = 6;
 
@@ -144,7 +145,7 @@ fn an_answer_without_end_does_not_starve_others() {
     let good = &ran.summary["groups"][1];
     // Every 5 ms but for the machine's mood; starved, it would be two.
     assert!(
-        good["ok"].as_u64().unwrap() > 20 && good["failed"] == 0,
+        good["ok"].as_u64().unwrap() > 5 && good["failed"] == 0,
         "{good}"
     );
 }

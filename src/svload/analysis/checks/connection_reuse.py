@@ -63,7 +63,7 @@ class ConnectionReuse(Check):
 def _group(group: GroupView) -> tuple[float, str]:
     summary = group.summary
     begun = max(summary.begun, 1)
-    if group.spec.connection == "new":
+    if group.spec.connection == "new" or all(request.ends_connection for request in group.spec.requests):
         never = sum(summary.errors.get(name, 0) for name in _NEVER_OPEN)
         redirects = summary.connections_opened if _redirected(group) else summary.begun
         missing = summary.begun - never - summary.in_flight - summary.connections_opened

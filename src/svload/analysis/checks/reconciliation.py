@@ -50,7 +50,13 @@ class Reconciliation(Check):
         compared, missing = [], []
         for host in hosts:
             mine = [group for group in context.groups if {host, ""} & group.spec.hosts]
-            several = [group.name for group in mine if len(group.spec.hosts) > 1 or "" in group.spec.hosts]
+            several = [
+                group.name
+                for group in mine
+                if len(group.spec.hosts) > 1
+                or "" in group.spec.hosts
+                or any(request.dialogue for request in group.spec.requests)
+            ]
             if several:
                 missing.append(f"{host} offers no count of what {', '.join(several)} asked it among others")
                 continue

@@ -50,9 +50,12 @@ class TlsSessions(Check):
         return self.result("VALID", told, 0.0, 0.0)
 
 
+_AS_HTTP = {"tcp": "http", "tls": "https"}
+
+
 def _schemes(group: GroupView) -> set[str]:
     """The schemes of a group's requests; the empty one where variables make an address."""
-    return {request.scheme for request in group.spec.requests}
+    return {_AS_HTTP.get(request.scheme, request.scheme) for request in group.spec.requests}
 
 
 def _wrong(group: GroupView) -> list[str]:

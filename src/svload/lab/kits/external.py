@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
@@ -17,6 +17,8 @@ from svload.model.facts import Endpoint, ServiceFacts
 from svload.model.unix_url import PREFIX, split_unix_url
 
 _LOCAL = ("127.0.0.1", "::1")
+SCHEMES: Mapping[str, int | None] = {"http": 80, "https": 443, "tcp": None, "tls": None}
+"""Scheme → its own port."""
 
 
 def _whole_server(url: str) -> str:
@@ -25,12 +27,12 @@ def _whole_server(url: str) -> str:
             raise ValueError("only the socket belongs here; the path goes into the request")
         return local.server
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError("write the server's address, such as http://127.0.0.1:8080")
     if parts.path not in ("", "/") or parts.query or parts.username:
         raise ValueError("only scheme, host and port belong here; the path goes into the request")
-    if parts.port == 0:
-        raise ValueError("port 0 cannot be connected to")
+    if parts.port == 0 or (parts.port is None and SCHEMES[parts.scheme] is None):
+        raise ValueError("the port it listens on was expected")
     return url
 
 
@@ -46,7 +48,7 @@ class ExternalOptions(KitOptions):
     """Options of `external`."""
 
     at: Annotated[str, AfterValidator(_whole_server)] = option(
-        doc="the running server's address, http://host:port or https://host:port, or http://unix:/path/of/its.sock"
+        doc="the running server's address, http://host:port or https://host:port, http://unix:/path/of/its.sock, or tcp:// and tls:// for raw dialogues"
     )
     ca_file: str | None = option(
         None, doc="PEM file, beside the study, of the authority that signed its certificate"
@@ -84,14 +86,14 @@ class External(Kit):
                 via="external",
             )
         parts = urlsplit(self.options.at)
-        scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+        scheme = parts.scheme
         where = urlsplit(f"//{self.options.connect_to}") if self.options.connect_to else parts
         host = where.hostname or ""
         address = "127.0.0.1" if host == "localhost" else host
         return Endpoint(
-            scheme=scheme,
+            scheme=scheme,  # type: ignore[arg-type]
             address=address,
-            port=where.port or (443 if scheme == "https" else 80),
+            port=where.port or SCHEMES[scheme] or 0,
             ca_pem=self._ca_pem(),
             verify=self.options.verify,
             via="external",

@@ -13,7 +13,7 @@ from svload.lab.kit import KitOptions, SizeBytes, option
 from svload.lab.server import Server
 from svload.model.costs import Costs
 from svload.model.errors import Problem
-from svload.model.facts import Counters, ServiceFacts, Setting
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 
 
 class MemcachedOptions(KitOptions):
@@ -73,13 +73,14 @@ class Memcached(Server):
         return bool(memcache.stats(self.context.address, self._port))
 
     def describe(self) -> ServiceFacts:
-        """Where it is; it speaks no HTTP."""
+        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
         version = memcache.stats(self.context.address, self._port)["version"]
         admin = {"memcached": {"address": self.context.address, "port": self._port}}
         return ServiceFacts(
             service=self.context.service,
             kit=self.name,
             version=version,
+            endpoints=(Endpoint(scheme="tcp", address=self.context.address, port=self._port),),
             admin=admin,
             offers=("memcached", "counters"),
         )
