@@ -51,9 +51,12 @@ def played(
     return sorted(rows, key=lambda row: (row["due_ns"], row["vu"], row["seq"]))
 
 
+FORMATS = {"i64": "q", "u64": "Q", "u16": "H"}
+
+
 def _rows(columns: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
     read = {
-        name: struct.unpack(f"<{len(data) // 8}{'q' if code == 'i64' else 'Q'}", data)
+        name: [value for (value,) in struct.iter_unpack("<" + FORMATS[code], data)]
         for name, (code, data) in columns.items()
     }
     return [dict(zip(read, row, strict=True)) for row in zip(*read.values(), strict=True)]

@@ -148,11 +148,11 @@ def test_a_counter_then_a_query(world: World, server: int) -> None:
         "--json",
     )
     assert asked.returncode == 0, asked.stderr
-    assert [
-        list(row.values()) if isinstance(row, dict) else row for row in json.loads(asked.stdout)["rows"]
-    ] == [[0, 40], [1, 40]]
+    assert [list(row.values()) for row in json.loads(asked.stdout)] == [[0, 40], [1, 40]]
     found = findings(only_run(world))
-    assert found["thresholds"][0]["outcome"] == "passed"
+    (threshold,) = found["thresholds"]
+    assert threshold["measured"] == 1
+    assert threshold["outcome"] in ("passed", "refused"), "a busy machine's trial is not believed"
 
 
 FILES = """\
