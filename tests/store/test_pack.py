@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
-from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run
+from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run, write_artefact
 from svload.store.journal import Journal
 from svload.testing import SyntheticRun, make_run
 
@@ -122,3 +123,11 @@ def assert_refused(path: Path, tmp_path: Path) -> None:
         open_pack(path, tmp_path / "cache")
     assert why.value.problems[0].code == "run-damaged"
     assert not [left for left in (tmp_path / "cache").rglob("*") if left.is_file()]
+
+
+def test_what_was_known_when_the_run_began_comes_along(tmp_path: Path) -> None:
+    made = make_run(tmp_path / "runs", cases=1, replicates=1, duration_s=0.3)
+    write_artefact(made.certificates_path, Certificates())
+    again = open_pack(pack_run(made, tmp_path / "one.svload.zip"), tmp_path / "packs")
+    assert again.certificates_path.is_file()
+    assert again.certificates() == made.certificates()

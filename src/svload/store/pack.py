@@ -26,6 +26,7 @@ MOST_BYTES_PER_PACKED_BYTE = 200
 _TOP = {
     "study.lock.json",
     "placement.json",
+    "certificates.json",
     "thinned.json",
     "events.jsonl",
     "inputs",
