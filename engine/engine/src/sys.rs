@@ -40,15 +40,17 @@ pub fn thread_cpu_ns() -> i64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The calling thread's id, as /proc/self/task knows it.
-pub fn thread_id() -> i32 {
-    // SAFETY: gettid takes nothing and cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+/// The scheduler's file on the calling thread; it tells of that thread whoever reads it. Opened by the thread itself: in a PID
+/// namespace below that of /proc, its number is another there.
+pub fn own_schedstat() -> io::Result<std::fs::File> {
+    std::fs::File::open("/proc/thread-self/schedstat")
 }
 
-/// (time on a CPU, time spent waiting for one) of a thread of this process, ns; `None` where the kernel does not tell.
-pub fn schedstat(thread_id: i32) -> Option<(i64, i64)> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+/// (time on a CPU, time spent waiting for one), ns, of the thread that opened the file; `None` where it has ended.
+pub fn read_schedstat(file: &std::fs::File) -> Option<(i64, i64)> {
+    let mut text = [0u8; 96];
+    let length = std::os::unix::fs::FileExt::read_at(file, &mut text, 0).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
     let mut fields = text.split_whitespace().map(|field| field.parse().ok());
     Some((fields.next()??, fields.next()??))
 }

@@ -1,7 +1,9 @@
 //! A witness beside each thread of the load (METHOD §3): it sleeps on the same CPUs from one moment of a grid to the next and keeps how
 //! late it woke, which is how long no thread could have run there; and it reads what the scheduler says of the thread it watches.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::OnceLock;
 
 use crate::clock::Clock;
 use crate::sys;
@@ -15,7 +17,7 @@ const LOOKS: i64 = 600;
 /// What a thread of the load tells its witness.
 #[derive(Default)]
 pub struct Watched {
-    thread_id: AtomicI32,
+    schedstat: OnceLock<File>,
     spun_cpu_ns: AtomicI64,
     last_cpu_ns: AtomicI64,
     last_run_queue_ns: AtomicI64,
@@ -25,7 +27,9 @@ pub struct Watched {
 impl Watched {
     /// The calling thread is the one to watch.
     pub fn begin(&self) {
-        self.thread_id.store(sys::thread_id(), Ordering::Release);
+        if let Ok(file) = sys::own_schedstat() {
+            let _ = self.schedstat.set(file);
+        }
     }
 
     /// CPU time spun away so far: no work.
@@ -35,7 +39,7 @@ impl Watched {
 
     /// The calling thread has done its work; its last figures are kept here, since the kernel forgets them with it.
     pub fn end(&self) {
-        if let Some((cpu_ns, run_queue_ns)) = sys::schedstat(sys::thread_id()) {
+        if let Some((cpu_ns, run_queue_ns)) = self.schedstat.get().and_then(sys::read_schedstat) {
             self.last_cpu_ns.store(cpu_ns, Ordering::Relaxed);
             self.last_run_queue_ns
                 .store(run_queue_ns, Ordering::Relaxed);
@@ -52,7 +56,7 @@ impl Watched {
             }
             (last_ns, self.last_run_queue_ns.load(Ordering::Relaxed))
         } else {
-            sys::schedstat(self.thread_id.load(Ordering::Acquire))?
+            sys::read_schedstat(self.schedstat.get()?)?
         };
         Some((
             cpu_ns - self.spun_cpu_ns.load(Ordering::Relaxed),

@@ -509,5 +509,9 @@ impl<'a> Worker<'a> {
 
 /// Time the calling thread waited for a CPU so far, ns (0 where the kernel does not tell).
 fn run_queue_ns() -> i64 {
-    sys::schedstat(sys::thread_id()).map_or(0, |(_, waited_ns)| waited_ns)
+    let read = sys::own_schedstat()
+        .ok()
+        .as_ref()
+        .and_then(sys::read_schedstat);
+    read.map_or(0, |(_, waited_ns)| waited_ns)
 }
