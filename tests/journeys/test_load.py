@@ -181,11 +181,11 @@ def test_the_wrong_scheme_ends_within_seconds_in_one_line(
         }
         target = f"http://127.0.0.1:{serve_truth(https_port=0, tls=tls)['https_port']}/"
     begun = time.monotonic()
-    ended = world.svload("load", target, "-c", "2", "-d", "60s", "--quiet")
+    ended = world.svload("load", target, "-c", "2", "-d", "300s", "--quiet")
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert "answered no request" in ended.stderr
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 100
     assert world.silent() == []
 
 
