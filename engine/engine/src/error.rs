@@ -66,6 +66,20 @@ error_kinds! {
     TlsClosed = "tls_closed",
     Capture = "capture",
     NoMatch = "no_match",
+    Http2NotNegotiated = "http2_not_negotiated",
+    Http2Goaway = "http2_goaway",
+    Http2RefusedStream = "http2_refused_stream",
+    Http2ResetCancel = "http2_reset_cancel",
+    Http2ResetProtocolError = "http2_reset_protocol_error",
+    Http2ResetInternalError = "http2_reset_internal_error",
+    Http2ResetFlowControlError = "http2_reset_flow_control_error",
+    Http2ResetEnhanceYourCalm = "http2_reset_enhance_your_calm",
+    Http2Reset = "http2_reset",
+    Http2Protocol = "http2_protocol",
+    Http2FlowControl = "http2_flow_control",
+    Http2FrameSize = "http2_frame_size",
+    Http2Compression = "http2_compression",
+    Http2Flood = "http2_flood",
 }
 
 impl ErrorKind {
@@ -124,6 +138,9 @@ impl ErrorKind {
             Error::NoCertificatesPresented => Self::TlsCertificate,
             Error::PeerIncompatible(_)
             | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::TlsIncompatible,
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                Self::Http2NotNegotiated
+            }
             Error::AlertReceived(_) => Self::TlsAlert,
             Error::InvalidMessage(_)
             | Error::DecryptError
@@ -200,7 +217,11 @@ mod tests {
         assert_eq!(names[41], "tls_closed");
         assert_eq!(names[42], "capture");
         assert_eq!(names[43], "no_match");
-        assert_eq!(names.len(), 44);
+        assert_eq!(names.len(), 58);
+        assert_eq!(
+            (names[44], names[57]),
+            ("http2_not_negotiated", "http2_flood")
+        );
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

@@ -1,10 +1,12 @@
-//! HTTP on the wire, without I/O: bytes in, verdicts out. A next protocol is a new file beside `http1`.
+//! HTTP on the wire, without I/O: bytes in, verdicts out. A next protocol is a new file beside `http1`
+//! or a folder like `http2`.
 
 pub mod chunked;
 mod content;
 pub mod dialogue;
 pub mod head;
 pub mod http1;
+pub mod http2;
 pub mod keep;
 #[cfg(test)]
 mod properties;
