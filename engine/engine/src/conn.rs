@@ -109,6 +109,12 @@ impl Conn {
         self.tls.is_some() || self.hello.is_some()
     }
 
+    /// Whether HTTP/2 may be spoken: the handshake chose it, or there was none.
+    pub fn speaks_http2(&self) -> bool {
+        let chosen = |tls: &ClientConnection| tls.alpn_protocol() == Some(b"h2".as_slice());
+        self.tls.as_deref().is_none_or(chosen)
+    }
+
     /// TCP is connected, or why not. To be called when epoll reports the socket; `failed`: with an error.
     pub fn finish_connect(&mut self, failed: bool) -> Result<(), ErrorKind> {
         if failed {

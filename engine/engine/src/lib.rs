@@ -15,6 +15,7 @@ mod dialogue;
 pub mod error;
 pub mod executor;
 pub mod feeder;
+pub mod http2_spec;
 pub mod pace;
 pub mod pieces;
 pub mod plan;

@@ -1,5 +1,7 @@
 //! Request bytes: everything that does not vary is built once.
 
+mod http2;
+
 use std::io::{self, Write};
 
 use crate::body::Streamed;
@@ -7,6 +9,9 @@ use crate::chunking;
 use crate::dialogue;
 use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
 use crate::share::{BodySpec, Client, Connection, Part, RequestSpec, TurnSpec};
+use crate::wire::http2::session::Dictionary;
+
+use http2::Blocks;
 
 pub use crate::pieces::Asker;
 
@@ -26,6 +31,8 @@ pub struct Template {
     url: Vec<Piece>,
     /// What a dialogue says, text by text.
     says: Vec<Vec<Piece>>,
+    /// The head as HTTP/2 carries it, where the group asks for that.
+    blocks: Option<Blocks>,
 }
 
 /// Headers that are not carried to another origin.
@@ -53,10 +60,13 @@ impl Template {
             .map(|(credentials, body)| join(builder.rest(credentials, body)));
         pieces.extend(builder.rest(true, true));
         let url = request.url.as_deref().unwrap_or_default();
+        let pieces = join(pieces);
+        let scheme = request.endpoint.split(':').next().unwrap_or_default();
+        let blocks = maker.group.http2.map(|_| Blocks::new(&pieces, scheme));
         Template {
             method: request.method.clone(),
             pieces: if request.dialogue.is_empty() {
-                join(pieces)
+                pieces
             } else {
                 Vec::new()
             },
@@ -67,6 +77,7 @@ impl Template {
             chunked: request.chunked,
             url: maker.pieces(url, Place::Path),
             says: builder.says(),
+            blocks,
         }
     }
 
@@ -115,6 +126,32 @@ impl Template {
             [Piece::Fixed(bytes)] => Some(bytes),
             _ => None,
         }
+    }
+
+    /// The room that an HTTP/2 peer's table needs for what all requests have in common.
+    pub fn dictionary_bytes(&self) -> usize {
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(0, |blocks| blocks.dictionary_bytes)
+    }
+
+    /// Appends the header block of the request over HTTP/2.
+    pub fn render_block(&self, dictionary: Dictionary, source: &Source<'_>, out: &mut Vec<u8>) {
+        if let Some(blocks) = &self.blocks {
+            blocks.render(dictionary, out, |pieces, out| {
+                self.write(pieces, source, out)
+            });
+        }
+    }
+
+    /// Whether the body is a text.
+    pub fn has_text(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// Writes the text body to `out` (cleared first).
+    pub fn render_text(&self, source: &Source<'_>, out: &mut Vec<u8>) {
+        out.clear();
+        self.write(&self.text, source, out);
     }
 
     /// Writes the request to `out` (cleared first).

@@ -9,7 +9,7 @@ use crate::table::{Column, Table};
 
 const CLOSED: &str = r#"{"kind": "constant-vus", "vus": 2}"#;
 
-fn template_of(
+pub(super) fn template_of(
     group: &GroupSpec,
     host: &str,
     inputs: &IndexMap<String, Table>,
@@ -27,7 +27,7 @@ fn template_of(
 }
 
 /// A request without rows and variables.
-fn by(asker: Asker) -> Source<'static> {
+pub(super) fn by(asker: Asker) -> Source<'static> {
     Source {
         feeders: &[],
         asker,

@@ -8,6 +8,7 @@ use crate::executor::{
     shared_iterations,
 };
 use crate::feeder::Supply;
+use crate::http2_spec::Http2Spec;
 use crate::pace::ThinkTime;
 use crate::request_check;
 use crate::table::{Column, Table};
@@ -125,6 +126,8 @@ pub struct GroupSpec {
     /// Addresses of this machine that connections leave from, in turn.
     #[serde(default)]
     pub source_addresses: Vec<String>,
+    /// HTTP/2 in place of HTTP/1.1.
+    pub http2: Option<Http2Spec>,
     pub executor: ExecutorSpec,
     #[serde(default)]
     pub feeders: IndexMap<String, FeederSpec>,
@@ -313,6 +316,7 @@ fn check(share: &Share, inputs: &IndexMap<String, Table>) -> Result<(), Fault> {
         let place = format!("groups[{at}]");
         check_times(share, group, &place)?;
         check_executor(group, &place)?;
+        check_http2(group, &place)?;
         check_feeders(group, inputs, &place)?;
         request_check::check(share, group, inputs, &place)?;
     }
@@ -360,6 +364,15 @@ fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
         || format!("{place}.connection"),
         "shared belongs to closed executors: an open loop's connections are shared anyway",
     )
+}
+
+fn check_http2(group: &GroupSpec, place: &str) -> Result<(), Fault> {
+    let first = group.steps().next();
+    let flaw = |(http2, step): (Http2Spec, &StepSpec)| http2.flaw(group, &step.request);
+    match group.http2.zip(first).and_then(flaw) {
+        Some((field, problem)) => Err(Fault::new(format!("share.{place}.{field}"), problem)),
+        None => Ok(()),
+    }
 }
 
 fn check_feeders(

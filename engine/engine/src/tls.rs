@@ -66,6 +66,16 @@ impl Tls {
         own.resumption = Resumption::in_memory_sessions(8);
         Arc::new(own)
     }
+
+    /// The same for HTTP/2 (RFC 9113 §3.2). `fallback`: the server may choose HTTP/1.1.
+    pub fn for_http2(&self, resumes: bool, fallback: bool) -> Arc<ClientConfig> {
+        let mut own = ClientConfig::clone(&self.for_user(resumes));
+        own.alpn_protocols = vec![b"h2".to_vec()];
+        if fallback {
+            own.alpn_protocols.push(b"http/1.1".to_vec());
+        }
+        Arc::new(own)
+    }
 }
 
 fn roots(spec: &TlsSpec, field: &str) -> Result<RootCertStore, Fault> {

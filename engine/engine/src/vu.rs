@@ -6,13 +6,15 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 
 use crate::conn::ConnKey;
+use crate::error::ErrorKind;
 use crate::executor::Start;
 use crate::pieces::{Asker, Source};
 use crate::plan::GroupPlan;
-use crate::record::Sample;
+use crate::record::{Sample, NEVER};
 use crate::share::Take;
 use crate::wire::dialogue::{Script, Talk};
 use crate::wire::http1::Decoder;
+use crate::wire::http2::answer::Answer;
 use crate::wire::keep::Keep;
 
 /// Where a request is.
@@ -56,6 +58,17 @@ pub struct Later {
     pub due_ns: i64,
 }
 
+/// A request's place on an HTTP/2 connection, which it shares with others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnStream {
+    /// The stream; 0 while the request waits for one.
+    pub id: u32,
+    /// "Begun" stands: the request opened the connection, or waited for it or for a stream.
+    pub begun: bool,
+    /// What came of it, once it is over.
+    pub answer: Answer,
+}
+
 /// A slot: what stays from request to request, and the request in progress.
 #[derive(Default)]
 pub struct Slot {
@@ -82,7 +95,9 @@ pub struct Slot {
     pub talk: Talk,
     /// Where each text of a dialogue ends in `out`.
     pub ends: Vec<usize>,
-    /// The request's bytes, unless the step's are fixed.
+    /// Set where the request goes over HTTP/2.
+    pub stream: Option<OnStream>,
+    /// The request's bytes, unless the step's are fixed; over HTTP/2 its text body.
     pub out: Vec<u8>,
     pub out_is_fixed: bool,
     /// Reads ask for the kernel's stamp.
@@ -113,6 +128,7 @@ impl Slot {
         self.asker = start.asker();
         self.stamped = false;
         self.ever_written = false;
+        self.stream = None;
     }
 
     /// Makes ready for a hop's answer (the first hop is the request itself).
@@ -126,8 +142,8 @@ impl Slot {
         self.decoder.reset(to_head_request);
         self.decoder.keep(keep);
         self.talk.reset();
-        self.sample.written_ns = crate::record::NEVER;
-        self.sample.first_byte_ns = crate::record::NEVER;
+        self.sample.written_ns = NEVER;
+        self.sample.first_byte_ns = NEVER;
     }
 
     /// Whether the request asks for a row again before its VU had all rows of the table. Open groups have no VUs: they
@@ -222,11 +238,32 @@ impl Slot {
         self.decoder.touched() || self.talk.received() > 0
     }
 
-    /// Status (0 in a dialogue) and bytes of the answer's body.
-    pub fn answer(&self, plan: &GroupPlan) -> (u16, u64) {
-        match self.script(plan) {
+    /// The phase that a request's time-out on an HTTP/2 connection ends.
+    pub fn stream_timeout(&self) -> ErrorKind {
+        if self.sample.first_byte_ns != NEVER {
+            ErrorKind::TimeoutBody
+        } else if (self.hop.written as u64) < self.hop.body_bytes {
+            ErrorKind::TimeoutSend
+        } else {
+            ErrorKind::TimeoutFirstByte
+        }
+    }
+
+    /// What has come of the request's answer (status 0 in a dialogue).
+    pub fn answer(&self, plan: &GroupPlan) -> Answer {
+        if let Some(stream) = &self.stream {
+            return stream.answer;
+        }
+        let (status, body_bytes) = match self.script(plan) {
             Some(_) => (0, self.talk.received()),
             None => (self.decoder.status(), self.decoder.body_bytes()),
+        };
+        Answer {
+            status,
+            header_bytes: self.decoder.header_bytes(),
+            body_bytes,
+            // Counted as it came.
+            received_bytes: 0,
         }
     }
 

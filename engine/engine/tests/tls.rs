@@ -4,41 +4,11 @@ mod common;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::Arc;
 
+use common::tls::{lab, Lab};
 use common::{run, share, Server, MS};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
-
-struct Lab {
-    ca_pem: String,
-    config: Arc<ServerConfig>,
-}
-
-fn lab(name: &str) -> Lab {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(vec![name.to_owned()])
-        .unwrap()
-        .signed_by(&key, &ca)
-        .unwrap();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
-        .unwrap();
-    Lab {
-        ca_pem: ca.pem(),
-        config: Arc::new(config),
-    }
-}
 
 fn tls_server(lab: &Lab, answer: &'static str) -> Server {
     let config = lab.config.clone();

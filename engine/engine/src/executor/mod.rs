@@ -29,17 +29,20 @@ fn first_flaw(rules: &[(bool, &'static str, &'static str)]) -> Option<Flaw> {
     broken.map(|(_, field, problem)| (*field, *problem))
 }
 
-/// One thread's part of a group: it has every `lanes`-th VU or arrival, from number `lane`.
+/// One thread's part of a group: it has every `lanes`-th arrival, from number `lane`, and every `lanes`-th block of VUs or places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     pub lane: u64,
     pub lanes: u64,
+    /// So many VUs or places stay together, since they share a connection.
+    pub block: u64,
 }
 
 impl Lane {
     /// The local numbers below `count` that belong to this lane.
     pub fn numbers(self, count: u64) -> impl Iterator<Item = u64> {
-        (self.lane..count).step_by(self.lanes as usize)
+        let blocks = (self.lane * self.block..count).step_by((self.lanes * self.block) as usize);
+        blocks.flat_map(move |first| first..count.min(first + self.block))
     }
 }
 
@@ -171,9 +174,11 @@ impl ExecutorSpec {
 
 /// The executor of a group on one of `threads` threads; `None` if that thread has no part in it.
 pub fn build(seed: u64, group: &GroupSpec, thread: u64, threads: u64) -> Option<Box<dyn Executor>> {
+    let block = group.http2.map_or(1, |http2| http2.streams);
     let lane = Lane {
         lane: thread,
-        lanes: threads.min(group.executor.places()).max(1),
+        lanes: threads.min(group.executor.places().div_ceil(block)).max(1),
+        block,
     };
     if lane.lane >= lane.lanes {
         return None;

@@ -6,6 +6,7 @@ use crate::error::ErrorKind;
 use crate::executor::Ledger;
 use crate::pieces::Asker;
 use crate::scenario::Course;
+use crate::wire::http2::session::Notices;
 
 use super::gauge::{clip, Gauge, Silences};
 use super::histogram::{Histograms, Metric};
@@ -57,6 +58,12 @@ pub struct Totals {
     pub bytes_received: u64,
     pub body_bytes: u64,
     pub hops: u64,
+    /// HTTP/2 connections; requests written on them; those that waited for the peer to take another stream.
+    pub http2_connections: u64,
+    pub http2_requests: u64,
+    pub http2_stream_waits: u64,
+    /// Connections that asked for HTTP/2 and got HTTP/1.1.
+    pub http2_fallbacks: u64,
     pub early_repeats: u64,
     /// Connections that ended because bytes came while they were idle.
     pub unasked_data: u64,
@@ -79,7 +86,8 @@ macro_rules! add_fields {
 }
 add_fields!(Interval: due, begun, ok, failed, dropped, completed_ok, completed_failed, bytes_received, response_sum_ns);
 add_fields!(Totals: due, begun, waiting, dropped, ok, failed, in_flight, written, completed_in_window, ok_in_window,
-    connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops, early_repeats, unasked_data,
+    connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops,
+    http2_connections, http2_requests, http2_stream_waits, http2_fallbacks, early_repeats, unasked_data,
     request_ns, think_ns, lag_ns, wait_ns, active_ns, residence_ns);
 
 /// One step of a group on one thread: what is told by interval, and how its requests ended.
@@ -119,6 +127,7 @@ pub struct GroupRecord {
     /// By status code, of answers that were followed as redirects.
     pub hop_status: Vec<u64>,
     pub checks_failed: Vec<u64>,
+    pub http2_notices: Notices,
     pub rows_asked: Vec<u64>,
     pub steps: Vec<StepRecord>,
     /// VUs and the variables that they took; only where they are asked for.
@@ -140,6 +149,7 @@ impl GroupRecord {
             errors: [0; ErrorKind::COUNT],
             hop_status: vec![0; 1000],
             checks_failed: vec![0; plan.checks],
+            http2_notices: Notices::default(),
             rows_asked: vec![0; plan.rows],
             steps: (0..plan.course.steps())
                 .map(|_| StepRecord::new())

@@ -15,6 +15,8 @@ use crate::plan::{GroupPlan, Plan};
 use crate::progress::errors_json;
 use crate::share::Take;
 use crate::table::{Column, Table};
+use crate::wire::http2::session::Notices;
+use crate::wire::http2::CODE_NAMES;
 use crate::worker::Outcome;
 
 /// One group over all threads.
@@ -23,6 +25,7 @@ struct Merged {
     errors: [u64; ErrorKind::COUNT],
     hop_status: Vec<u64>,
     checks_failed: Vec<u64>,
+    http2_notices: Notices,
     rows_asked: Vec<u64>,
     steps: Vec<MergedStep>,
     taken: Vec<(u64, Vec<Vec<u8>>)>,
@@ -45,6 +48,7 @@ impl Merged {
             errors: [0; ErrorKind::COUNT],
             hop_status: Vec::new(),
             checks_failed: Vec::new(),
+            http2_notices: Notices::default(),
             rows_asked: Vec::new(),
             steps: plan.steps.iter().map(|_| MergedStep::default()).collect(),
             taken: Vec::new(),
@@ -70,6 +74,7 @@ impl Merged {
             merged.taken.extend(record.taken);
             add_all(&mut merged.hop_status, &record.hop_status);
             add_all(&mut merged.checks_failed, &record.checks_failed);
+            merged.http2_notices.add(&record.http2_notices);
             add_all(&mut merged.rows_asked, &record.rows_asked);
             merged.samples.extend(record.samples);
             merged.last_done_ns = merged.last_done_ns.max(record.last_done_ns);
@@ -130,11 +135,22 @@ impl Merged {
             "redirect_hops": t.hops, "hop_status": status_json(&self.hop_status),
             "connections_opened": t.connections_opened, "tls_full": t.tls_full, "tls_resumed": t.tls_resumed,
             "bytes_sent": t.bytes_sent, "bytes_received": t.bytes_received, "body_bytes": t.body_bytes,
+            "http2": self.http2_json(),
             "early_repeats": t.early_repeats, "unasked_data": t.unasked_data,
             "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
             "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
             "last_done_ns": self.last_done_ns, "plan_done": self.plan_done,
+        })
+    }
+}
+
+impl Merged {
+    fn http2_json(&self) -> Value {
+        let (t, notices) = (&self.totals, &self.http2_notices);
+        json!({
+            "connections": t.http2_connections, "requests": t.http2_requests, "stream_waits": t.http2_stream_waits,
+            "fallbacks": t.http2_fallbacks, "resets": codes_json(&notices.resets), "goaways": codes_json(&notices.goaways),
         })
     }
 }
@@ -189,6 +205,13 @@ fn status_json(counts: &[u64]) -> Map<String, Value> {
     let seen = counts.iter().enumerate().filter(|(_, n)| **n > 0);
     seen.map(|(status, n)| (status.to_string(), json!(n)))
         .collect()
+}
+
+/// By name of the HTTP/2 error code.
+fn codes_json(counts: &[u64]) -> Map<String, Value> {
+    let names = CODE_NAMES.iter().copied().chain(["UNKNOWN"]);
+    let seen = names.zip(counts).filter(|(_, n)| **n > 0);
+    seen.map(|(name, n)| (name.to_owned(), json!(n))).collect()
 }
 
 /// Merges what the threads left. `stopped`: by `stop_fd` (or the sink) before the end.

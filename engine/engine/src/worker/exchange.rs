@@ -1,9 +1,13 @@
 //! One request from its first step to its record: the glue between VU, connection and codec.
 
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
 use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
-use crate::plan::GroupPlan;
+use crate::plan::{Endpoint, GroupPlan};
 use crate::record::NEVER;
 use crate::redirect::is_redirect;
 use crate::share::Client;
@@ -34,19 +38,33 @@ impl Worker<'_> {
         });
         let owner = Owner { group: g, slot: s };
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
-        let source = self.conns.next_source(&group.plan.sources);
-        let mut opened = Conn::open(&self.plan.allowed, endpoint, source, config.clone(), owner);
-        if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {
-            let endpoint = &self.endpoints[self.groups[g].slots[s as usize].hop.endpoint];
-            opened = Conn::open(&self.plan.allowed, endpoint, source, config, owner);
-        }
-        match opened {
+        let endpoint = slot.hop.endpoint;
+        match self.dial(endpoint, config, owner) {
             Ok(conn) => self.opened(g, s, conn),
             Err(kind) => {
                 self.tick();
                 self.fail(g, s, kind);
             }
         }
+    }
+
+    /// Starts to connect.
+    pub(super) fn dial(
+        &mut self,
+        endpoint: usize,
+        config: Option<Arc<ClientConfig>>,
+        owner: Owner,
+    ) -> Result<Conn, ErrorKind> {
+        let (plan, group) = (self.plan, self.groups[owner.group].plan);
+        let source = self.conns.next_source(&group.sources);
+        let open = |endpoint: &Endpoint, config| {
+            Conn::open(&plan.allowed, endpoint, source, config, owner)
+        };
+        let opened = open(&self.endpoints[endpoint], config.clone());
+        if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {
+            return open(&self.endpoints[endpoint], config);
+        }
+        opened
     }
 
     fn opened(&mut self, g: usize, s: u32, conn: Conn) {
@@ -210,6 +228,9 @@ impl Worker<'_> {
         let Some(key) = self.conns.find(event.token) else {
             return;
         };
+        if self.is_multiplexed(key) {
+            return self.on_multiplex_event(key, event.hangup);
+        }
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
@@ -400,6 +421,9 @@ impl Worker<'_> {
     /// A request ends for a reason that is no answer.
     pub(super) fn fail(&mut self, g: usize, s: u32, kind: ErrorKind) {
         let slot = &mut self.groups[g].slots[s as usize];
+        if let (Some(_), Some(key)) = (slot.stream, slot.conn) {
+            return self.give_up(g, s, key, kind);
+        }
         let endpoint = slot.hop.endpoint;
         let untouched = !slot.touched() && slot.sample.reused && slot.sample.written_ns != NEVER;
         let stale = untouched
@@ -436,12 +460,13 @@ impl Worker<'_> {
             group.idle.extend(home);
         }
         slot.phase = Phase::Idle;
-        let (status, body_bytes) = slot.answer(group.plan);
+        let answer = slot.answer(group.plan);
         let sample = &mut slot.sample;
         sample.done_ns = self.now_ns;
-        sample.status = status;
-        sample.header_bytes += slot.decoder.header_bytes() as u32;
-        sample.body_bytes = body_bytes;
+        sample.status = answer.status;
+        sample.header_bytes += answer.header_bytes as u32;
+        sample.body_bytes = answer.body_bytes;
+        sample.received_bytes += answer.received_bytes;
         sample.error = kind;
         if kind == ErrorKind::None {
             let verdict = self.judge(g, s);

@@ -3,6 +3,7 @@
 mod alarm;
 mod dialogue;
 mod exchange;
+mod http2;
 mod patience;
 mod redirects;
 mod steps;
@@ -13,6 +14,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io;
 
 use self::alarm::Alarm;
+use self::http2::{Lines, Multiplexes};
 use self::patience::Patience;
 use self::upload::Unfinished;
 use crate::clock::Clock;
@@ -47,6 +49,10 @@ struct GroupRun<'a> {
     slots: Vec<Slot>,
     /// Free connections of a group that shares them, each with its endpoint, the last used last.
     idle: Vec<(usize, ConnKey)>,
+    /// Slots that share HTTP/2 connections.
+    lines: Lines,
+    /// The server has chosen HTTP/1.1.
+    fell_back: bool,
     record: GroupRecord,
     recent: Recent,
     /// Something may begin although no time has passed.
@@ -78,6 +84,7 @@ pub struct Worker<'a> {
     now_ns: i64,
     epoll: Epoll,
     conns: Conns,
+    multiplexes: Multiplexes,
     lingering: VecDeque<(i64, u64)>,
     /// Bodies whose turn of writing was over.
     unsent: VecDeque<Unfinished>,
@@ -128,6 +135,8 @@ impl<'a> Worker<'a> {
                 ),
                 executor,
                 idle: Vec::new(),
+                lines: Lines::new(group.spec.http2),
+                fell_back: false,
                 record: GroupRecord::new(RecordPlan {
                     course: group.course.clone(),
                     interval_ns: plan.interval_ns,
@@ -150,6 +159,7 @@ impl<'a> Worker<'a> {
             now_ns: clock.now_ns(),
             epoll,
             conns: Conns::new(thread, plan.threads),
+            multiplexes: Multiplexes::default(),
             lingering: VecDeque::new(),
             unsent: VecDeque::new(),
             unread: VecDeque::new(),
@@ -225,6 +235,7 @@ impl<'a> Worker<'a> {
         self.go_on();
         self.read_on();
         self.expire();
+        self.flush_multiplexes();
         self.close_leaving();
         self.tick();
         let ended = |group: &GroupRun<'_>, now_ns: i64| {
@@ -277,6 +288,7 @@ impl<'a> Worker<'a> {
                 wake_ns.unwrap_or(i64::MAX)
             });
         }
+        self.flush_multiplexes();
     }
 
     /// Fails requests whose time is over and closes connections that lingered long enough.
@@ -352,7 +364,8 @@ impl<'a> Worker<'a> {
 
     /// Waits for news, or for the next thing to do; before a start the last moments are spun, and, where `asked`, the first ones after it.
     fn wait(&mut self, events: &mut Events, asked: bool) -> io::Result<()> {
-        if !(self.unsent.is_empty() && self.unread.is_empty()) {
+        let later = self.unsent.len() + self.unread.len();
+        if later > 0 || self.multiplexes.has_unflushed() {
             return self.epoll.wait(events, Some(0));
         }
         let chore_ns = self.next_chore_ns();
@@ -468,6 +481,8 @@ impl<'a> Worker<'a> {
             group.record.plan_done = early && executor.finished(now_ns);
             executor.close(group.end_ns, &mut group.record);
         }
+        self.close_multiplexes(g);
+        let group = &mut self.groups[g];
         let stop_ns = group.plan.spec.stop_offset_ns;
         for slot in &mut group.slots {
             if slot.active() {
@@ -498,6 +513,7 @@ impl<'a> Worker<'a> {
         match stage {
             Some(Stage::Connecting) => ErrorKind::ConnectTimeout,
             Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
+            _ if slot.stream.is_some() => slot.stream_timeout(),
             _ if slot.decoder.status() != 0 => ErrorKind::TimeoutBody,
             _ if slot.phase == Phase::Sending => ErrorKind::TimeoutSend,
             _ if slot.talk.received() > 0 => ErrorKind::TimeoutBody,

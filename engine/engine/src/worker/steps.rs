@@ -34,6 +34,9 @@ impl Worker<'_> {
         let repeat = todo.first_of_row && slot.repeats_early(plan, start.asker(), row);
         slot.begin(&start, step, row);
         group.record.begun(step, start.due_ns, row, repeat);
+        if let Some(http2) = plan.spec.http2.filter(|_| !group.fell_back) {
+            return self.begin_stream(g, start.slot, http2);
+        }
         slot.out_is_fixed = todo.template.fixed().is_some();
         let Some(endpoint) = todo.endpoint else {
             return self.begin_at_address(g, start.slot);
@@ -72,10 +75,10 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let step = group.plan.step(slot.step);
-        let (status, body_bytes) = slot.answer(group.plan);
+        let told = slot.answer(group.plan);
         let answer = Answer {
-            status,
-            body_bytes,
+            status: told.status,
+            body_bytes: told.body_bytes,
             kept: slot.decoder.kept(),
         };
         let source = slot.source(group.plan);
@@ -132,7 +135,7 @@ impl Worker<'_> {
             slot: s,
             at_ns,
             unsent,
-            warm: slot.home.is_some(),
+            warm: slot.home.is_some() || group.lines.is_live(s),
         };
         if let Some(executor) = &mut group.executor {
             executor.release(release, &mut group.record);

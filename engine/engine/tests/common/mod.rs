@@ -2,6 +2,9 @@
 
 #![allow(dead_code)]
 
+pub mod http2;
+pub mod tls;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

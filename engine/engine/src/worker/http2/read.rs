@@ -1,0 +1,250 @@
+//! What comes on shared connections: answers, and the ways in which a connection ends.
+
+use std::collections::VecDeque;
+
+use super::super::Worker;
+use super::Multiplex;
+use crate::conn::{ConnKey, Got, Stage};
+use crate::error::ErrorKind;
+use crate::record::NEVER;
+use crate::wire::http2::answer::Answer;
+use crate::wire::http2::session::Event;
+use crate::wire::http2::Fault;
+
+/// Bytes read from one connection before others get their turn.
+const TURN_BYTES: usize = 1024 * 1024;
+
+/// How a connection ends from the other side.
+#[derive(Clone, Copy)]
+enum End {
+    /// The end of the stream, in order or not.
+    Closed,
+    Broken(ErrorKind),
+    Fault(Fault),
+}
+
+impl Worker<'_> {
+    /// A shared connection's socket has news.
+    pub(in crate::worker) fn on_multiplex_event(&mut self, key: ConnKey, hangup: bool) {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        conn.hung_up |= hangup;
+        match conn.stage {
+            Stage::Connecting => match conn.finish_connect(hangup) {
+                Ok(()) => self.line_connected(key),
+                Err(kind) => {
+                    self.tick();
+                    self.fail_multiplex(key, kind);
+                }
+            },
+            Stage::Handshaking => self.line_handshake(key),
+            Stage::Ready | Stage::Lingering => self.read_multiplex(key),
+        }
+    }
+
+    /// Reads what is there, and goes on with what that allows.
+    pub(super) fn read_multiplex(&mut self, key: ConnKey) {
+        let Some(mut link) = self.multiplexes.take(key) else {
+            return;
+        };
+        let mut buf = std::mem::take(&mut self.buf);
+        let mut events = std::mem::take(&mut self.multiplexes.events);
+        let end = self.read_all(key, &mut link, &mut buf, &mut events);
+        self.buf = buf;
+        self.multiplexes.events = events;
+        if let Some(end) = end {
+            // A write that failed has taken the socket's error with it.
+            let end = match (end, link.broken) {
+                (End::Closed, Some(kind)) => End::Broken(kind),
+                (end, _) => end,
+            };
+            return self.end_link(key, *link, end);
+        }
+        self.open_waiting(key, &mut link);
+        // The socket may take more now, or a window be open.
+        if link.blocked || link.unread || link.backlog() > 0 || !link.uploads.is_empty() {
+            self.multiplexes.mark(key, &mut link);
+        }
+        let (g, answered) = (link.group, link.answered);
+        let mut homeless = VecDeque::new();
+        if !link.session.takes_streams() {
+            self.leave_line(&link, key);
+            homeless = std::mem::take(&mut link.waiting);
+        }
+        self.multiplexes.put(key, link);
+        self.tidy(key);
+        for s in homeless {
+            // A server that answers nothing before it leaves would be asked for ever.
+            if answered {
+                self.move_on(g, s);
+            } else {
+                self.end_request(g, s, Answer::default(), ErrorKind::Http2Goaway);
+            }
+        }
+    }
+
+    fn read_all(
+        &mut self,
+        key: ConnKey,
+        link: &mut Multiplex,
+        buf: &mut [u8],
+        events: &mut Vec<Event>,
+    ) -> Option<End> {
+        let mut budget = TURN_BYTES;
+        loop {
+            let conn = self.conns.get_mut(key)?;
+            let mut lag_ns = NEVER;
+            let got = conn.read(buf, link.sampled.is_some().then_some(&mut lag_ns));
+            self.tick();
+            let (bytes, drained) = match got {
+                Ok(Got::Data { bytes, drained }) => (bytes, drained),
+                Ok(Got::Blocked) => return None,
+                Ok(Got::End { .. }) => return Some(End::Closed),
+                Err(kind) => return Some(End::Broken(kind)),
+            };
+            self.groups[link.group].record.totals.bytes_received += bytes as u64;
+            let pushed = link.session.push(&buf[..bytes], events);
+            for event in events.drain(..) {
+                self.on_stream_event(link, event, lag_ns);
+            }
+            if let Err(fault) = pushed {
+                return Some(End::Fault(fault));
+            }
+            if drained {
+                return None;
+            }
+            budget = budget.saturating_sub(bytes);
+            if budget == 0 {
+                link.unread = true;
+                return None;
+            }
+        }
+    }
+
+    fn on_stream_event(&mut self, link: &mut Multiplex, event: Event, lag_ns: i64) {
+        match event {
+            Event::Touched { key: s } => {
+                let slot = &mut self.groups[link.group].slots[s as usize];
+                slot.sample.first_byte_ns = self.now_ns;
+            }
+            Event::Ended {
+                key: s,
+                answer,
+                outcome,
+            } => {
+                link.answered |= outcome.is_ok();
+                if link.sampled == Some(s) {
+                    link.sampled = None;
+                    self.groups[link.group].slots[s as usize].sample.read_lag_ns = lag_ns;
+                }
+                let kind = outcome.map_or_else(ErrorKind::from, |()| ErrorKind::None);
+                self.end_request(link.group, s, answer, kind);
+            }
+        }
+    }
+
+    /// A request on a shared connection is over.
+    pub(super) fn end_request(&mut self, g: usize, s: u32, answer: Answer, kind: ErrorKind) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        slot.conn = None;
+        if let Some(stream) = &mut slot.stream {
+            stream.id = 0;
+            stream.answer = answer;
+        }
+        self.finish(g, s, kind);
+    }
+
+    /// A request is given up from our side: its stream is reset, or it waits no more.
+    pub(in crate::worker) fn give_up(&mut self, g: usize, s: u32, key: ConnKey, kind: ErrorKind) {
+        let id = self.groups[g].slots[s as usize]
+            .stream
+            .map_or(0, |stream| stream.id);
+        let mut answer = Answer::default();
+        if let Some(mut link) = self.multiplexes.take(key) {
+            if id == 0 {
+                link.waiting.retain(|waiting| *waiting != s);
+            } else {
+                answer = link.session.cancel(id);
+                self.multiplexes.mark(key, &mut link);
+            }
+            link.sampled = link.sampled.filter(|sampled| *sampled != s);
+            self.multiplexes.put(key, link);
+        }
+        let kind = match kind {
+            ErrorKind::TimeoutBody if answer.status == 0 => ErrorKind::TimeoutHead,
+            kind => kind,
+        };
+        self.end_request(g, s, answer, kind);
+        self.tidy(key);
+    }
+
+    /// Ends a connection that nothing needs any more.
+    fn tidy(&mut self, key: ConnKey) {
+        let Some(link) = self.multiplexes.take(key) else {
+            return;
+        };
+        let new = self.groups[link.group].plan.new_connections;
+        let carries = link.session.open_streams() > 0 || !link.waiting.is_empty();
+        let over = !link.ready || new || !link.session.takes_streams();
+        if carries || !over {
+            return self.multiplexes.put(key, link);
+        }
+        self.drop_multiplex(key, &link);
+    }
+
+    /// A connection has failed, for a reason that is no frame of the peer's.
+    pub(super) fn fail_multiplex(&mut self, key: ConnKey, kind: ErrorKind) {
+        if let Some(link) = self.multiplexes.take(key) {
+            self.end_link(key, *link, End::Broken(kind));
+        }
+    }
+
+    /// Ends a connection and every request on it.
+    fn end_link(&mut self, key: ConnKey, mut link: Multiplex, end: End) {
+        if let End::Fault(fault) = end {
+            link.session.goodbye(Some(fault));
+            if let Some(conn) = self.conns.get_mut(key) {
+                // Whether it hears that is its own affair.
+                let _ = conn.write(&link.session.out, &mut link.written);
+            }
+        }
+        self.drop_multiplex(key, &link);
+        let leaving = link.session.leaving();
+        for (s, answer) in link.session.end() {
+            let kind = self.kind_of_end(link.group, s, answer, end, leaving);
+            self.end_request(link.group, s, answer, kind);
+        }
+        for s in link.waiting {
+            let answer = Answer::default();
+            let kind = self.kind_of_end(link.group, s, answer, end, leaving);
+            self.end_request(link.group, s, answer, kind);
+        }
+    }
+
+    /// What the end of its connection is for a request.
+    fn kind_of_end(&self, g: usize, s: u32, answer: Answer, end: End, leaving: bool) -> ErrorKind {
+        let slot = &self.groups[g].slots[s as usize];
+        let sample = &slot.sample;
+        let touched = sample.first_byte_ns != NEVER;
+        let left = sample.written_ns != NEVER && slot.hop.written as u64 >= slot.hop.body_bytes;
+        let kind = match end {
+            End::Fault(fault) => return fault.into(),
+            End::Closed if answer.status > 0 => return ErrorKind::ShortBody,
+            End::Closed if touched => return ErrorKind::ShortHead,
+            End::Closed => ErrorKind::EmptyAnswer,
+            End::Broken(ErrorKind::WriteReset) if left => ErrorKind::ReadReset,
+            End::Broken(kind) => kind,
+        };
+        let reset = matches!(
+            kind,
+            ErrorKind::ReadReset | ErrorKind::WriteReset | ErrorKind::EmptyAnswer
+        );
+        match kind {
+            _ if touched || !reset => kind,
+            _ if leaving => ErrorKind::Http2Goaway,
+            _ if sample.reused => ErrorKind::StaleConnection,
+            _ => kind,
+        }
+    }
+}
