@@ -19,7 +19,9 @@ SAMPLES_INTERVAL_NS = 16_666_667
 
 @dataclass(frozen=True)
 class Job:
-    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header line's value or empty."""
+    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header line's value or empty.
+    `streams` on each connection: HTTP/2; 0: HTTP/1.1.
+    """
 
     scheme: str
     port: int
@@ -32,6 +34,12 @@ class Job:
     pad: str = ""
     ca: Path | None = None
     folder: Path = Path()
+    streams: int = 0
+
+    @property
+    def at_once(self) -> int:
+        """Requests under way at once."""
+        return self.connections * max(self.streams, 1)
 
     @property
     def url(self) -> str:
@@ -66,6 +74,7 @@ class Tool:
     can_pace = False
     can_new = True
     can_tls = True
+    can_http2 = False
     ours = False
     floor = False
 
@@ -85,6 +94,7 @@ class Tool:
             (job.rate_rps is None or self.can_pace)
             and (not job.new or self.can_new)
             and (job.scheme == "http" or self.can_tls)
+            and (not job.streams or self.can_http2)
         )
 
     def command(self, job: Job) -> list[str]:
@@ -154,17 +164,19 @@ class Ab(Tool):
 
 
 class H2load(Tool):
-    """h2load with --h1: one request at a time on each connection."""
+    """h2load: HTTP/2, by prior knowledge without TLS; or with --h1, one request at a time on each connection."""
 
     name, get = "h2load", "apt install nghttp2-client"
     can_pace = True
     can_new = False
+    can_http2 = True
 
     def command(self, job: Job) -> list[str]:
         """-m1: in HTTP/1.1 more would be pipelining."""
         pace = [f"--rps={job.rate_rps / job.connections:g}"] if job.rate_rps else []
+        speak = [f"-m{job.streams}"] if job.streams else ["--h1", "-m1"]
         return [
-            str(self.program()), "--h1", "-t1", "-m1", f"-c{job.connections}", f"-D{job.seconds}", *pace, *self._h(job),
+            str(self.program()), *speak, "-t1", f"-c{job.connections}", f"-D{job.seconds}", *pace, *self._h(job),
             job.url,
         ]  # fmt: skip
 
@@ -176,7 +188,7 @@ class H2load(Tool):
         )
         other = _find(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", text)
         body = int(_find(r"traffic: .* \((\d+)\) data", text)[0])
-        under_way = job.connections * job.body_bytes / max(int(done), 1)
+        under_way = job.at_once * job.body_bytes / max(int(done), 1)
         bad = int(failed) + int(errored) + int(timeout) + sum(map(int, other))
         return Told(int(done), bad, body / max(int(done), 1), (1.0, 1.0 + under_way))
 
@@ -238,6 +250,7 @@ class Svload(Tool):
 
     name, get = "svload", "make setup"
     can_pace = True
+    can_http2 = True
     ours = True
     think = False
 
@@ -364,7 +377,7 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
         ThinkTime,
     )
 
-    executor: Any = ConstantVus(vus=job.connections)
+    executor: Any = ConstantVus(vus=job.at_once)
     if job.rate_rps and think:
         pause_ns = round(job.connections / job.rate_rps * 1e9)
         executor = ConstantVus(vus=job.connections, think_time=ThinkTime(constant_ns=pause_ns))
@@ -384,6 +397,8 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
         executor=executor,
         request=request,
         connection="new" if job.new else "keep-alive",
+        http2=job.streams > 0,
+        streams=max(job.streams, 1),
         record="histogram",
     )
     config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))

@@ -33,6 +33,7 @@ http {{
   uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
   server {{
     listen 127.0.0.1:{http} backlog=4096; listen 127.0.0.1:{https} ssl backlog=4096; root {folder}/www;
+    listen 127.0.0.1:{http2} http2 backlog=4096;
     ssl_certificate {folder}/server.pem; ssl_certificate_key {folder}/server.key;
     ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {ciphers};
   }}
@@ -50,6 +51,7 @@ class Server:
     https_port: int = 0
     ca: Path | None = None
     status_port: int = 0
+    http2_port: int = 0
     count_file: Path | None = None
     _asked: int = field(default=0, repr=False)
 
@@ -67,9 +69,13 @@ class Server:
         # Active connections: 1 / server accepts handled requests / 7 7 9 …
         return int(words[words.index(b"requests") + 3]) - self._asked
 
+    def port(self, scheme: str, http2: bool = False) -> int:
+        """Where it speaks that; HTTP/2 by prior knowledge."""
+        return self.http2_port if http2 else self.https_port if scheme == "https" else self.http_port
+
     def url(self, path: str, scheme: str = "http") -> str:
         """`path` on this server."""
-        return f"{scheme}://127.0.0.1:{self.http_port if scheme == 'http' else self.https_port}{path}"
+        return f"{scheme}://127.0.0.1:{self.port(scheme)}{path}"
 
 
 def nginx_program() -> str | None:
@@ -88,18 +94,24 @@ def nginx(folder: Path) -> Iterator[Server]:
     for path, size in SIZES.items():
         (folder / "www" / path[1:]).write_bytes(b"x" * size)
     ca = _certificate(folder)
-    http_port, https_port, status_port = free_ports(3)
+    http_port, https_port, status_port, http2_port = free_ports(4)
     user = "user root;" if os.geteuid() == 0 else ""
     conf = folder / "nginx.conf"
     conf.write_text(
         _NGINX.format(
-            folder=folder, user=user, ciphers=CIPHERS, http=http_port, https=https_port, status=status_port
+            folder=folder,
+            user=user,
+            ciphers=CIPHERS,
+            http=http_port,
+            https=https_port,
+            status=status_port,
+            http2=http2_port,
         )
     )
     command = [program, "-p", str(folder), "-c", str(conf), "-e", str(folder / "error.log")]
     with _running(command, folder / "nginx.out") as child:
-        server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port)
-        _until_up(child, [http_port, https_port, status_port], folder / "error.log")
+        server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port, http2_port)
+        _until_up(child, [http_port, https_port, status_port, http2_port], folder / "error.log")
         yield server
 
 

@@ -23,7 +23,9 @@ _COUNT_SLACK = 0.005
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`: nginx or fast."""
+    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`: nginx or fast.
+    `streams` on each connection: HTTP/2; 0: HTTP/1.1.
+    """
 
     key: str
     title: str
@@ -33,6 +35,8 @@ class Work:
     path: str = "/1k.bin"
     body_bytes: int = 1024
     new: bool = False
+    connections: int = CONNECTIONS
+    streams: int = 0
     half: bool = False
     """Measured at half the rate of saturation too, by the tools that can pace: batching flatters saturation."""
 
@@ -49,9 +53,10 @@ WORKS: tuple[Work, ...] = (
         path="/100k.bin",
         body_bytes=102_400,
     ),
+    Work("http2-64x1", "HTTP/2, 64 connections of 1 stream, 1 KiB, nginx", 0.90, streams=1),
+    Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, 1 KiB, nginx", 0.90, connections=4, streams=16),
 )
 UNMEASURED: dict[str, str] = {
-    "HTTP/2, 64×1 and 4×16 streams": "svload does not speak HTTP/2 yet",
     "10,000 connections with pacing_quantum: 1ms": "svload has no such option yet",
     "first request with a warm agent": "svload keeps no agent between commands yet",
 }
@@ -194,8 +199,9 @@ class Bench:
     def measure(self, work: Work, server: Server, rate_rps: float | None = None) -> Outcome:
         """All rounds of one work. A run whose bytes, statuses or counts are wrong is told and not counted."""
         job = Job(
-            work.scheme, server.https_port if work.scheme == "https" else server.http_port, work.path, work.body_bytes,
-            CONNECTIONS, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
+            work.scheme, server.port(work.scheme, work.streams > 0), work.path, work.body_bytes,
+            work.connections, self.effort.short_s, work.new, rate_rps, ca=server.ca, folder=self.folder,
+            streams=work.streams,
         )  # fmt: skip
         tools = [tool for tool in self.tools if tool.can(job)]
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
@@ -232,7 +238,7 @@ class Bench:
         told = tool.read(job, out)
         if told.bad:
             raise Failed(f"{tool.name}: {told.bad} of {told.requests} were not a whole answer of status 200")
-        if abs(told.requests - requests) > job.connections + _COUNT_SLACK * requests:
+        if abs(told.requests - requests) > job.at_once + _COUNT_SLACK * requests:
             raise Failed(f"{tool.name} counts {told.requests} requests, the server {requests}")
         below, above = told.bytes_slack
         if not job.body_bytes - below <= told.bytes_each <= job.body_bytes + above:

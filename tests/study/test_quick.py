@@ -98,6 +98,11 @@ def test_a_body_makes_it_a_post_and_a_file_lies_beside_the_study(tmp_path: Path)
     assert request.body == Body(file=str(tmp_path / "body"))
 
 
+def test_http2_is_a_group_of_streams(tmp_path: Path) -> None:
+    (group,) = case_of(tmp_path, url="http://127.0.0.1:8080/", http2=True, streams=16).groups
+    assert (group.http2, group.streams, group.connections(64)) == (True, 16, 4)
+
+
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"rate_rps": 0.0}, "above 0"),
     ({"rate_rps": -1.0}, "above 0"),
@@ -133,6 +138,8 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"headers": ("A: b\r\nC: d",)}, "is no header"),
     ({"insecure": True}, "--insecure"),
     ({"has_ca_file": True}, "--cacert"),
+    ({"streams": 4}, "--streams 4"),
+    ({"streams": 4, "http2": True, "keep_alive": False}, "--no-keepalive"),
     ({"url": "https://x/", "has_ca_file": True, "insecure": True}, "verifies nothing"),
     ({"thresholds": ("p(99)<soon",)}, "--threshold p(99)<soon"),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from svload.drive.places import MOST
 from svload.drive.shares import Share
 from svload.model.errors import fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
-from svload.model.results import GeneratorSummary, GroupSummary, StepSummary
+from svload.model.results import GeneratorSummary, GroupSummary, Http2Summary, StepSummary
 
 Progress = Callable[[dict[str, Any]], None]
 START_MARGIN_NS = 100_000_000
@@ -251,7 +251,9 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
         for key in GroupSummary.model_fields:
             if key == "name":
                 continue
-            if key in _MAPS:
+            if key == "http2":
+                fields[key] = _add_http2([part.get(key, {}) for part in parts])
+            elif key in _MAPS:
                 fields[key] = _add_maps([part.get(key, {}) for part in parts])
             elif key == "steps":
                 fields[key] = _merge_steps([part.get(key, []) for part in parts])
@@ -295,6 +297,14 @@ def generator_costs(results: Sequence[ShareResult]) -> tuple[GeneratorSummary, .
             )
         )
     return tuple(costs)
+
+
+def _add_http2(parts: Sequence[Mapping[str, Any]]) -> Http2Summary:
+    maps = ("resets", "goaways")
+    added: dict[str, Any] = {key: _add_maps([part.get(key, {}) for part in parts]) for key in maps}
+    for key in Http2Summary.model_fields.keys() - maps:
+        added[key] = sum(part.get(key, 0) for part in parts)
+    return Http2Summary(**added)
 
 
 def _add_maps(maps: Sequence[Mapping[str, int]]) -> dict[str, int]:

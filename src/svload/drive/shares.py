@@ -140,7 +140,7 @@ def build_shares(
                 "groups": [
                     _common(group, start_ns, _stop_ns(group.executor, start_ns, times.end_ns))
                     | {
-                        "executor": _executor(group.executor, part, group.generators, places),
+                        "executor": _executor(group, part, places),
                         "feeders": {
                             **{name: _feeder(feeders[name], _vus(group.executor)) for name in used},
                             **writer.feeder(_vus(group.executor)),
@@ -192,6 +192,8 @@ def warm_share(
             "arrivals": "constant",
         },
     }
+    # What is asked counts, not how it gets there: the service that is warmed through may speak HTTP/1.1 alone.
+    group.pop("http2", None)
     group["feeders"] = {
         name: dict(spec) | {"take": spec["take"] if spec["take"] == "first" else "walk"}
         for name, spec in group["feeders"].items()
@@ -253,18 +255,32 @@ def _stop_ns(executor: Executor, start_ns: int, end_ns: int) -> int:
 
 
 def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
-    return {
-        "name": group.name,
-        "client": group.client,
-        "connection": _connection(group),
-        "record": "rows" if group.keeps_rows else "histogram",
-        "start_offset_ns": start_ns,
-        "stop_offset_ns": stop_ns,
-        "graceful_stop_ns": group.longest_timeout_ns
-        if group.graceful_stop_ns is None
-        else group.graceful_stop_ns,
-        "follow_redirects": max(request.follow_redirects for request in group.requests),
-    } | ({"source_addresses": list(group.source_addresses)} if group.source_addresses else {})
+    return (
+        {
+            "name": group.name,
+            "client": group.client,
+            "connection": _connection(group),
+            "record": "rows" if group.keeps_rows else "histogram",
+            "start_offset_ns": start_ns,
+            "stop_offset_ns": stop_ns,
+            "graceful_stop_ns": group.longest_timeout_ns
+            if group.graceful_stop_ns is None
+            else group.graceful_stop_ns,
+            "follow_redirects": max(request.follow_redirects for request in group.requests),
+        }
+        | _source(group)
+        | _http2(group)
+    )
+
+
+def _source(group: Group) -> dict[str, Any]:
+    return {"source_addresses": list(group.source_addresses)} if group.source_addresses else {}
+
+
+def _http2(group: Group) -> dict[str, Any]:
+    if not group.http2:
+        return {}
+    return {"http2": {"streams": group.streams, "fallback": group.http2 == "preferred"}}
 
 
 def _connection(group: Group) -> str:
@@ -273,9 +289,10 @@ def _connection(group: Group) -> str:
     return "keep-alive" if alike else group.connection
 
 
-def _executor(executor: Executor, part: int, parts: int, places: Places | None) -> dict[str, Any]:
-    """The executor's options in a share: every `parts`-th user or arrival from number `part`."""
+def _executor(group: Group, part: int, places: Places | None) -> dict[str, Any]:
+    """The executor's options in a share: every so-manieth user or arrival from number `part`, whole connections together."""
     own: dict[str, Any]
+    executor = group.executor
     match executor:
         case ConstantVus():
             spread_ns = 0 if executor.ramp_up_ns else executor.spread_ns
@@ -289,29 +306,42 @@ def _executor(executor: Executor, part: int, parts: int, places: Places | None) 
         case RampingArrivalRate():
             own = {"start_rate_rps": executor.start_rate_rps, "stages": _stages(executor.stages)}
     if isinstance(executor, ClosedLoop):
-        return {"kind": executor.kind, **_users(executor, part, parts), **own}
+        return {"kind": executor.kind, **_users(executor, group, part), **own}
     assert places is not None
-    return {"kind": executor.kind, **_arrivals(executor, part, parts, places.most), **own}
+    return {"kind": executor.kind, **_arrivals(executor, group, part, places.most), **own}
 
 
-def _users(executor: ClosedLoop, part: int, parts: int) -> dict[str, Any]:
+def _users(executor: ClosedLoop, group: Group, part: int) -> dict[str, Any]:
+    mine = _dealt(executor.most_vus, group, part)
     return {
-        "vus": len(range(part, executor.most_vus, parts)),
+        "vus": len(mine),
         "vus_total": executor.most_vus,
-        "vu_from": part,
-        "vu_step": parts,
+        "vu_from": mine.start,
+        "vu_step": mine.step,
         "think_time": think_time(executor.think_time),
     } | ({"pacing_ns": executor.pacing_ns} if executor.pacing_ns else {})
 
 
-def _arrivals(executor: OpenLoop, part: int, parts: int, places: int) -> dict[str, Any]:
+def _arrivals(executor: OpenLoop, group: Group, part: int, places: int) -> dict[str, Any]:
     return {
         "index_from": part,
-        "index_step": parts,
-        "max_vus": max(1, len(range(part, places, parts))),
+        "index_step": group.generators,
+        "max_vus": max(1, len(_dealt(places, group, part))),
         "on_full": executor.on_full,
         "arrivals": executor.arrivals,
     }
+
+
+def _dealt(count: int, group: Group, part: int) -> range:
+    """Which of `count` users or places are a generator's: every so-manieth one; those that share a connection stay together."""
+    if group.streams == 1:
+        return range(part, count, group.generators)
+    connections = group.connections(count)
+    begins = [
+        sum(len(range(one, connections, group.generators)) for one in range(end)) for end in (part, part + 1)
+    ]
+    first, end = (min(count, begin * group.streams) for begin in begins)
+    return range(first, end)
 
 
 def _stages(stages: Sequence[Stage], whole: bool = False) -> list[dict[str, Any]]:

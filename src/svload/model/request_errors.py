@@ -48,6 +48,20 @@ MEANINGS: Mapping[str, str] = {
     "tls_closed": "the connection ended in the TLS handshake",
     "capture": "a complete answer that lacks what was to be taken from it",
     "no_match": "what a dialogue waited for was not in the 64 KiB that came",
+    "http2_not_negotiated": "the server speaks HTTP/1.1, and HTTP/2 was asked for",
+    "http2_goaway": "the server left (GOAWAY) without having taken the request",
+    "http2_refused_stream": "the server refused the request unseen (RST_STREAM, REFUSED_STREAM)",
+    "http2_reset_cancel": "the server gave the answer up (RST_STREAM, CANCEL)",
+    "http2_reset_protocol_error": "the server gave the answer up (RST_STREAM, PROTOCOL_ERROR)",
+    "http2_reset_internal_error": "the server gave the answer up (RST_STREAM, INTERNAL_ERROR)",
+    "http2_reset_flow_control_error": "the server gave the answer up (RST_STREAM, FLOW_CONTROL_ERROR)",
+    "http2_reset_enhance_your_calm": "the server gave the answer up (RST_STREAM, ENHANCE_YOUR_CALM)",
+    "http2_reset": "the server gave the answer up (RST_STREAM with any other code; the summary counts them by name)",
+    "http2_protocol": "the server broke a rule of HTTP/2",
+    "http2_flow_control": "the server sent more than a window, or opened one beyond its limit",
+    "http2_frame_size": "a frame that is too large, or of a wrong length",
+    "http2_compression": "header fields that can't be read",
+    "http2_flood": "frames without end that brought no answer on",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 
@@ -83,5 +97,6 @@ IN_DOUBT = (
     "empty_answer",
     "unexpected_data",
     "no_match",
+    *(name for name in MEANINGS if name.startswith("http2_") and name != "http2_not_negotiated"),
 )
 """Errors after which a server may or may not have counted a request, or counted bytes that never arrived."""

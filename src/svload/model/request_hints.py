@@ -43,6 +43,20 @@ HINTS: Mapping[str, str] = {
     "check": "a complete answer that failed a check",
     "capture": "a complete answer lacked what a later step needs: look at the step's take",
     "no_match": "what the dialogue expects did not come: hold it by hand once and compare",
+    "http2_not_negotiated": "the server speaks HTTP/1.1 there: leave --http2 out, or switch HTTP/2 on",
+    "http2_goaway": "the server ends connections after so many requests or so long: raise its limit (nginx: keepalive_requests)",
+    "http2_refused_stream": "the server takes fewer streams at once: fewer --streams, or raise its limit",
+    "http2_reset_cancel": "the server gave the answer up: look at its log",
+    "http2_reset_protocol_error": "the server did not like the request: look at its log",
+    "http2_reset_internal_error": "the server failed while it answered: look at its log",
+    "http2_reset_flow_control_error": "the server says that a window was overrun: look at its log",
+    "http2_reset_enhance_your_calm": "the server thinks that it is flooded: look at its limits against abuse",
+    "http2_reset": "the server gave the answer up: summary.json has its codes under http2.resets",
+    "http2_protocol": "the server breaks HTTP/2: is this port HTTP/2?",
+    "http2_flow_control": "the server breaks HTTP/2's flow control",
+    "http2_frame_size": "the server sends frames of a wrong size: is this port HTTP/2?",
+    "http2_compression": "the server's header fields can't be read",
+    "http2_flood": "the server sends frames without end that answer nothing",
     "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",
@@ -50,7 +64,7 @@ HINTS: Mapping[str, str] = {
     "other": "an error without a name of its own: see the trial's events",
 }
 
-_NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup")
+_NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup", "http2_not_negotiated")
 
 
 def no_server(name: str) -> bool:

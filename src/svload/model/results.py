@@ -13,6 +13,19 @@ Grade = Literal["VALID", "WEAK", "REFUSED"]
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
 
 
+class Http2Summary(Frozen):
+    """What a group did over HTTP/2. `stream_waits`: requests that waited since the server took no further stream; `fallbacks`:
+    connections on which it chose HTTP/1.1; `resets` (RST_STREAM) and `goaways` by their error code's name (RFC 9113 §7).
+    """
+
+    connections: int = 0
+    requests: int = 0
+    stream_waits: int = 0
+    fallbacks: int = 0
+    resets: dict[str, int] = {}
+    goaways: dict[str, int] = {}
+
+
 class StepSummary(Frozen):
     """A step's totals over all shares: of a scenario's steps, and of a request alone, which is the group's."""
 
@@ -45,6 +58,7 @@ class GroupSummary(Frozen):
     checks_failed: dict[str, int] = {}
     steps: tuple[StepSummary, ...] = ()
     connections_opened: int = 0
+    http2: Http2Summary = Http2Summary()
     tls_full: int = 0
     tls_resumed: int = 0
     bytes_sent: int = 0

@@ -509,6 +509,8 @@ class SetUp(Frozen):
 class Group(Frozen):
     """One traffic group of a case. An iteration is one `request`, or the steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
 
+    Over HTTP/2 `streams` users (or requests at once) share a connection; `preferred`: a server may choose HTTP/1.1.
+
     `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
     `source_addresses` in turn; empty: from where the kernel says.
     """
@@ -525,7 +527,13 @@ class Group(Frozen):
     tls_resumption: bool = True
     spin_ns: int = Field(default=0, ge=0, le=10_000_000)
     source_addresses: tuple[str, ...] = ()
+    http2: bool | Literal["preferred"] = False
+    streams: int = Field(default=1, ge=1)
     record: Literal["auto", "rows", "histogram"] = "auto"
+
+    def connections(self, slots: int) -> int:
+        """How many connections so many users, or requests at once, share."""
+        return -(-slots // self.streams)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -37,6 +37,7 @@ def describe_load(group: Group) -> str:
         words.append(f"at most {executor.max_vus} at once, then {executor.on_full}")
     words += _body(group)
     words.append(_CONNECTIONS[group.connection])
+    words += _http2(group)
     if group.client == "curl":
         words.append("curl-like client")
     return ", ".join(words)
@@ -63,6 +64,13 @@ def describe_requests(group: Group) -> str:
 def _request(request: Request) -> str:
     words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
     return words + "".join(f", {check.name}" for check in request.checks)
+
+
+def _http2(group: Group) -> list[str]:
+    if not group.http2:
+        return []
+    told = "HTTP/2 where the server takes it" if group.http2 == "preferred" else "HTTP/2"
+    return [f"{told}, {group.streams} streams a connection" if group.streams > 1 else told]
 
 
 def _executor(executor: Executor) -> str:

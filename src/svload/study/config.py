@@ -27,6 +27,7 @@ from svload.model.units import duration_ns
 from svload.study import schema, schema_traffic
 from svload.study.factors import matches
 from svload.study.feeders import feeder_columns, read_feeder
+from svload.study.http2 import http2_mistakes
 from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
 from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
 from svload.study.steps import RawStep, raw_scenarios, variables
@@ -233,7 +234,7 @@ class _Reader:
             found = group_mistakes(part, path, self._duration_ns())
             group = None if found else read_group(name, part, request, scenarios, present)
             if group is not None:
-                found = list(_untaken(group, path, set_up))
+                found = [*_untaken(group, path, set_up), *http2_mistakes(group, path)]
             self.mistakes += found
             if group is not None and not found:
                 groups.append(group)

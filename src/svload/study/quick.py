@@ -50,6 +50,8 @@ class QuickLoad:
     timeout: str = "30s"
     follow_redirects: int = 0
     keep_alive: bool = True
+    http2: bool = False
+    streams: int = 1
     generators: int = 1
     on_full: str | None = None
     arrivals: str | None = None
@@ -139,6 +141,8 @@ class QuickLoad:
         https = _url(self.url).startswith("https:")
         known = ", ".join(METHODS)
         return (
+            (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
+            (self.streams > 1 and not self.keep_alive, f"--streams {self.streams} share a connection, and --no-keepalive keeps none", "Leave one of them out."),
             (any(sign.isspace() for sign in self.url), f"the URL “{self.url}” holds a space", "Write it as %20."),
             (self.verb not in METHODS, f"--method takes {known}, not “{self.method}”", ""),
             (self.data is not None and self.has_data_file, "--data and --data-file are two bodies", "Leave one of them out."),
@@ -181,6 +185,8 @@ class QuickLoad:
             "spin": self.spin,
             "generators": self.generators if self.generators > 1 else None,
             "connection": None if self.keep_alive else "new",
+            "http2": True if self.http2 else None,
+            "streams": self.streams if self.streams > 1 else None,
         }
         return self._executor() | {key: value for key, value in said.items() if value is not None}
 

@@ -325,6 +325,10 @@ class GroupPart(Part):
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"
     )
+    http2: Annotated[Annotated[bool, Field(strict=True)] | Literal["preferred"], OrReference()] = Field(
+        False, description="true, or preferred: over TLS a server may choose HTTP/1.1"
+    )
+    streams: Count = Field(1, description="how many users, or requests at once, share an HTTP/2 connection")
 
     @model_validator(mode="after")
     def _one_iteration(self) -> Self:

@@ -79,7 +79,7 @@ def _group(group: GroupView) -> tuple[float, str]:
     extra = max(summary.connections_opened - slots - summary.failed, 0)
     return (
         extra / begun,
-        f"{group.name} opened {summary.connections_opened:,} for {slots:,} users and {summary.failed:,} failures ({percent(extra / begun)} of requests on others)",
+        f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} failures ({percent(extra / begun)} of requests on others)",
     )
 
 
@@ -88,7 +88,10 @@ def _redirected(group: GroupView) -> bool:
 
 
 def _slots(group: GroupView) -> int | None:
+    """Connections that the plan means; where the server chose HTTP/1.1, users share none."""
     executor = group.spec.executor
-    places = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    slots = executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+    if slots is None or group.summary.http2.fallbacks:
+        return slots
     anywhere = any(request.url is not None for request in group.spec.requests)
-    return None if places is None or anywhere else places * len(group.spec.endpoints)
+    return None if anywhere else group.spec.connections(slots) * len(group.spec.endpoints)

@@ -46,6 +46,8 @@ def load(
     timeout: str = typer.Option("30s", "--timeout", "-t", help="From a request's begin until its last byte."),
     redirects: int = typer.Option(0, "--follow-redirects", min=0, help="How many redirects are followed."),
     no_keepalive: bool = typer.Option(False, "--no-keepalive", "--disable-keepalive", help="A new connection for each request."),
+    http2: bool = typer.Option(False, "--http2", help="Ask over HTTP/2: by ALPN over https, by prior knowledge over http."),
+    streams: int = typer.Option(1, "--streams", "-m", min=1, help="With --http2: so many users share a connection."),
     insecure: bool = typer.Option(False, "--insecure", "-k", help="Any certificate will do."),
     ca: Path = typer.Option(None, "--cacert", "--ca", help="PEM file of the authority that signed the server's certificate."),
     connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT instead; the URL still names the server."),
@@ -65,7 +67,7 @@ def load(
     ask = api.QuickLoad(
         url, vus=vus, rate_rps=rate, duration=duration, requests=requests, stages=tuple(stage or ()), max_vus=max_vus,
         on_full=on_full, arrivals=arrivals, think_time=think_time, ramp_up=ramp_up, method=method, headers=tuple(header or ()),
-        data=data, timeout=timeout, follow_redirects=redirects, keep_alive=not no_keepalive, insecure=insecure,
+        data=data, timeout=timeout, follow_redirects=redirects, keep_alive=not no_keepalive, http2=http2, streams=streams, insecure=insecure,
         connect_to=connect_to, spin=spin, generators=generators, thresholds=tuple(threshold or ()), seed=seed,
     )  # fmt: skip
     with load_live(ask.lasts_s, quiet) as emit:

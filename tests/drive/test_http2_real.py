@@ -1,0 +1,228 @@
+"""HTTP/2 against servers that others wrote: what the engine counts is what they logged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from svload import _native
+
+pytestmark = pytest.mark.real
+
+MS = 1_000_000
+Serve = Callable[[Sequence[str], int], None]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Serve]:
+    """Starts a server that stays in the foreground, and waits until it listens."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(command: Sequence[str], port: int) -> None:
+        needs(command[0])
+        program = shutil.which(command[0], path=os.environ.get("PATH", "") + ":/usr/sbin") or command[0]
+        with (tmp_path / "server.log").open("wb") as log:
+            running.append(subprocess.Popen([program, *command[1:]], stdout=log, stderr=log))
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                return
+            except OSError:
+                assert running[-1].poll() is None and time.monotonic() < deadline, "it did not come up"
+                time.sleep(0.02)
+
+    yield start
+    for child in running:
+        child.terminate()
+        child.wait(10)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> str:
+    """Writes key.pem and cert.pem for the name `web`; returns the authority."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("web")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    return str(authority.cert_pem.bytes(), "ascii")
+
+
+def load(
+    port: int, vus: int, streams: int, requests: int, ca: str | None = None, **group: Any
+) -> dict[str, Any]:
+    """Runs a closed loop; returns the group's summary."""
+    scheme = "http" if ca is None else "https"
+    tls = None if ca is None else {"server_name": "web", "ca_pem": ca}
+    request = {
+        "name": "get",
+        "method": "GET",
+        "endpoint": f"{scheme}://web",
+        "path": [{"text": "/file"}],
+        "timeout_ns": 20_000 * MS,
+    }
+    share = {
+        "format": 1,
+        "id": "load.0",
+        "seed": 7,
+        "start_at_ns": 0,
+        "interval_ns": 100 * MS,
+        "window_ns": [0, 20_000 * MS],
+        "endpoints": {f"{scheme}://web": {"address": f"127.0.0.1:{port}", "tls": tls}},
+        "allowed": ["127.0.0.0/8"],
+        "groups": [
+            {
+                "name": "load",
+                "client": "engine",
+                "connection": "keep-alive",
+                "record": "rows",
+                "http2": {"streams": streams},
+                "stop_offset_ns": 20_000 * MS,
+                "graceful_stop_ns": 20_000 * MS,
+                "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
+                "request": request | group.pop("request", {}),
+            }
+            | group
+        ],
+    }
+    tables = _native.run_share(json.dumps(share), {}, lambda text: None)
+    summary = json.loads(tables["summary"]["json"][1][0])["groups"][0]
+    assert summary["due"] == summary["begun"] == summary["ok"] + summary["failed"], summary
+    return dict(summary)
+
+
+NGINX = """\
+daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 4096; }}
+http {{
+  log_format told '$server_protocol $status $sent_http_content_length $connection';
+  access_log {folder}/access.log told;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi; client_max_body_size 0;
+  {settings}
+  server {{
+    listen 127.0.0.1:{port} {listen}; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
+    location / {{ root {folder}; }}
+  }}
+}}
+"""
+
+
+def nginx(folder: Path, serve: Serve, listen: str, settings: str = "keepalive_requests 1000000;") -> int:
+    port = free_port()
+    text = NGINX.format(folder=folder, port=port, listen=listen, settings=settings)
+    (folder / "nginx.conf").write_text(text)
+    (folder / "file").write_bytes(b"x" * 30_000)
+    serve(["nginx", "-c", str(folder / "nginx.conf"), "-p", str(folder)], port)
+    return port
+
+
+def logged(folder: Path, requests: int) -> list[list[str]]:
+    """The server's lines, once all are written."""
+    deadline = time.monotonic() + 5
+    while True:
+        lines = (folder / "access.log").read_text().splitlines()
+        if len(lines) >= requests or time.monotonic() > deadline:
+            return [line.split() for line in lines]
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("vus", "streams", "connections"), [(64, 1, 64), (64, 16, 4), (10, 100, 1)])
+@pytest.mark.parametrize("listen", ["http2", "ssl http2"])
+def test_nginx_logged_what_was_counted(
+    tmp_path: Path, serve: Serve, certificate: str, listen: str, vus: int, streams: int, connections: int
+) -> None:
+    port = nginx(tmp_path, serve, listen)
+    found = load(port, vus, streams, 3_000, certificate if "ssl" in listen else None)
+    assert (found["ok"], found["status"], found["body_bytes"]) == (3_000, {"200": 3_000}, 3_000 * 30_000)
+    assert (found["connections_opened"], found["http2"]["requests"]) == (connections, 3_000)
+    lines = logged(tmp_path, 3_000)
+    assert Counter(line[0] for line in lines) == {"HTTP/2.0": 3_000}
+    assert sum(int(line[2]) for line in lines) == found["body_bytes"]
+    assert len({line[3] for line in lines}) == connections
+
+
+def test_nginx_that_leaves_after_so_many_requests_fails_only_what_it_did_not_take(
+    tmp_path: Path, serve: Serve, certificate: str
+) -> None:
+    port = nginx(tmp_path, serve, "http2", "keepalive_requests 100;")
+    found = load(port, 32, 16, 4_000)
+    opened, goaways = found["connections_opened"], found["http2"]["goaways"]
+    assert found["ok"] + found["errors"].get("http2_goaway", 0) == 4_000
+    assert set(goaways) == {"NO_ERROR"}
+    assert 0 <= opened - goaways["NO_ERROR"] <= 2, "the last connections of both lines may end with the load"
+    assert found["ok"] <= 100 * opened
+    assert len(logged(tmp_path, found["ok"])) == found["ok"]
+
+
+def test_nginx_without_http2_is_named_or_taken_as_it_is(
+    tmp_path: Path, serve: Serve, certificate: str
+) -> None:
+    port = nginx(tmp_path, serve, "ssl")
+    refused = load(port, 4, 4, 8, certificate)
+    assert refused["errors"] == {"http2_not_negotiated": 8}
+    taken = load(port, 4, 4, 80, certificate, http2={"streams": 4, "fallback": True})
+    assert (taken["ok"], taken["http2"]["requests"], taken["connections_opened"]) == (80, 0, 4)
+    assert taken["http2"]["fallbacks"] >= 1
+    assert Counter(line[0] for line in logged(tmp_path, 80)) == {"HTTP/1.1": 80}
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_nghttpd_gives_back_what_it_was_sent(
+    tmp_path: Path, serve: Serve, certificate: str, tls: bool
+) -> None:
+    port = free_port()
+    secure = [str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")] if tls else []
+    serve(
+        ["nghttpd", "--echo-upload", "-a", "127.0.0.1", *([] if tls else ["--no-tls"]), str(port), *secure],
+        port,
+    )
+    size = 3_000_000
+    sent = {
+        "method": "POST",
+        "body": {"random": {"bytes": size}},
+        "checks": [{"name": "size", "size_bytes": size}],
+    }
+    found = load(port, 8, 4, 40, certificate if tls else None, request=sent)
+    assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (40, 40 * size, 2)
+    assert found["bytes_sent"] > 40 * size
+
+
+def test_nghttpd_answers_many_streams_with_trailers(tmp_path: Path, serve: Serve) -> None:
+    port = free_port()
+    (tmp_path / "file").write_bytes(b"y" * 100_000)
+    serve(
+        [
+            "nghttpd",
+            "--no-tls",
+            "-a",
+            "127.0.0.1",
+            "-d",
+            str(tmp_path),
+            "--trailer",
+            "checksum: 1",
+            "-c",
+            "0",
+            str(port),
+        ],
+        port,
+    )
+    found = load(port, 200, 100, 4_000)
+    assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (4_000, 4_000 * 100_000, 2)

@@ -1,0 +1,84 @@
+"""HTTP/2 through the whole river: a command and a study against nghttpd, and what both record."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import World, only_run
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
+STUDY = """\
+name: streams
+lab:
+  web: {{at: "http://127.0.0.1:{port}"}}
+factors:
+  shape:
+    one: {{streams: 1}}
+    many: {{streams: 4}}
+traffic:
+  load: {{executor: constant-vus, vus: 8, http2: true, streams: "${{shape.streams}}", request: GET http://web/file}}
+measure: {{duration: 2s, replicates: 1}}
+"""
+
+
+@pytest.fixture
+def port(tmp_path: Path, needs: Callable[..., None]) -> Iterator[int]:
+    """nghttpd that speaks HTTP/2 alone."""
+    needs("nghttpd")
+    (tmp_path / "file").write_bytes(b"x" * 1024)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = int(probe.getsockname()[1])
+    command = ["nghttpd", "--no-tls", "-a", "127.0.0.1", "-d", str(tmp_path), str(number)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", number), timeout=1).close()
+            break
+        except OSError:
+            assert server.poll() is None and time.monotonic() < deadline, "nghttpd did not come up"
+            time.sleep(0.02)
+    yield number
+    server.terminate()
+    server.wait(10)
+
+
+def summaries(run: Path) -> dict[str, dict[str, Any]]:
+    """The load group's totals by case."""
+    found = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/summary.json"))]
+    return {one["case"]: one["groups"][0] for one in found}
+
+
+def test_load_over_http2(world: World, port: int) -> None:
+    url = f"http://127.0.0.1:{port}/file"
+    args = ("--http2", "--streams", "4", "--vus", "16", "--iterations", "800", "--json")
+    ended = world.svload("load", url, *args, "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    told = json.loads(ended.stdout)
+    assert (told["ok"], told["failed"]) == (800, 0)
+    (group,) = summaries(only_run(world)).values()
+    assert (group["http2"]["connections"], group["http2"]["requests"]) == (4, 800)
+    assert group["body_bytes"] == 800 * 1024
+    refused = world.svload("load", url, "--streams", "4")
+    assert refused.returncode == 2
+    assert "HTTP/2" in refused.stderr
+
+
+def test_a_study_compares_streams(world: World, port: int) -> None:
+    (world.root / "study.yaml").write_text(STUDY.format(port=port))
+    ended = world.svload("run", str(world.root / "study.yaml"), "--out", str(world.runs), "--json")
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    counted = sorted(group["http2"]["connections"] for group in summaries(only_run(world)).values())
+    assert counted == [2, 8]
+    for group in summaries(only_run(world)).values():
+        assert group["failed"] == 0
+        assert group["status"] == {"200": group["ok"]}
