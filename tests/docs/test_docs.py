@@ -151,6 +151,8 @@ def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
     for folder in ("studies", "examples"):
         if (ROOT / folder).is_dir():
             shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("runs"))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "example").symlink_to(ROOT / "docs" / "example")
     for block in DOCUMENTS[document]:
         if "file" in block.tags:
             path = tmp_path / block.tags["file"]
