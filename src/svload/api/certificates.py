@@ -28,7 +28,7 @@ def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
     with tempfile.TemporaryDirectory(prefix="svload-certify-") as folder:
         path = Path(folder) / "study.yaml"
         path.write_text(run.certificate_study(), encoding="utf-8")
-        made = run.certify(load_lock(str(path), Choices()), Path(folder), emit, wait_s)
+        made = run.certify_instrument(load_lock(str(path), Choices()), Path(folder), emit, wait_s)
     certificates.keep(made)
     return made
 

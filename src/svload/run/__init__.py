@@ -9,7 +9,7 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.run.aa import aa_batch, aa_lock, compares_restarts
-    from svload.run.certify import certificate_study, certify
+    from svload.run.certify import certificate_study, certify_instrument
     from svload.run.execution import Options, Outcome, begin, execute
     from svload.run.faults import FAULTS, plant, planted_config
     from svload.run.fits import misfits
@@ -24,7 +24,7 @@ __all__ = [
     "aa_lock",
     "begin",
     "certificate_study",
-    "certify",
+    "certify_instrument",
     "compares_restarts",
     "execute",
     "misfits",
@@ -39,7 +39,7 @@ __getattr__ = late(
     __name__,
     {
         "aa": ("aa_batch", "aa_lock", "compares_restarts"),
-        "certify": ("certificate_study", "certify"),
+        "certify": ("certificate_study", "certify_instrument"),
         "execution": ("Options", "Outcome", "begin", "execute"),
         "faults": ("FAULTS", "plant", "planted_config"),
         "fits": ("misfits",),

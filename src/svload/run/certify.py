@@ -61,7 +61,9 @@ def certificate_study() -> str:
     )  # fmt: skip
 
 
-def certify(lock: Lock, folder: Path, emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
+def certify_instrument(
+    lock: Lock, folder: Path, emit: Emit, wait_s: float | None = None
+) -> InstrumentCertificate:
     """Measure every level of `certificate_study`'s lock; scratch files go to `folder`. About 25 s. Raises SvloadError."""
     configs = {case.levels["time"]: study.resolve(lock, case) for case in lock.valid_cases}
     with _bench(next(iter(configs.values())), lock, emit, wait_s) as (lab, generators):
