@@ -295,7 +295,8 @@ fn closing(bytes: fn(u32) -> Vec<u8>, reset: bool) -> Server {
 
 #[test]
 fn connections_that_end_early_are_told_apart() {
-    let cases: [(fn(u32) -> Vec<u8>, bool, &str); 4] = [
+    type Make = fn(u32) -> Vec<u8>;
+    let cases: [(Make, bool, &str); 4] = [
         (|_| Vec::new(), false, "empty_answer"),
         (|_| Vec::new(), true, "read_reset"),
         (|id| headers(id, 0, OK), false, "short_body"),
