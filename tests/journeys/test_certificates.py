@@ -80,11 +80,9 @@ def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
 
 
 @pytest.mark.truth
-def test_a_plan_that_does_not_fit_is_refused_before_anything_starts(
-    world: World, truth: dict[str, int]
-) -> None:
-    url = f"http://127.0.0.1:{truth['http_port']}/info"
-    ended = world.svload("load", url, "--vus", "70000", "--out", str(world.runs))
+def test_a_plan_that_does_not_fit_is_refused_before_anything_starts(world: World) -> None:
+    (world.root / "study.yaml").write_text(STUDY.replace("[2, 4]", "[2, 70000]"))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "70,000 connections at once" in ended.stderr
     assert "plan-too-large" in ended.stderr
