@@ -25,23 +25,23 @@ def test_a_moment_holds_the_three_clocks() -> None:
     assert resting is not None and resting >= 0
 
 
-def closed_first(server: socket.socket, client_first: bool) -> int:
-    """A connection that one side closed first; the client's port."""
+def rested(server: socket.socket, client_first: bool) -> int:
+    """How many more sockets on the client's port rest once one side has closed first (others may rest there, to other servers)."""
     client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
     port = int(client.getsockname()[1])
+    before = count_time_wait(port, port)
     first, second = (client, accepted) if client_first else (accepted, client)
     first.close()
     second.recv(1)
     second.close()
-    return port
+    return count_time_wait(port, port) - before
 
 
 def test_only_a_port_of_ours_rests() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        ours, theirs = closed_first(server, client_first=True), closed_first(server, client_first=False)
-        assert count_time_wait(ours, ours) == 1
-        assert count_time_wait(theirs, theirs) == 0
+        assert rested(server, client_first=True) == 1
+        assert rested(server, client_first=False) == 0
 
 
 def test_a_listener_is_found_by_its_port() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from svload.drive import witness
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.results import TrialSummary
 from svload.store import TrialData, read_events, read_trial, verify_run
@@ -200,7 +201,8 @@ def test_every_fault_has_a_test_here() -> None:
 
 
 def test_readings_have_the_names_that_monitors_give(run: SyntheticRun) -> None:
-    known = {kind.name: set(kind.metrics) for kind in load_monitors()} | {"sampler": set(METRICS)}
+    known = {kind.name: set(kind.metrics) for kind in load_monitors()}
+    known |= {"sampler": set(METRICS), "generator": set(witness.METRICS)}
     monitors = read_trial(run.trial("TC0.r1")).monitors
     for monitor, metric in set(zip(monitors["monitor"], monitors["metric"], strict=True)):
         assert metric in known[monitor]

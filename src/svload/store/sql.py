@@ -196,7 +196,8 @@ def _groups(summaries: dict[str, TrialSummary]) -> pa.Table:
         for index, group in enumerate(summary.groups):
             plain = group.model_dump()
             texts = {
-                key: json.dumps(plain.pop(key)) for key in ("errors", "status", "checks_failed", "steps")
+                key: json.dumps(plain.pop(key))
+                for key in ("errors", "status", "checks_failed", "steps", "http2")
             }
             rows.append(
                 {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult
@@ -337,7 +337,22 @@ def _checks(trials: Sequence[TrialResult], detail: Detail) -> list[CheckRow]:
     for trial in trials:
         for check in trial.verdict.checks:
             by_check.setdefault(check.check, []).append((trial, check))
-    return [_check_row(name, found, detail) for name, found in by_check.items()]
+    rows = [_check_row(name, found, detail) for name, found in by_check.items()]
+    return rows if detail.passed else _folded(rows)
+
+
+def _folded(rows: Sequence[CheckRow]) -> list[CheckRow]:
+    """Checks that tell nothing but the same marks stand in one row."""
+    alike: dict[tuple[tuple[str, str, str], ...], list[CheckRow]] = {}
+    for row in rows:
+        if not row.shown:
+            alike.setdefault(row.marks, []).append(row)
+    first = {id(same[0]): ", ".join(row.check for row in same) for same in alike.values()}
+    return [
+        replace(row, check=first[id(row)]) if id(row) in first else row
+        for row in rows
+        if row.shown or id(row) in first
+    ]
 
 
 _WORSE = {"VALID": 0, "WEAK": 1, "REFUSED": 2}
