@@ -203,6 +203,26 @@ def test_one_late_read_among_few_harms_no_percentile(closed: Bench) -> None:
     assert check(planted, closed.config(planted), "generator-harm").grade == "VALID"
 
 
+def test_a_generator_that_stood_still_shows_in_the_mean(closed: Bench) -> None:
+    """Too few requests for any percentile to tell, each late by 100 responses: known of every request, so the mean is judged."""
+
+    def earlier(column: str) -> Callable[[dict[str, Any]], Any]:
+        def moved(table: dict[str, Any]) -> Any:
+            times_ns = table[column].copy()
+            mine = np.flatnonzero((table["group"] == 1) & (table["error"] == 0))
+            stood = mine[-(len(mine) // 4) : -(len(mine) // 4) + max(len(mine) // 200, 1)]
+            times_ns[stood] -= 100 * (table["done_ns"] - table["due_ns"])[stood]
+            return times_ns
+
+        return moved
+
+    clean = closed.trial("TC4.r1")
+    planted = with_table(clean, "samples", due_ns=earlier("due_ns"), ready_ns=earlier("ready_ns"))
+    found = check(planted, closed.config(clean), "generator-harm")
+    assert found.grade == "REFUSED"
+    assert "the mean probe.response" in found.sentence
+
+
 def test_one_late_read_among_few_is_no_mean_of_a_histogram_group(closed: Bench) -> None:
     """31 sampled reads, one of them 100 times the mean response late: not known well enough to refuse."""
 

@@ -33,9 +33,9 @@ class Harm(NamedTuple):
 
 
 class GeneratorHarm(Check):
-    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown.
+    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown, and for the mean by generator lag alone.
 
-    Generator lag is known of every request. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
+    Generator lag is known of every request, and the mean shows a generator that stood still where correlation leaves no p99. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
     for percentiles that so many can carry. Where there are histograms alone, which pair nothing, it is computed on the mean, with the
     lower end of the interval of the read lag's: one late read among a few is no mean.
     """
@@ -77,6 +77,9 @@ def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
         )
         yield from _of_percentiles(f"{group.name}.response", shown, *pairs)
         yield from _of_mean_histograms(group)
+        if _is_shown(context, group, "mean") and group.histogram("response").any():
+            mean_ns = _mean(group.histogram("response"))
+            yield _harm(_mean_of(group), mean_ns, mean_ns - _mean(group.histogram("generator_lag")))
         return
     rows = group.rows
     ok = rows["ok"]
@@ -84,6 +87,8 @@ def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
     yield from _of_percentiles(
         f"{group.name}.response", shown, ranked_values(response, group.due), ranked_values(clean, group.due)
     )
+    if _is_shown(context, group, "mean") and len(response):
+        yield _harm(_mean_of(group), float(response.mean()), float(clean.mean()))
     read_lag = rows["read_lag_ns"][ok]
     sampled = read_lag >= 0
     yield from _of_sample(group, shown, response[sampled], clean[sampled] - read_lag[sampled])
@@ -117,7 +122,11 @@ def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
     if min(response.sum(), read_lag.sum()) >= limits.LEAST_READ_LAGS:
         with_ns = _mean(response)
         without_ns = with_ns - _mean(lag) - _least_mean(read_lag)
-        yield _harm(f"the mean {group.name}.response", with_ns, without_ns)
+        yield _harm(_mean_of(group), with_ns, without_ns)
+
+
+def _mean_of(group: GroupView) -> str:
+    return f"the mean {group.name}.response"
 
 
 def _mean(counts: NDArray[np.int64]) -> float:
