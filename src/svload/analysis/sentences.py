@@ -129,13 +129,23 @@ def _thresholds(thresholds: Sequence[ThresholdResult]) -> Iterator[Finding]:
             )
 
 
+_MOST_NAMED = 8
+"""Cases that a sentence lists by name."""
+
+
 def _weak(cases: Sequence[CaseResult]) -> Iterator[Finding]:
     named = [case.case for case in cases if case.instrument == "WEAK"]
     if named:
+        run = [case.case for case in cases if case.excluded is None]
+        others = [name for name in run if name not in named]
         verb = "is" if len(named) == 1 else "are"
+        who = ", ".join(named)
+        if len(named) > _MOST_NAMED:
+            rest = f" (all but {', '.join(others)})" if 0 < len(others) <= _MOST_NAMED else ""
+            who = f"{len(named)} of {len(run)} cases{rest}"
         yield Finding(
             kind="weak",
-            sentence=f"{', '.join(named)} {verb} WEAK: usable, with the reasons told at each.",
+            sentence=f"{who} {verb} WEAK: usable, with the reasons told at each.",
             evidence=tuple(f"cases/{name}" for name in named),
             certainty="certain",
         )

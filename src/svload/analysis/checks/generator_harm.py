@@ -99,21 +99,25 @@ def _is_shown(context: Context, group: GroupView, stat: str) -> bool:
     return estimate is not None and estimate.value is not None
 
 
-def _of_percentiles(what: str, stats: list[str], response: Ranked, clean: Ranked) -> Iterator[Harm]:
+def _of_percentiles(
+    what: str, stats: list[str], response: Ranked, clean: Ranked, among: str = ""
+) -> Iterator[Harm]:
     for stat in stats:
         p = float(stat[1:]) / 100
         with_ns, without_ns = response.quantile(p), clean.quantile(p)
         if with_ns is not None and without_ns is not None:
-            yield _harm(f"{what}.{stat}", with_ns, without_ns)
+            yield _harm(f"{what}.{stat}{among}", with_ns, without_ns)
 
 
 def _of_sample(
     group: GroupView, shown: list[str], response: NDArray[np.generic], clean: NDArray[np.generic]
 ) -> Iterator[Harm]:
-    what = f"{group.name}.response of the {len(response)} requests with a read stamp"
+    among = f" of the {len(response)} requests with a read stamp"
     carried = [stat for stat in shown if len(response) >= least_n_eff(float(stat[1:]) / 100)]
     if carried:
-        yield from _of_percentiles(what, carried, ranked_values(response), ranked_values(clean))
+        yield from _of_percentiles(
+            f"{group.name}.response", carried, ranked_values(response), ranked_values(clean), among
+        )
 
 
 def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
