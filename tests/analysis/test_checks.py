@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_counter, with_group, with_table
 from tests.analysis.test_machine_checks import PLANTED as MACHINE
 
+from svload.analysis import limits
 from svload.analysis.checks import all_checks
+from svload.analysis.checks.base import Context
+from svload.analysis.checks.generator_harm import worst_harm
 from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.judge import judge_trial
 from svload.analysis.series import CaseCut
 from svload.model.columns import bucket
+from svload.model.results import Estimate
 from svload.model.study import CaseConfig
 from svload.model.traffic import ConstantVus
 from svload.store import TrialData
@@ -203,24 +208,31 @@ def test_one_late_read_among_few_harms_no_percentile(closed: Bench) -> None:
     assert check(planted, closed.config(planted), "generator-harm").grade == "VALID"
 
 
-def test_a_generator_that_stood_still_shows_in_the_mean(closed: Bench) -> None:
-    """Too few requests for any percentile to tell, each late by 100 responses: known of every request, so the mean is judged."""
-
-    def earlier(column: str) -> Callable[[dict[str, Any]], Any]:
-        def moved(table: dict[str, Any]) -> Any:
-            times_ns = table[column].copy()
-            mine = np.flatnonzero((table["group"] == 1) & (table["error"] == 0))
-            stood = mine[-(len(mine) // 4) : -(len(mine) // 4) + max(len(mine) // 200, 1)]
-            times_ns[stood] -= 100 * (table["done_ns"] - table["due_ns"])[stood]
-            return times_ns
-
-        return moved
-
-    clean = closed.trial("TC4.r1")
-    planted = with_table(clean, "samples", due_ns=earlier("due_ns"), ready_ns=earlier("ready_ns"))
-    found = check(planted, closed.config(clean), "generator-harm")
-    assert found.grade == "REFUSED"
-    assert "the mean probe.response" in found.sentence
+@pytest.mark.parametrize(
+    ("p99_s", "judged"), [(None, "the mean probe.response"), (0.001, "probe.response.p50")]
+)
+def test_a_generator_that_stood_still_shows_in_the_mean_where_no_p99_tells(
+    p99_s: float | None, judged: str
+) -> None:
+    """1,000 requests of 1 ms, 5 of them 200 ms late: no percentile up to p99 bears it."""
+    lag_ns = np.zeros(1000, np.int64)
+    lag_ns[700:705] = 200_000_000
+    rows = {
+        "ok": np.ones(1000, bool),
+        "response_ns": 1_000_000 + lag_ns,
+        "lag_ns": lag_ns,
+        "read_lag_ns": np.full(1000, -1),
+    }
+    metrics = {
+        "probe.response.p50": Estimate(value=0.001),
+        "probe.response.mean": Estimate(value=0.002),
+        "probe.response.p99": Estimate(value=p99_s, reason="" if p99_s else "too few"),
+    }
+    group = SimpleNamespace(name="probe", rows=rows, due=1000)
+    found = worst_harm(cast(Context, SimpleNamespace(groups=[group], metrics=metrics)))
+    assert found is not None
+    assert found.what == judged
+    assert (found.share > limits.HARM[1]) is (p99_s is None)
 
 
 def test_one_late_read_among_few_is_no_mean_of_a_histogram_group(closed: Bench) -> None:

@@ -33,9 +33,9 @@ class Harm(NamedTuple):
 
 
 class GeneratorHarm(Check):
-    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown, and for the mean by generator lag alone.
+    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown, and, where no p99 is, for the mean by generator lag alone.
 
-    Generator lag is known of every request, and the mean shows a generator that stood still where correlation leaves no p99. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
+    Generator lag is known of every request; a generator that stood still leaves few independent ones, and so no p99. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
     for percentiles that so many can carry. Where there are histograms alone, which pair nothing, it is computed on the mean, with the
     lower end of the interval of the read lag's: one late read among a few is no mean.
     """
@@ -77,7 +77,7 @@ def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
         )
         yield from _of_percentiles(f"{group.name}.response", shown, *pairs)
         yield from _of_mean_histograms(group)
-        if _is_shown(context, group, "mean") and group.histogram("response").any():
+        if _judges_mean(context, group) and group.histogram("response").any():
             mean_ns = _mean(group.histogram("response"))
             yield _harm(_mean_of(group), mean_ns, mean_ns - _mean(group.histogram("generator_lag")))
         return
@@ -87,7 +87,7 @@ def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
     yield from _of_percentiles(
         f"{group.name}.response", shown, ranked_values(response, group.due), ranked_values(clean, group.due)
     )
-    if _is_shown(context, group, "mean") and len(response):
+    if _judges_mean(context, group) and len(response):
         yield _harm(_mean_of(group), float(response.mean()), float(clean.mean()))
     read_lag = rows["read_lag_ns"][ok]
     sampled = read_lag >= 0
@@ -97,6 +97,11 @@ def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
 def _is_shown(context: Context, group: GroupView, stat: str) -> bool:
     estimate = context.metrics.get(f"{group.name}.response.{stat}")
     return estimate is not None and estimate.value is not None
+
+
+def _judges_mean(context: Context, group: GroupView) -> bool:
+    """Whether no p99 tells of a generator that stood still, as it makes all that came late alike."""
+    return _is_shown(context, group, "mean") and not _is_shown(context, group, "p99")
 
 
 def _of_percentiles(
