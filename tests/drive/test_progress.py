@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svload.drive.generators import merge_progress
+from svload.drive.generators import continued, merge_progress
 
 
 def part(offset_ns: int, cpu_s: float, **last: int) -> dict[str, Any]:
@@ -23,3 +23,19 @@ def test_counts_and_cpu_are_added_and_the_worst_percentile_is_shown() -> None:
     assert (merged["offset_ns"], merged["cpu_s"]) == (11, 0.75)
     assert (group["due"], group["ok"], group["active_vus"], group["errors"]) == (10, 6, 4, {"status": 2})
     assert group["last"] == {"ok": 5, "failed": 1, "response_p50_ns": 7, "response_p99_ns": 0}
+
+
+def test_what_nobody_was_shown_is_told_with_what_follows() -> None:
+    """Two reports in one look: the second speaks of the time since the first."""
+    first: dict[str, Any] = {
+        "offset_ns": 10**9,
+        "groups": [{"name": "load", "ok": 80, "last": {"ok": 80, "failed": 1, "response_p50_ns": 5}}],
+    }
+    second: dict[str, Any] = {
+        "offset_ns": 10**9 + 5,
+        "groups": [{"name": "load", "ok": 80, "last": {"ok": 0, "failed": 0, "response_p50_ns": None}}],
+    }
+    (group,) = continued(first, second)["groups"]
+    assert group["ok"] == 80
+    assert (group["last"]["ok"], group["last"]["failed"], group["last"]["response_p50_ns"]) == (80, 1, 5)
+    assert continued(None, first) == first

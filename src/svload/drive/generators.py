@@ -151,9 +151,11 @@ class Generators:
                 load.stopped_ns = time.monotonic_ns() - start_at_ns
                 deadline_ns = time.monotonic_ns() + round(LATE_S * 1e9)
                 self._agent.stop(list(waiting), grace_s=STOP_GRACE_S)
+            heard: dict[str, dict[str, Any]] = {}
             for notice in notices:
-                self._hear(notice, waiting, load, latest)
-            if notices and on_progress is not None and any("progress" in notice.data for notice in notices):
+                self._hear(notice, waiting, load, heard)
+            latest |= heard
+            if heard and on_progress is not None:
                 on_progress(merge_progress(latest.values()))
             if meanwhile is not None:
                 meanwhile(time.monotonic_ns() - start_at_ns)
@@ -173,7 +175,7 @@ class Generators:
         return Tell(child=child, message={"prepare": message})
 
     def _hear(
-        self, notice: Notice, waiting: dict[str, Share], load: Load, latest: dict[str, dict[str, Any]]
+        self, notice: Notice, waiting: dict[str, Share], load: Load, heard: dict[str, dict[str, Any]]
     ) -> None:
         if notice.kind == "exit":
             self._exited(notice, waiting, load)
@@ -187,7 +189,7 @@ class Generators:
             elif "error" in notice.data:
                 raise fail("generator-failed", **notice.data["error"].get("details", {}))
             elif "progress" in notice.data:
-                latest[notice.child] = notice.data["progress"]
+                heard[notice.child] = continued(heard.get(notice.child), notice.data["progress"])
 
     def _exited(self, notice: Notice, waiting: dict[str, Share], load: Load) -> None:
         code, tail = notice.data.get("exit"), str(notice.data.get("tail", "")).strip()[-300:]
@@ -207,6 +209,18 @@ def _end_ns(share: Share) -> int:
     return max(
         int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"]
     )
+
+
+def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
+    """A share's progress, with what it said just before and nobody was shown: `last` is of the time since the report before."""
+    for group, earlier in zip(now["groups"], before["groups"] if before else (), strict=False):
+        last, unseen = group.get("last", {}), earlier.get("last", {})
+        for key in ("ok", "failed"):
+            last[key] = last.get(key, 0) + unseen.get(key, 0)
+        for key in ("response_p50_ns", "response_p99_ns"):
+            last[key] = max(last.get(key) or 0, unseen.get(key) or 0)
+        group["last"] = last
+    return now
 
 
 def merge_progress(parts: Any) -> dict[str, Any]:
