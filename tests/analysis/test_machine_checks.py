@@ -54,9 +54,11 @@ def later(**clocks: int) -> Plant:
     return plant
 
 
-def looked_up(client: str) -> Plant:
+def looked_up(client: str, spent_ns: int = 40_000) -> Plant:
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        found = with_table(trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], 40_000))
+        found = with_table(
+            trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], spent_ns)
+        )
         return found, with_config(config, "probe", client=client)
 
     return plant
@@ -176,6 +178,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("connection-rate", under(machine={"local_ports": 60_000}), "VALID", "60,000"),
     ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.66667"),
     ("name-look-up", looked_up("curl"), "VALID", "before the load"),
+    ("name-look-up", looked_up("engine", 300), "VALID", "before the load"),
     ("name-look-up", looked_up("engine"), "WEAK", "probe"),
     ("address-families", two_families, "WEAK", "cache is asked over IPv4 and over IPv6"),
     ("gc-pause", paused(0.0002), "VALID", "200 µs"),

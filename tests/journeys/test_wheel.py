@@ -130,5 +130,4 @@ def test_the_wheel_runs_the_whole_demo_and_it_is_believed(installed: Installed) 
     assert done.returncode == 0 or refused
     assert len([case for case in told["findings"]["cases"] if case["excluded"]]) == 4
     for name in ("report.html", "report.xlsx"):
-        assert Path(told["files"][name]).is_relative_to(installed.elsewhere)
-        assert Path(told["files"][name]).stat().st_size > 0
+        assert (installed.elsewhere / told["files"][name]).stat().st_size > 0

@@ -172,7 +172,7 @@ def test_memcached_reports_what_it_was_told(lab_of: Any, needs: Any) -> None:
     needs("memcached")
     lab = lab_of(spec("store", "memcached", connections=2048, item_memory="32 MiB"))
     facts = lab.up()["store"]
-    assert facts.endpoints == ()
+    assert [end.scheme for end in facts.endpoints] == ["tcp"]
     assert {setting.name: setting.found for setting in facts.settings} == {
         "memcached.connections": "2048",
         "memcached.item_memory_bytes": str(32 << 20),
