@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from svload.model.errors import ExitCode
+from svload.model.errors import ExitCode, SvloadError
 
 if TYPE_CHECKING:
     from svload.api import Choices, Emit, RunResult
@@ -76,13 +76,17 @@ def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
         yield view.on_event
 
 
+def tell_problems(error: SvloadError | None) -> None:
+    """Each problem of `error`, if there is one, as a line on stderr."""
+    for problem in error.problems if error is not None else ():
+        typer.echo(f"svload: {problem}", err=True)
+
+
 def show_result(result: RunResult, as_json: bool) -> None:
     """The final table and paths (or JSON), then the exit code."""
     from svload.report import show_findings
 
-    if result.outcome.error is not None:
-        for problem in result.outcome.error.problems:
-            typer.echo(f"svload: {problem}", err=True)
+    tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
         from svload.model.errors import fail
 

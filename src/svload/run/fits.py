@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import ceil
 
+from svload.drive.places import RESERVE
 from svload.model.conditions import Machine
 from svload.model.errors import Problem
 from svload.model.study import CaseConfig
 from svload.model.traffic import ClosedLoop, Group, OpenLoop
-
-RESERVE = 64
-"""Descriptors of a generator that are no connections."""
 
 
 def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:

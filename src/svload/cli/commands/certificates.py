@@ -6,8 +6,19 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.commands.studies import AUTHORISE, DURATION, JSON, NO_WAIT, ONLY, OUT, PROFILE, SEED, TRUST
-from svload.cli.output import choices, leave, live, print_json
+from svload.cli.commands.studies import (
+    AUTHORISE,
+    DURATION,
+    JSON,
+    NO_WAIT,
+    ONLY,
+    OUT,
+    PROFILE,
+    SEED,
+    TRUST,
+    measure_overrides,
+)
+from svload.cli.output import choices, leave, live, print_json, tell_problems
 from svload.model.errors import ExitCode
 
 
@@ -32,15 +43,13 @@ def aa(
     """Compare a study's lab with itself: what it shows between two runs of the same thing is the floor of its claims."""
     from svload import api
 
-    overrides = {"measure.duration": duration} if duration else {}
     chosen = choices(
-        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait, overrides=overrides,
+        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait,
+        overrides=measure_overrides(None, duration),
     )  # fmt: skip
     with live() as emit:
         made, result = api.aa(study, chosen, pairs, emit)
-    if result.outcome.error is not None:
-        for problem in result.outcome.error.problems:
-            typer.echo(f"svload: {problem}", err=True)
+    tell_problems(result.outcome.error)
     if json:
         print_json(
             {"run": str(result.run.path), "certificate": made.model_dump(mode="json") if made else None}

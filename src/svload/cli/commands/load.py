@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
-from svload.cli.output import leave, load_live, print_json
+from svload.cli.output import leave, load_live, print_json, tell_problems
 
 EXAMPLES = """Examples:
 
@@ -81,7 +81,5 @@ def load(
         from svload.report import show_load
 
         show_load(result.summary)
-    if result.error is not None:
-        for problem in result.error.problems:
-            typer.echo(f"svload: {problem}", err=True)
+    tell_problems(result.error)
     leave(result.exit_code)

@@ -32,7 +32,8 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def _overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
+def measure_overrides(replicates: int | None, duration: str | None) -> dict[str, Any]:
+    """What the command line puts in place of the study's own measure."""
     measure = {"measure.replicates": replicates, "measure.duration": duration}
     return {key: value for key, value in measure.items() if value is not None}
 
@@ -58,7 +59,7 @@ def demo(
         only=only,
         plant=plant,
         wait=not no_wait,
-        overrides=_overrides(replicates, None),
+        overrides=measure_overrides(replicates, None),
     )
     with live() as emit:
         result = api.run_study(api.DEMO_STUDY, chosen, emit)
@@ -103,7 +104,7 @@ def plan(
         out=out,
         only=only,
         authorise=authorise,
-        overrides=_overrides(replicates, duration),
+        overrides=measure_overrides(replicates, duration),
     )
     planned = api.plan(study, chosen)
     if json:
@@ -136,7 +137,7 @@ def run(
 
     chosen = choices(
         profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait,
-        overrides=_overrides(replicates, duration),
+        overrides=measure_overrides(replicates, duration),
     )  # fmt: skip
     with live() as emit:
         result = api.run_study(study, chosen, emit)
