@@ -64,6 +64,18 @@ def looked_up(client: str, spent_ns: int = 40_000) -> Plant:
     return plant
 
 
+def few_ports(**changes: object) -> Plant:
+    """Ports too few for the connections made, and a difference to every group."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        trial, config = under(machine={"local_ports": 100, "port_reuse_s": 60.0})(trial, config)
+        for group in config.groups:
+            config = with_config(config, group.name, **changes)
+        return trial, config
+
+    return plant
+
+
 def two_families(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
     services = tuple(
         one.model_copy(
@@ -177,6 +189,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("time-wait", under(before={"time_wait": 1450}), "WEAK", "1,450 of 28,232"),
     ("connection-rate", under(machine={"local_ports": 60_000}), "VALID", "60,000"),
     ("connection-rate", under(machine={"local_ports": 100, "port_reuse_s": 60.0}), "WEAK", "allow 1.66667"),
+    ("connection-rate", few_ports(close="reset"), "VALID", "port rests"),
     ("name-look-up", looked_up("curl"), "VALID", "before the load"),
     ("name-look-up", looked_up("engine", 300), "VALID", "before the load"),
     ("name-look-up", looked_up("engine"), "WEAK", "probe"),

@@ -156,11 +156,12 @@ def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., 
 
 def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
     example = str(ROOT / "examples" / "two-builds")
-    ended = world.svload("run", example, "--trust", "--duration", "1s", "--out", str(world.runs), "--json")
+    ended = world.svload("run", example, "--trust", "--duration", "2s", "--out", str(world.runs), "--json")
     told = json.loads(ended.stdout)
     assert told["complete"], ended.stderr[-1500:]
     claim = told["findings"]["claims"][0]
-    if claim["state"] == "refused":  # a busy machine may refuse blocks; then it is never a pass
+    # On a busy machine blocks may be refused, or requests too correlated for a percentile: then it is never a pass.
+    if claim["state"] == "refused" or (claim["ratio"] or {}).get("value") is None:
         assert ended.returncode == 4
         return
     assert claim["failed"], claim["sentence"]

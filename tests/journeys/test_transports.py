@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+
+from svload.host.sock_diag import TCP_TIME_WAIT, tcp_sockets
 
 from .world import World, only_run
 
@@ -92,6 +95,25 @@ traffic:
     request: GET http://server/
 measure: {{duration: 10s, replicates: 1}}
 """
+
+
+@pytest.mark.parametrize(
+    ("close", "address", "rest"), [("fin", "127.0.0.7", True), ("reset", "127.0.0.8", False)]
+)
+def test_a_port_rests_after_a_fin_and_not_after_a_reset(
+    world: World, close: str, address: str, rest: bool
+) -> None:
+    server = ThreadingTCPServer(("127.0.0.1", 0), Answer)
+    with serving(server):
+        study = STUDY.format(port=server.server_address[1]).replace("127.0.0.2, 127.0.0.3", address)
+        (world.root / "study.yaml").write_text(
+            study.replace("connection: new", f"connection: new\n    close: {close}")
+        )
+        ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    resting = [one for one in tcp_sockets(socket.AF_INET, TCP_TIME_WAIT) if one.address == address]
+    assert bool(resting) == rest
+    assert only_run(world)
 
 
 def test_connections_leave_from_the_given_addresses_in_turn(world: World) -> None:

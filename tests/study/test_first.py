@@ -29,6 +29,7 @@ from .conftest import SMALL
         ("http://[::1]:8080/x", "external", {"at": "http://[::1]:8080"}, "/x"),
         ("http://localhost:1/${a}", "external", {"at": "http://localhost:1"}, "/${a}"),
         ("./server --port {port}", "command", {"run": "./server --port ${port}"}, "/"),
+        ("False", "command", {"run": "False"}, "/"),
         ('python3 -m "my server" ${port}', "command", {"run": 'python3 -m "my server" ${port}'}, "/"),
     ],
 )

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind as IoKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
@@ -103,6 +104,11 @@ impl Conn {
 
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
+    }
+
+    /// Its end will be a RST, not a FIN: no port rests in TIME_WAIT. A Unix socket has no such end and refuses; nothing is lost.
+    pub fn close_by_reset(&self) {
+        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     pub fn has_tls(&self) -> bool {

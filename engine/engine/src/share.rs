@@ -126,6 +126,9 @@ pub struct GroupSpec {
     /// Addresses of this machine that connections leave from, in turn.
     #[serde(default)]
     pub source_addresses: Vec<String>,
+    /// Connections end with RST in place of FIN, so that no local port rests in TIME_WAIT.
+    #[serde(default)]
+    pub close_by_reset: bool,
     /// HTTP/2 in place of HTTP/1.1.
     pub http2: Option<Http2Spec>,
     pub executor: ExecutorSpec,

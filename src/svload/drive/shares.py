@@ -269,6 +269,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
             "follow_redirects": max(request.follow_redirects for request in group.requests),
         }
         | _source(group)
+        | ({"close_by_reset": True} if group.close == "reset" else {})
         | _http2(group)
     )
 

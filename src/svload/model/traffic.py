@@ -512,7 +512,7 @@ class Group(Frozen):
     Over HTTP/2 `streams` users (or requests at once) share a connection; `preferred`: a server may choose HTTP/1.1.
 
     `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
-    `source_addresses` in turn; empty: from where the kernel says.
+    `source_addresses` in turn; empty: from where the kernel says. `close: reset` ends them with RST, which leaves no port in TIME_WAIT.
     """
 
     name: str
@@ -527,6 +527,7 @@ class Group(Frozen):
     tls_resumption: bool = True
     spin_ns: int = Field(default=0, ge=0, le=10_000_000)
     source_addresses: tuple[str, ...] = ()
+    close: Literal["fin", "reset"] = "fin"
     http2: bool | Literal["preferred"] = False
     streams: int = Field(default=1, ge=1)
     record: Literal["auto", "rows", "histogram"] = "auto"

@@ -53,10 +53,11 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
     """A rate of new connections that the ports cannot bear; a closed loop's is not known before."""
     most_rps = sources * machine.local_ports / machine.port_reuse_s
     executor = group.executor
-    if group.connection == "new" and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
+    rests = group.connection == "new" and group.close == "fin"
+    if rests and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
             f"{group.name} would make {executor.peak_rps:,.6g} new connections a second, and the local ports allow {most_rps:,.6g}",
-            "Use keep-alive, more source addresses, or ask for less.",
+            "Use keep-alive, close: reset, more source addresses, or ask for less.",
         )
 
 

@@ -20,6 +20,9 @@ thresholds: ["response.p95 < 200 ms", "success_rate >= 99.9 %"]
 # Next: factors: {{vus: [1, 4, 16, 64]}} and vus: "${{vus}}" above make a sweep of four cases.
 """
 
+# What names nothing, and what YAML takes for another thing than a text.
+_NO_NAMES = {"localhost", "true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
 
 def init_study(target: str) -> str:
     """The text of a study of `target`: an http(s) URL of something that runs, or a command with `{port}`.
@@ -58,7 +61,8 @@ def _for_url(url: str, scheme: str) -> str:
 
 def _name(text: str) -> str:
     words = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
-    return words if words[:1].isalpha() and words != "localhost" else "my-server"
+    named = words[:1].isalpha() and words.lower() not in _NO_NAMES
+    return words if named else "my-server"
 
 
 def _quoted(text: str) -> str:

@@ -322,6 +322,7 @@ class GroupPart(Part):
         True, description="whether a new connection may resume an earlier TLS session"
     )
     spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
+    close: Annotated[Literal["fin", "reset"], OrReference()] = Field("fin", description="reset: connections end with RST, so that no local port rests in TIME_WAIT")  # fmt: skip
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"
     )

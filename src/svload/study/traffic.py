@@ -209,6 +209,7 @@ def read_group(
         tls_resumption=part.tls_resumption,
         spin_ns=part.spin,
         source_addresses=tuple(part.source_addresses),
+        close=part.close,
         http2=part.http2,
         streams=part.streams,
         record=part.record,

@@ -58,7 +58,11 @@ impl Worker<'_> {
         let (plan, group) = (self.plan, self.groups[owner.group].plan);
         let source = self.conns.next_source(&group.sources);
         let open = |endpoint: &Endpoint, config| {
-            Conn::open(&plan.allowed, endpoint, source, config, owner)
+            let conn = Conn::open(&plan.allowed, endpoint, source, config, owner)?;
+            if group.spec.close_by_reset {
+                conn.close_by_reset();
+            }
+            Ok(conn)
         };
         let opened = open(&self.endpoints[endpoint], config.clone());
         if matches!(opened, Err(ErrorKind::Emfile)) && self.free_descriptors() {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionRate(Check):
-    """WEAK where a group opens more connections a second than ports × sources over the time that a port rests."""
+    """WEAK where a group opens more connections a second than ports × sources over the time that a port rests. Those ended by RST rest none."""
 
     name = "connection-rate"
     row = "new-connection rate > ports × sources / reuse time"
@@ -27,9 +27,13 @@ class ConnectionRate(Check):
         if conditions is None or conditions.machine is None:
             return self.unmeasured("nobody counted the machine's ports")
         end_ns = trial.summary.window_ns[1]
-        rates = [(group, _rate(group, end_ns) / _sources(group)) for group in context.groups]
+        rates = [
+            (group, _rate(group, end_ns) / _sources(group))
+            for group in context.groups
+            if group.spec.close == "fin"
+        ]
         if not rates:
-            return self.result("VALID", "No connection was made.", 0.0)
+            return self.result("VALID", "No connection was made whose port rests afterwards.", 0.0)
         group, rate = max(rates, key=lambda one: one[1])
         most = _most(conditions.machine)
         return self.result(
@@ -37,7 +41,7 @@ class ConnectionRate(Check):
             f"{group.name} opened {rate:,.6g} new connections a second from each address; the local ports allow {most:,.6g}.",
             rate,
             most,
-            "Use keep-alive, more source addresses, or fewer new connections a second.",
+            "Use keep-alive, close: reset, more source addresses, or fewer new connections a second.",
         )
 
 

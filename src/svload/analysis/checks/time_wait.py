@@ -32,5 +32,5 @@ class TimeWait(Check):
             f"At the start {count:,} of {ports:,} local ports rested in TIME_WAIT ({percent(share)}).",
             share,
             limits.TIME_WAIT,
-            "Leave a minute between such trials, or use keep-alive.",
+            "Write close: reset in groups of new connections, use keep-alive, or leave a minute between such trials.",
         )
