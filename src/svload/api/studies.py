@@ -91,7 +91,7 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
         raise fail(
             "usage",
             reason=f"There is no case {', '.join(unknown)}",
-            hint=f"Cases: {', '.join(sorted(known))}.",
+            hint=f"Cases: {', '.join(case.name for case in lock.cases)}.",
         )
     cases = tuple(
         case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import socket
 import time
@@ -20,6 +21,7 @@ TIME_WAIT_S = 60.0
 """TCP_TIMEWAIT_LEN of Linux: fixed in the kernel."""
 REUSED_AFTER_S = 1.0
 """With net.ipv4.tcp_tw_reuse a port in TIME_WAIT may be taken again a second later, when the peer's stamps have moved on."""
+CAP_SYS_RESOURCE = 24
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -65,10 +67,17 @@ def port_reuse_s() -> float:
 
 
 def _open_files() -> int:
-    """Descriptors that a generator may have: its hard limit, which root may raise to fs.nr_open."""
+    """Descriptors that a generator may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open (root in a container may lack it)."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = int(_read(Path("/proc/sys/fs/nr_open")) or hard)
-    return most if os.geteuid() == 0 or hard == resource.RLIM_INFINITY else hard
+    return most if hard == resource.RLIM_INFINITY or _may_raise_limits() else hard
+
+
+def _may_raise_limits() -> bool:
+    [effective] = re.findall(r"^CapEff:\s*([0-9a-f]+)$", _read(Path("/proc/self/status")), re.MULTILINE) or [
+        "0"
+    ]
+    return bool(int(effective, 16) >> CAP_SYS_RESOURCE & 1)
 
 
 def listeners(ports: Iterable[int]) -> set[int]:

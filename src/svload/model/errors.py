@@ -50,7 +50,7 @@ CATALOGUE: dict[str, ErrorKind] = {
     kind.code: kind
     for kind in (
         # the study file
-        ErrorKind("study-not-found", _USAGE, "There is no study at {path}.", "Name a folder that holds study.yaml, or the file itself."),
+        ErrorKind("study-not-found", _USAGE, "There is no study at “{path}”.", "Name a folder that holds study.yaml, or the file itself."),
         ErrorKind("study-syntax", _USAGE, "This is not YAML: {reason}.", "Mend the line; a study is plain YAML 1.2 without tags."),
         ErrorKind("study-unknown-key", _USAGE, "“{key}” is not known in {where}.", "{hint}"),
         ErrorKind("study-missing-key", _USAGE, "{where} needs “{key}”.", "{hint}"),
@@ -64,7 +64,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         # usage
         ErrorKind("usage", _USAGE, "{reason}.", "{hint}"),
         ErrorKind("url-bad", _USAGE, "“{url}” is not a URL that svload can load: {reason}.", "Write http://host:port/path or https://…"),
-        ErrorKind("run-not-found", _USAGE, "There is no run at {path}.", "Name a folder under ./runs, a pack, or “latest”."),
+        ErrorKind("run-not-found", _USAGE, "There is no run at “{path}”.", "Name a folder under ./runs, a pack, or “latest”."),
         ErrorKind("run-damaged", _USAGE, "{path} is damaged: {reason}.", "Restore it from a copy; sealed files are never edited."),
         ErrorKind("input-unreadable", _USAGE, "{path} cannot be read as a feeder's rows: {reason}.", "A CSV file has one line of names and as many values in every row; a Parquet file has no empty values."),
         ErrorKind("run-exists", _USAGE, "{path} holds something already.", "Name another folder with --out."),
@@ -110,7 +110,8 @@ class Problem:
     @property
     def sentence(self) -> str:
         """What happened, in one sentence."""
-        return self.kind.sentence.format_map(_Known(self.details))
+        said = self.kind.sentence.format_map(_Known(self.details))
+        return said[:-1] if said.endswith(("?.", "!.")) else said
 
     @property
     def remedy(self) -> str:
