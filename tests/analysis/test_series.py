@@ -139,3 +139,41 @@ def test_noise_alone_is_seldom_a_drift() -> None:
     assert sum(one is not None and one.unsteady for one in found) / 300 < 0.1
     assert drift([1.0, 2.0]) is None
     assert drift(np.zeros(100)) is None
+
+
+def correlated(rng: np.random.Generator, size: int, rho: float, spread: float) -> np.ndarray:
+    """exp of a steady AR(1) series of that standard deviation."""
+    noise = rng.standard_normal(size) * np.sqrt(1 - rho**2)
+    series = np.empty(size)
+    series[0] = rng.standard_normal()
+    for at in range(1, size):
+        series[at] = rho * series[at - 1] + noise[at]
+    return np.exp(spread * series)
+
+
+@pytest.mark.parametrize(
+    ("size", "rho", "most"),
+    [(30, 0.0, 0.12), (100, 0.5, 0.1), (100, 0.9, 0.15), (300, 0.9, 0.13), (600, 0.97, 0.1)],
+)
+def test_a_steady_series_seldom_drifts_however_correlated(size: int, rho: float, most: float) -> None:
+    rng = np.random.default_rng(8)
+    found = [drift(correlated(rng, size, rho, 0.5)) for _ in range(200)]
+    assert sum(one is not None and one.unsteady for one in found) / 200 <= most
+
+
+@pytest.mark.parametrize("shape", ["line", "curve"])
+@pytest.mark.parametrize("size", [100, 600])
+def test_a_warm_up_is_still_found_in_a_correlated_series(shape: str, size: int) -> None:
+    rng = np.random.default_rng(9)
+    at = np.arange(size) / size
+    level = 1 + 0.4 * (at - 0.5) if shape == "line" else 1 + 0.8 * np.exp(-4 * at)
+    found = [drift(level * correlated(rng, size, 0.5, 0.1)) for _ in range(60)]
+    assert sum(one is not None and one.unsteady for one in found) >= 57
+
+
+def test_an_interval_for_several_series_is_wider() -> None:
+    x = 1 + 0.8 * np.arange(30) / 30 + np.random.default_rng(11).normal(0, 0.1, 30)
+    alone, among = drift(x), drift(x, 0.025 / 4)
+    assert alone is not None and among is not None
+    assert alone.interval is not None and among.interval is not None
+    assert among.interval[0] < alone.interval[0] < alone.interval[1] < among.interval[1]

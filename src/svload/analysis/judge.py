@@ -17,6 +17,7 @@ from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
 from svload.analysis.server import GROWS, overloaded_groups, server_state
+from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.metrics import MetricRef, Source
@@ -69,7 +70,7 @@ def judge_trial(
 
 def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
     """A trial's own warm-up cut, from the window without ramps."""
-    return own_cut(look(trial, config, kept_window(trial.summary)))
+    return own_cut(look(trial, config, kept_window(trial.summary)), stops_of(trial.monitors))
 
 
 def judge_run(

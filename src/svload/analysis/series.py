@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from svload.analysis import limits
+from svload.analysis.stops import NO_STOPS, Stops, is_own_doing
 from svload.analysis.view import GroupView
 from svload.model.results import Grade
 from svload.model.units import show_duration
@@ -25,6 +26,7 @@ _BINS = 30
 _LEAST_BINS = 8
 _RESAMPLES = 300
 _FEW_PER_INTERVAL = 5
+_MOST_RHO = 0.95
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,23 @@ def _settles_late(y: Floats, score: Floats, best: int) -> bool:
     return abs(before - after) > limits.DRIFT * abs(after)
 
 
-def own_cut(groups: Sequence[GroupView]) -> Cut:
-    """A trial's cut from its groups in the uncut window: the latest of theirs."""
+def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
+    """A trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps that the load's witnesses saw.
+
+    What the generator itself delayed is no warm-up of anything: a cut that would drop it is not made, so that the kept window shows it
+    and the generator's harm is judged on it. Else a generator that stood still in the first half would be cut away and called valid.
+    """
     if any(backlog_grows(group) for group in groups):
         return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
     cuts = [_group_cut(group) for group in groups if group.window.size and group.shape == "constant"]
     if not cuts:
         return Cut(0, False, _uncut(groups))
-    return max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
+    latest = max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
+    if latest.method == MSER and not latest.at_half and is_own_doing(groups, stops, latest.cut_ns):
+        return Cut(
+            0, False, "what MSER-5 would drop is the generator's own delay: nothing is cut", latest.group
+        )
+    return latest
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:
@@ -245,10 +256,10 @@ def theil_sen(values: Floats) -> Floats:
     return np.asarray(np.median(slopes, axis=1))
 
 
-def drift(values: ArrayLike) -> Drift | None:
+def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
     """Drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded moving-block bootstrap of its residuals.
 
-    None for fewer than 8 values or a median of 0.
+    `tail` lies on either side of the interval. None for fewer than 8 values or a median of 0.
     """
     x = np.asarray(values, dtype=float)
     bins = min(_BINS, len(x))
@@ -266,17 +277,39 @@ def drift(values: ArrayLike) -> Drift | None:
     line = slope * np.arange(bins)
     residuals = y - line - np.median(y - line)
     slopes = theil_sen(line + _resampled_blocks(residuals))
-    low, high = slope + _small_sample(bins) * (np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL]) - slope)
+    stretch = _small_sample(bins, tail) * _beyond_blocks(y)
+    low, high = slope + stretch * (np.quantile(slopes, [limits.TAIL, 1 - limits.TAIL]) - slope)
     return Drift(relative, (float(low) * bins / middle, float(high) * bins / middle))
 
 
-def _small_sample(points: int) -> float:
-    """Stretch of a bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and residuals of a fitted line are short.
+def _small_sample(points: int, tail: float) -> float:
+    """Stretch of a 95 % bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and residuals of a fitted line are short.
 
     Without it the interval of white noise misses 0 in 14 % of cases at 30 points instead of 5 %.
     """
     freedom = points / _block_length(points) - 2
-    return float(stdtrit(freedom, 1 - limits.TAIL) / ndtri(1 - limits.TAIL)) * sqrt(points / (points - 2))
+    return float(stdtrit(freedom, 1 - tail) / ndtri(1 - limits.TAIL)) * sqrt(points / (points - 2))
+
+
+def _beyond_blocks(y: Floats) -> float:
+    """Stretch for the correlation that blocks cut through: the standard deviation of an AR(1)'s mean over what blocks of it show.
+
+    Its coefficient is the lag-1 correlation around a parabola, so that a curved drift does not pass for correlation; the parabola's
+    three coefficients lower it by about (3 + 5ρ)/n (Kendall 1954), which is put back. Without it a steady series with ρ = 0.9 from one
+    observation to the next drifts "surely" in 24 % of cases at 100 observations, with it in 10 %; of warm-ups of 30 % and more with
+    ρ ≤ 0.5 all are still found at 100.
+    """
+    points = len(y)
+    at = np.linspace(-1, 1, points)
+    residuals = y - np.polyval(np.polyfit(at, y, 2), at)
+    power = float((residuals**2).sum())
+    if power <= 0:
+        return 1.0
+    rho = float((residuals[1:] * residuals[:-1]).sum()) / power
+    rho = min(max(rho + (3 + 5 * max(rho, 0.0)) / points, 0.0), _MOST_RHO)
+    lags = np.arange(1, _block_length(points))
+    seen = 1 + 2 * float(((1 - lags / _block_length(points)) * rho**lags).sum())
+    return sqrt((1 + rho) / (1 - rho) / seen)
 
 
 def _block_length(points: int) -> int:

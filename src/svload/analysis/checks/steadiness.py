@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
-from svload.analysis.series import Drift, backlog_grows, drift, response_series, throughput_series
+from svload.analysis.series import (
+    Drift,
+    Floats,
+    backlog_grows,
+    drift,
+    response_series,
+    throughput_series,
+)
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
@@ -15,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Steadiness(Check):
-    """Response and throughput of every group after the cut; throughput of an open loop is the plan's and a growing backlog the server's, so they are left out."""
+    """Response and throughput of every group after the cut; throughput of an open loop is the plan's and a growing backlog the server's, so they are left out.
+
+    The intervals are 95 % for all series of a trial together (Bonferroni): a steady trial is WEAK one time in twenty, however many groups it has.
+    """
 
     name = "steadiness"
     row = "steady"
@@ -57,15 +67,12 @@ class Steadiness(Check):
 
 def drifts(context: Context) -> dict[str, Drift]:
     """Drift of each series that is long enough and should be steady, by its name."""
-    found = {}
+    series: dict[str, Floats] = {}
     for group in context.groups:
         if group.shape != "constant":
             continue
-        series = {"response": response_series(group)[1]} | (
-            {"throughput": throughput_series(group)} if group.closed else {}
-        )
-        for name, values in series.items():
-            one = drift(values)
-            if one is not None:
-                found[f"{group.name}.{name}"] = one
-    return found
+        series[f"{group.name}.response"] = response_series(group)[1]
+        if group.closed:
+            series[f"{group.name}.throughput"] = throughput_series(group)
+    judged = {name: drift(values, limits.TAIL / len(series)) for name, values in series.items()}
+    return {name: one for name, one in judged.items() if one is not None}

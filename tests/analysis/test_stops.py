@@ -1,0 +1,68 @@
+"""A generator that stood still in the first half is no warm-up: what it delayed itself is kept, and judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, bench_of, check, with_readings, with_table
+
+from svload.analysis.judge import trial_cut
+from svload.model.columns import HISTOGRAM_METRICS, bucket
+from svload.store import TrialData
+from svload.testing import make_run
+
+STOP = (150, 170)
+"""Intervals of 10 ms in which nothing was done."""
+LATE_NS = 200_000_000
+
+
+@pytest.fixture(scope="module", params=["open", "closed"])
+def long(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Bench]:
+    run = make_run(
+        tmp_path_factory.mktemp(request.param), cases=1, replicates=1, load=request.param, duration_s=6.0
+    )
+    return request.param, bench_of(run)
+
+
+def stalled(trial: TrialData, *metrics: str) -> TrialData:
+    """The background's answers and these of its histograms are late in the stop, and its intervals say so."""
+    inside = lambda table: (  # noqa: E731
+        (table["group"] == 0) & (table["interval"] >= STOP[0]) & (table["interval"] < STOP[1])
+    )
+
+    def buckets(table: Any) -> Any:
+        late = np.isin(table["metric"], [HISTOGRAM_METRICS.index(name) for name in ("response", *metrics)])
+        return np.where(inside(table) & late, bucket(LATE_NS), table["bucket"])
+
+    def sums(table: Any) -> Any:
+        return np.where(inside(table), LATE_NS * (table["ok"] + table["failed"]), table["response_sum_ns"])
+
+    trial = with_table(trial, "histograms", bucket=buckets)
+    return with_table(trial, "intervals", response_sum_ns=sums)
+
+
+def test_a_stalled_server_is_cut_and_a_stopped_generator_is_not(long: tuple[str, Bench]) -> None:
+    load, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    servers = trial_cut(stalled(trial), config)
+    assert (servers.method, servers.cut_ns >= 10_000_000 * (STOP[1] - 10)) == ("MSER-5", True)
+    stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
+    if load == "closed":
+        # The gap is told by the witness's next look.
+        gap = lambda at, old: np.where((at > 1.7) & (at <= 1.8), 0.4, old)  # noqa: E731
+        stopped = with_readings(stopped, "generator", "hiccup_seconds", gap)
+    own = trial_cut(stopped, config)
+    assert (own.cut_ns, "generator's own" in own.method) == (0, True)
+    assert "generator's own" in check(stopped, config, "warm-up").sentence
+
+
+def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Bench]) -> None:
+    """Only what would be dropped is looked at."""
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    late = with_readings(trial, "generator", "hiccup_seconds", lambda at, old: np.where(at > 5, 0.3, old))
+    assert trial_cut(late, config) == trial_cut(trial, config)
