@@ -11,7 +11,8 @@ from svload.model.errors import SvloadError
 from svload.model.plan import Batch, TrialPlan
 from svload.model.study import Case, Lock, Measure
 from svload.store import write_artefact
-from svload.store.layout import RunDir, find_run, folder_name, last_run
+from svload.store.find import find_run, last_run
+from svload.store.layout import RunDir, folder_name
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

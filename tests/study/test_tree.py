@@ -177,6 +177,7 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
     ("text", "says"),
     [
         ("a: [1, 2", "f:"),
+        ("a:\n  b: [1, 2, oops\n", "f:2"),
         ("a: {b: ${c}}", "must stand in quotes"),
         ("--- a\n--- b", "another document"),
         ("a: \x01", "character"),

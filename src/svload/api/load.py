@@ -155,14 +155,15 @@ def _connect_to(ask: QuickLoad, target: Target) -> str | None:
 
 def _enough_ports(ask: QuickLoad, target: Target) -> None:
     """Load that would use up the local ports is refused before it begins. Raises SvloadError usage."""
-    from svload.drive.ports import local_ports, most_new_connections
     from svload.drive.targets import is_authorised
+    from svload.host.ports import local_ports, most_new_connections
 
     at_once = ask.max_vus if ask.open_loop else ask.users
-    if (at_once or 0) > local_ports():
+    ports = len(local_ports())
+    if (at_once or 0) > ports:
         raise fail(
             "usage",
-            reason=f"{at_once} connections at once need as many local ports, and this machine has {local_ports()} for one target",
+            reason=f"{at_once} connections at once need as many local ports, and this machine has {ports} for one target",
             hint="Ask for fewer, or raise net.ipv4.ip_local_port_range.",
         )
     if ask.keep_alive or ask.peak_rps is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import NamedTuple
 
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+_CAP_SYS_RESOURCE = 24
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -157,3 +160,23 @@ def descriptors(pid: int) -> set[str]:
             with contextlib.suppress(OSError):
                 found.add(os.readlink(f"{folder}/{name}"))
     return found
+
+
+def most_open_files() -> int:
+    """Descriptors that a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open (root in a container may lack it)."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = int(read("/proc/sys/fs/nr_open") or hard)
+    return most if hard == resource.RLIM_INFINITY or _may_raise_limits() else hard
+
+
+def _may_raise_limits() -> bool:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read("/proc/self/status"), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
+
+
+def read(path: str, otherwise: str = "") -> str:
+    """What one of the kernel's files says, without spaces around it; `otherwise` where it is not there or not ours to read."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return otherwise

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svload.host.cores import split_cores
+from svload.host.linux import most_open_files, read
+from svload.host.ports import local_ports
 from svload.model.units import show_duration, show_size
 
 if TYPE_CHECKING:
@@ -22,18 +23,18 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
     available = sorted(os.sched_getaffinity(0))
     cores = split_cores(available)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low, high = _local_ports()
+    ports = local_ports()
     return {
         "cores": f"{len(available)} ({processor()})",
         "load on cores": _list(cores.load),
         "servers on cores": _list(cores.servers)
         + ("" if cores.pinned else " (shared: too few to pin apart)"),
         "memory": f"{_memory_gib():.1f} GiB",
-        "clock source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "unknown"),
+        "clock source": read("/sys/devices/system/clocksource/clocksource0/current_clocksource", "unknown"),
         "open files": f"{soft} soft, {hard} hard",
-        "local ports": f"{low} to {high} ({high - low + 1})",
-        "listen backlog limit": _read("/proc/sys/net/core/somaxconn", "unknown"),
-        "congestion control": _read("/proc/sys/net/ipv4/tcp_congestion_control", "unknown"),
+        "local ports": f"{ports[0]} to {ports[-1]} ({len(ports)})",
+        "listen backlog limit": read("/proc/sys/net/core/somaxconn", "unknown"),
+        "congestion control": read("/proc/sys/net/ipv4/tcp_congestion_control", "unknown"),
         "kernel": platform.release(),
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
@@ -45,21 +46,7 @@ def connection_room(wanted: int) -> Room:
     """How many connections generators can hold here, if each asks for `wanted` open files, as the agent sets them (host.spawn)."""
     from svload.model.plan import Room
 
-    low, high = _local_ports()
-    return Room(descriptors=_descriptors(wanted), local_ports=high - low + 1)
-
-
-def _descriptors(wanted: int) -> int:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or wanted <= hard:
-        return wanted
-    most = int(_read("/proc/sys/fs/nr_open", str(hard)))
-    return wanted if os.geteuid() == 0 and wanted <= most else hard
-
-
-def _local_ports() -> tuple[int, int]:
-    low, high = _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split()
-    return int(low), int(high)
+    return Room(descriptors=min(wanted, most_open_files()), local_ports=len(local_ports()))
 
 
 def measured_words(found: Preflight | Machine) -> dict[str, str]:
@@ -72,16 +59,9 @@ def measured_words(found: Preflight | Machine) -> dict[str, str]:
     return words
 
 
-def _read(path: str, otherwise: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except OSError:
-        return otherwise
-
-
 def processor() -> str:
     """The processor's own name, else the architecture's."""
-    lines = _read("/proc/cpuinfo", "").splitlines()
+    lines = read("/proc/cpuinfo", "").splitlines()
     return next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
         platform.machine(),

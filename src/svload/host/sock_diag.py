@@ -38,11 +38,11 @@ def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
         yield Socket(entry[0], address, port, write_queue, inode)
 
 
-def count_time_wait(low: int, high: int) -> int:
-    """Sockets in TIME_WAIT whose local port lies in [low, high]: those that keep a port from a new connection of ours."""
+def count_time_wait(among: range) -> int:
+    """Sockets in TIME_WAIT whose local port is `among` these: those that keep a port from a new connection of ours."""
     ports = struct.Struct("!H").unpack_from
     return sum(
-        low <= ports(entry, 4)[0] <= high
+        ports(entry, 4)[0] in among
         for family in (socket.AF_INET, socket.AF_INET6)
         for entry in _entries(family, TCP_TIME_WAIT)
     )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
+    from svload.store.find import find_run, last_run, unfinished_runs
     from svload.store.journal import Journal, Journalled, read_events
-    from svload.store.layout import RunDir, TrialDir, find_run, folder_name, last_run, unfinished_runs
+    from svload.store.layout import RunDir, TrialDir, folder_name
     from svload.store.pack import open_pack, pack_run
     from svload.store.parquet import TrialData, merge_shares, read_trial, write_trial_tables
     from svload.store.raw import read_tables, write_tables
@@ -52,7 +53,8 @@ __getattr__ = late(
     __name__,
     {
         "journal": ("Journal", "Journalled", "read_events"),
-        "layout": ("RunDir", "TrialDir", "find_run", "folder_name", "last_run", "unfinished_runs"),
+        "find": ("find_run", "last_run", "unfinished_runs"),
+        "layout": ("RunDir", "TrialDir", "folder_name"),
         "pack": ("open_pack", "pack_run"),
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),
         "raw": ("read_tables", "write_tables"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from svload.model.certificates import Certificates
-from svload.model.errors import SvloadError, fail
+from svload.model.errors import fail
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import Thinned
 from svload.model.study import Lock
@@ -213,9 +213,9 @@ class RunDir:
     @staticmethod
     def create(parent: Path, study: str, profile: str | None = None) -> RunDir:
         """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe against others doing the same."""
-        stem = _stem(study, profile)
+        stem = run_stem(study, profile)
         parent.mkdir(parents=True, exist_ok=True)
-        number = 1 + max(_numbers(parent, stem), default=0)
+        number = 1 + max(run_numbers(parent, stem), default=0)
         while True:
             path = parent / f"{stem}-{number}"
             try:
@@ -239,45 +239,12 @@ class RunDir:
         os.replace(temporary, link)
 
 
-def find_run(text: str, out_dir: Path) -> RunDir:
-    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-damaged."""
-    candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
-    for path in candidates:
-        if path.is_file():
-            from svload.store.pack import open_pack
-
-            return open_pack(path)
-        if (path / "study.lock.json").is_file():
-            return RunDir(path.resolve())
-    raise fail("run-not-found", path=candidates[0])
-
-
-def unfinished_runs(out_dir: Path) -> list[RunDir]:
-    """Runs under `out_dir` with planned trials that have no seal, the newest first."""
-    locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
-    return [run for run in runs if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())]
-
-
-def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
-    """The newest run of this study and profile under `out_dir` all of whose planned trials are sealed; None if there is none."""
-    stem = _stem(study, profile)
-    numbers = sorted(_numbers(out_dir, stem), reverse=True) if out_dir.is_dir() else []
-    for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):
-        try:
-            lock = run.lock()
-            complete = {trial.trial for trial in run.planned_trials()} <= set(run.sealed_trials())
-        except SvloadError:
-            continue
-        if complete and (lock.name, lock.profile) == (study, profile):
-            return run
-    return None
-
-
-def _stem(study: str, profile: str | None) -> str:
+def run_stem(study: str, profile: str | None) -> str:
+    """What the names of a study's runs under this profile begin with."""
     return "-".join(folder_name(part) for part in (study, profile) if part)
 
 
-def _numbers(parent: Path, stem: str) -> list[int]:
+def run_numbers(parent: Path, stem: str) -> list[int]:
+    """The numbers of the runs in `parent` of that stem, in no order."""
     pattern = re.compile(re.escape(stem) + r"-(\d+)")
     return [int(match[1]) for path in parent.iterdir() if (match := pattern.fullmatch(path.name))]

@@ -47,8 +47,9 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     except MarkedYAMLError as why:
         mark = why.problem_mark or why.context_mark
         reason = " ".join(str(why.problem or why.context or "it cannot be read").split())
-        line = mark.line + 1 if mark else 1
-        if "${" in (text.splitlines() or [""])[min(line, text.count("\n") + 1) - 1]:
+        lines = text.splitlines() or [""]
+        line = min(mark.line + 1, len(lines)) if mark else 1
+        if "${" in lines[line - 1]:
             reason += " (inside […] and {…} a ${…} must stand in quotes)"
         raise SvloadError(_syntax(reason, f"{file}:{line}")) from why
     except RecursionError as why:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.drive.ports import local_ports, most_new_connections
+from svload.host.ports import local_ports, most_new_connections
 
 
 @pytest.fixture
@@ -29,5 +29,5 @@ def test_ports_bound_the_rate_of_new_connections(
     settings: Path, reuse: str, seconds: float, loopback: bool, most_rps: float
 ) -> None:
     (settings / "tcp_tw_reuse").write_text(f"{reuse}\n")
-    assert local_ports(settings) == 600
+    assert local_ports(settings) == range(10_000, 10_600)
     assert most_new_connections(seconds, loopback, settings) == pytest.approx(most_rps)

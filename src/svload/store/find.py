@@ -1,0 +1,42 @@
+"""Runs found again: by the name a user gives, the unfinished ones, the last of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from svload.model.errors import SvloadError, fail
+from svload.store.layout import LATEST, RunDir, run_numbers, run_stem
+from svload.store.pack import open_pack
+
+
+def find_run(text: str, out_dir: Path) -> RunDir:
+    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-damaged."""
+    candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
+    for path in candidates:
+        if path.is_file():
+            return open_pack(path)
+        if (path / "study.lock.json").is_file():
+            return RunDir(path.resolve())
+    raise fail("run-not-found", path=candidates[0])
+
+
+def unfinished_runs(out_dir: Path) -> list[RunDir]:
+    """Runs under `out_dir` with planned trials that have no seal, the newest first."""
+    locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
+    return [run for run in runs if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())]
+
+
+def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
+    """The newest run of this study and profile under `out_dir` all of whose planned trials are sealed; None if there is none."""
+    stem = run_stem(study, profile)
+    numbers = sorted(run_numbers(out_dir, stem), reverse=True) if out_dir.is_dir() else []
+    for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):
+        try:
+            lock = run.lock()
+            complete = {trial.trial for trial in run.planned_trials()} <= set(run.sealed_trials())
+        except SvloadError:
+            continue
+        if complete and (lock.name, lock.profile) == (study, profile):
+            return run
+    return None
