@@ -149,6 +149,13 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
         "REFUSED",
         "background opened 600",
     ),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=lambda n: 1000 * n),
+        "REFUSED",
+        "the server closes each after its answer",
+    ),
     ("reconciliation", "TC4.r1", counted("cache", "requests", times(1.004)), "VALID", "against"),
     ("reconciliation", "TC4.r1", counted("cache", "requests", times(1.006)), "WEAK", "cache requests"),
     ("reconciliation", "TC4.r1", counted("cache", "requests", times(0.979)), "REFUSED", "cache requests"),

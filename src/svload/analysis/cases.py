@@ -12,7 +12,15 @@ from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, sho
 from svload.analysis.inference import mean_interval
 from svload.analysis.server import most_severe
 from svload.model.metrics import CATALOGUE, Source, metric_name
-from svload.model.results import CaseResult, Estimate, Grade, ServerState, ThresholdResult, TrialResult
+from svload.model.results import (
+    CaseResult,
+    CheckResult,
+    Estimate,
+    Grade,
+    ServerState,
+    ThresholdResult,
+    TrialResult,
+)
 from svload.model.study import Case, CaseConfig, Lock
 
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
@@ -81,13 +89,16 @@ def _reasons(
         told.append(
             f"Only {len(kept)} of {len(trials)} trials can be believed, {least_blocks(replicates)} are needed: the case is shown, and enters no comparison."
         )
-    by_check: dict[str, list[str]] = {}
+    by_check: dict[tuple[Grade, str], list[CheckResult]] = {}
     for trial in trials:
         for check in trial.verdict.checks:
             if check.grade != "VALID":
-                by_check.setdefault(f"{check.grade} {check.check}", []).append(check.sentence)
-    for name in sorted(by_check):
-        told.append(f"{len(by_check[name])} of {len(trials)} trials {name}: {by_check[name][0]}")
+                by_check.setdefault((check.grade, check.check), []).append(check)
+    for (bad, name), found in sorted(
+        by_check.items(), key=lambda one: (one[0][0] != "REFUSED", -len(one[1]), one[0])
+    ):
+        mend = f" {found[0].remedy}" if bad == "REFUSED" else ""
+        told.append(f"{len(found)} of {len(trials)} trials {bad} {name}: {found[0].sentence}{mend}")
     return tuple(told)
 
 

@@ -22,6 +22,8 @@ _NEVER_OPEN = (
     "unauthorised_target",
     "lookup",
 )
+_EACH_CLOSED = 0.9
+"""Where more requests than this share opened a connection that was not meant, the server keeps none."""
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -43,7 +45,7 @@ class ConnectionReuse(Check):
         wrong = [(off, told) for off, told in found if off > limits.REUSE]
         if wrong:
             remedy = (
-                "See whether the server (or its front) closes connections by itself, or say connection: new."
+                "Write connection: new in the group, or let the server (or its front) keep connections open."
             )
             return self.result(
                 "REFUSED",
@@ -77,6 +79,9 @@ def _group(group: GroupView) -> tuple[float, str]:
     if slots is None:
         return 0.0, f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
     extra = max(summary.connections_opened - slots - summary.failed, 0)
+    if extra / begun > _EACH_CLOSED:
+        told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not {slots:,}: the server closes each after its answer"
+        return extra / begun, told
     return (
         extra / begun,
         f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} failures ({percent(extra / begun)} of requests on others)",
