@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ SAMPLES_INTERVAL_NS = 16_666_667
 @dataclass(frozen=True)
 class Job:
     """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header line's value or empty.
-    `streams` on each connection: HTTP/2; 0: HTTP/1.1.
+    `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's pacing_quantum and spin.
     """
 
     scheme: str
@@ -35,6 +35,8 @@ class Job:
     ca: Path | None = None
     folder: Path = Path()
     streams: int = 0
+    quantum_ns: int = 0
+    spin_ns: int = 0
 
     @property
     def at_once(self) -> int:
@@ -298,6 +300,21 @@ class SvloadThinking(Svload):
         return job.rate_rps is not None
 
 
+class SvloadQuantum(Svload):
+    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's and fortio's are. Beside the judged one."""
+
+    name = "svload quantum"
+    QUANTUM_NS = 1_000_000
+
+    def can(self, job: Job) -> bool:
+        """Only where a rate is asked for."""
+        return job.rate_rps is not None
+
+    def command(self, job: Job) -> list[str]:
+        """The same share, on a grid."""
+        return super().command(replace(job, quantum_ns=self.QUANTUM_NS))
+
+
 class SvloadCommand(Tool):
     """`svload load` as typed, all its processes: controller, agent and generator."""
 
@@ -399,6 +416,8 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
         connection="new" if job.new else "keep-alive",
         http2=job.streams > 0,
         streams=max(job.streams, 1),
+        pacing_quantum_ns=job.quantum_ns,
+        spin_ns=job.spin_ns,
         record="histogram",
     )
     config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))

@@ -18,7 +18,7 @@ from typing import Any
 
 from benches import crowd, timing, works
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
-from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadThinking, Tool
+from benches.peers import PEERS, Floor, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
 from benches.report import Result, plain, table
 from benches.servers import fast_server, nginx, nginx_program
 from benches.works import EFFORTS, WORKS, Bench, Special
@@ -107,6 +107,7 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     all_tools: list[Tool] = [
         Svload(),
         SvloadThinking(),
+        SvloadQuantum(),
         SvloadCommand(),
         *PEERS,
         Floor(programs.get("floor")),
@@ -116,7 +117,8 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     for name, get in result.missing.items():
         _say(f"{name} is not here and is left out ({get})")
     pads, result.request_bytes = works.pads_for(tools, folder)
-    pads[SvloadThinking.name] = pads.get(Svload.name, "")
+    for variant in (SvloadThinking, SvloadQuantum):
+        pads[variant.name] = pads.get(Svload.name, "")
     if _sizes_differ(result.request_bytes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
     run = Bench(tools, pads, folder, effort, order, _say, programs)

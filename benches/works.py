@@ -11,12 +11,12 @@ from typing import Protocol
 
 from benches.figures import Ratio, Run, Slope, best_of, paired_ratio, slope
 from benches.measure import Cost, Failed, run
-from benches.peers import Job, Svload, SvloadThinking, Tool
+from benches.peers import Job, Svload, SvloadQuantum, SvloadThinking, Tool
 from benches.servers import Recorder, Server
 
 CONNECTIONS = 64
 ENGINE = Svload.name
-"""The judged one of svload's three rows."""
+"""The judged one of svload's rows."""
 _COUNT_SLACK = 0.005
 """A tool's own count may differ from the server's by this share and by its connections (requests cut off by its end)."""
 
@@ -57,7 +57,6 @@ WORKS: tuple[Work, ...] = (
     Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, 1 KiB, nginx", 0.90, connections=4, streams=16),
 )
 UNMEASURED: dict[str, str] = {
-    "10,000 connections with pacing_quantum: 1ms": "svload has no such option yet",
     "first request with a warm agent": "svload keeps no agent between commands yet",
 }
 """What the limits name and this bench does not measure yet: printed, so that nobody takes silence for a pass."""
@@ -141,7 +140,7 @@ def pads_for(tools: Sequence[Tool], folder: Path) -> tuple[dict[str, str], dict[
     Each tool asks a recording server once; a tool that asks for nothing gets no pad.
     """
     bare: dict[str, int] = {}
-    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking)]
+    probed = [tool for tool in tools if not isinstance(tool, SvloadThinking | SvloadQuantum)]
     for tool in probed:
         size = _request_bytes(tool, "", folder)
         if size:
@@ -206,8 +205,7 @@ class Bench:
         tools = [tool for tool in self.tools if tool.can(job)]
         cells = {tool.name: Cell(tool.name, tool.ours, tool.floor) for tool in tools}
         for number in range(self.effort.rounds):
-            plan = [(tool, span) for tool in tools for span in (self.effort.short_s, self.effort.long_s)]
-            self.order.shuffle(plan)
+            plan = self._turns(tools)
             runs: dict[tuple[str, int], Run] = {}
             for tool, seconds in plan:
                 try:
@@ -226,6 +224,14 @@ class Bench:
                         cells[tool.name].failures.append(f"round {number + 1}: {why}")
             self.say(f"{work.key}: round {number + 1} of {self.effort.rounds}")
         return _judge(work, rate_rps, list(cells.values()))
+
+    def _turns(self, tools: Sequence[Tool]) -> list[tuple[Tool, int]]:
+        """Tools in random order, the short and the long run of each next to each other (either first): their difference is the
+        figure, and a virtual machine's speed drifts from one half minute to the next."""
+        spans = [self.effort.short_s, self.effort.long_s]
+        turns = [(tool, self.order.sample(spans, 2)) for tool in tools]
+        self.order.shuffle(turns)
+        return [(tool, span) for tool, mine in turns for span in mine]
 
     def _counted(self, tool: Tool, job: Job, server: Server) -> tuple[Run, Cost, str]:
         out = self.folder / f"{tool.name.split()[0]}.out"

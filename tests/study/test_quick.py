@@ -74,7 +74,7 @@ def test_the_request_is_as_typed(tmp_path: Path) -> None:
     config = case_of(
         tmp_path, url="https://shop.example:8443", method="put", headers=("X-A: b: c", "Content-Type:text/x"), data="{${x}}",
         timeout="250ms", follow_redirects=3, keep_alive=False, insecure=True, connect_to="127.0.0.1:9", generators=2, vus=4,
-        think_time="10ms", spin="60us",
+        think_time="10ms", spin="60us", pacing_quantum="1ms",
     )  # fmt: skip
     (group,) = config.groups
     request = group.request
@@ -83,6 +83,7 @@ def test_the_request_is_as_typed(tmp_path: Path) -> None:
     assert request.body == Body(text=(Text(text="{${x}}"),))
     assert (request.timeout_ns, request.follow_redirects) == (250_000_000, 3)
     assert (group.connection, group.generators, group.spin_ns) == ("new", 2, 60_000)
+    assert group.pacing_quantum_ns == 1_000_000
     assert isinstance(group.executor, ConstantVus)
     assert group.executor.think_time.constant_ns == 10_000_000
     assert [service.options for service in config.services] == [
@@ -130,6 +131,8 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"duration": '{"a": 1}'}, "--data"),
     ({"timeout": "0s"}, "--timeout 0s"),
     ({"spin": "1s"}, "--spin 1s"),
+    ({"pacing_quantum": "2s", "rate_rps": 4.0}, "--pacing-quantum 2s"),
+    ({"pacing_quantum": "1ms"}, "Add --think-time"),
     ({"method": "FETCH"}, "FETCH"),
     ({"method": "GET", "data": "x"}, "does not go with GET"),
     ({"data": "x", "has_data_file": True}, "two bodies"),

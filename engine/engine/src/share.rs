@@ -19,6 +19,8 @@ pub use crate::request_spec::*;
 pub const FORMAT: u32 = 1;
 /// The longest that a thread may be told to spin.
 const SPIN_MAX_NS: i64 = 10_000_000;
+/// The widest grid of starts.
+const QUANTUM_MAX_NS: i64 = 1_000_000_000;
 const INTERVALS_MAX: i64 = 1_000_000;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -35,7 +37,8 @@ pub struct Share {
     #[serde(default)]
     pub cpus: Vec<usize>,
     pub interval_ns: i64,
-    /// While requests are in flight a thread asks for their answers so long before it sleeps; 0: it sleeps at once.
+    /// A thread asks for awaited answers so long before it sleeps, and spins so long before each start; 0: it sleeps at once, and spins
+    /// for starts only where that costs next to nothing.
     #[serde(default)]
     pub spin_ns: i64,
     pub window_ns: (i64, i64),
@@ -129,6 +132,9 @@ pub struct GroupSpec {
     /// Connections end with RST in place of FIN, so that no local port rests in TIME_WAIT.
     #[serde(default)]
     pub close_by_reset: bool,
+    /// Starts that wait for their time are made only at multiples of this; 0: at once when due.
+    #[serde(default)]
+    pub pacing_quantum_ns: i64,
     /// HTTP/2 in place of HTTP/1.1.
     pub http2: Option<Http2Spec>,
     pub executor: ExecutorSpec,
@@ -337,6 +343,11 @@ fn check_times(share: &Share, group: &GroupSpec, place: &str) -> Result<(), Faul
         after,
         || format!("{place}.stop_offset_ns"),
         "must be later than start_offset_ns",
+    )?;
+    ensure(
+        (0..=QUANTUM_MAX_NS).contains(&group.pacing_quantum_ns),
+        || format!("{place}.pacing_quantum_ns"),
+        "must be 0 to 1 s",
     )?;
     ensure(
         group.graceful_stop_ns >= 0,

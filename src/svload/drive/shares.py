@@ -194,6 +194,7 @@ def warm_share(
     }
     # What is asked counts, not how it gets there: the service that is warmed through may speak HTTP/1.1 alone.
     group.pop("http2", None)
+    group.pop("pacing_quantum_ns", None)
     group["feeders"] = {
         name: dict(spec) | {"take": spec["take"] if spec["take"] == "first" else "walk"}
         for name, spec in group["feeders"].items()
@@ -270,6 +271,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
         }
         | _source(group)
         | ({"close_by_reset": True} if group.close == "reset" else {})
+        | ({"pacing_quantum_ns": group.pacing_quantum_ns} if group.pacing_quantum_ns else {})
         | _http2(group)
     )
 

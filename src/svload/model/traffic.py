@@ -513,6 +513,8 @@ class Group(Frozen):
 
     `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
     `source_addresses` in turn; empty: from where the kernel says. `close: reset` ends them with RST, which leaves no port in TIME_WAIT.
+
+    What waits for its time begins only at multiples of `pacing_quantum_ns` from the trial's start (0: when due); due times stay exact, so the wait is generator lag.
     """
 
     name: str
@@ -526,6 +528,7 @@ class Group(Frozen):
     graceful_stop_ns: int | None = None
     tls_resumption: bool = True
     spin_ns: int = Field(default=0, ge=0, le=10_000_000)
+    pacing_quantum_ns: int = Field(default=0, ge=0, le=1_000_000_000)
     source_addresses: tuple[str, ...] = ()
     close: Literal["fin", "reset"] = "fin"
     http2: bool | Literal["preferred"] = False

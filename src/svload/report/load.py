@@ -38,6 +38,8 @@ def describe_load(group: Group) -> str:
     words += _body(group)
     words.append(_CONNECTIONS[group.connection])
     words += _http2(group)
+    if group.pacing_quantum_ns:
+        words.append(f"starts only every {show_duration(group.pacing_quantum_ns / 1e9)}")
     if group.client == "curl":
         words.append("curl-like client")
     return ", ".join(words)

@@ -21,6 +21,8 @@ LASTS, WORK_LASTS_AT_MOST = "10s", "10min"
 """How long without --duration, and how long at most with --requests (k6's maxDuration)."""
 MOST_SPIN_S = 0.01
 """The longest that a study takes for `spin`."""
+MOST_QUANTUM_S = 1.0
+"""The longest that a study takes for `pacing_quantum`."""
 CA_FILE, BODY_FILE = "ca.pem", "body"
 """Where the files that the command line named lie beside the study."""
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
@@ -56,6 +58,7 @@ class QuickLoad:
     on_full: str | None = None
     arrivals: str | None = None
     spin: str | None = None
+    pacing_quantum: str | None = None
     has_ca_file: bool = False
     insecure: bool = False
     connect_to: str | None = None
@@ -100,13 +103,15 @@ class QuickLoad:
         for wrong, reason, hint in (*self._load_slips(), *self._request_slips()):
             if wrong:
                 raise fail("usage", reason=reason, hint=hint)
-        for option, text in (("--timeout", self.timeout), ("--think-time", self.think_time), ("--ramp-up", self.ramp_up), ("--spin", self.spin)):  # fmt: skip
+        for option, text in (("--timeout", self.timeout), ("--think-time", self.think_time), ("--ramp-up", self.ramp_up), ("--spin", self.spin), ("--pacing-quantum", self.pacing_quantum)):  # fmt: skip
             if text is not None:
                 _time_s(text, option)
         if not self.stages and self.lasts_s <= 0:
             raise _wrong(f"--duration {self.duration} is no time to measure", "Write it like 10s.")
         if _time_s(self.spin or "0s", "--spin") > MOST_SPIN_S:
             raise _wrong(f"--spin {self.spin} is longer than 10ms", "Write it like 60us.")
+        if _time_s(self.pacing_quantum or "0s", "--pacing-quantum") > MOST_QUANTUM_S:
+            raise _wrong(f"--pacing-quantum {self.pacing_quantum} is longer than 1s", "Write it like 1ms.")
         if _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         for header in self.headers:
@@ -130,6 +135,7 @@ class QuickLoad:
             (self.ramp_up is not None and (bool(self.stages) or self.requests is not None), "--ramp-up goes with --vus or --rate alone", "A --stage is a ramp by itself."),
             (self.think_time is not None and not closed, "--think-time is of users, and an open loop has none", "Leave it out, or use --vus."),
             (self.max_vus is not None and closed, "--max-vus bounds an open loop", "Use --vus, or add --rate."),
+            (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum is for load that waits for its time, and these users don't", "Add --think-time, or use --rate."),
             (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
             (self.arrivals is not None and closed, "--arrivals are of an open loop", "Leave it out, or add --rate."),
             (self.arrivals not in (None, "constant", "poisson"), f"--arrivals takes constant or poisson, not “{self.arrivals}”", ""),
@@ -183,6 +189,7 @@ class QuickLoad:
             "on_full": self.on_full,
             "arrivals": self.arrivals,
             "spin": self.spin,
+            "pacing_quantum": self.pacing_quantum,
             "generators": self.generators if self.generators > 1 else None,
             "connection": None if self.keep_alive else "new",
             "http2": True if self.http2 else None,

@@ -321,7 +321,8 @@ class GroupPart(Part):
     tls_resumption: Flag = Field(
         True, description="whether a new connection may resume an earlier TLS session"
     )
-    spin: TimeNs = Field(0, le=10_000_000, description="ask for awaited answers so long before sleeping: hears quick answers at once, at the price of CPU")  # fmt: skip
+    spin: TimeNs = Field(0, le=10_000_000, description="so long before each start, and for awaited answers before sleeping, ask again and again: on time and heard at once, at the price of CPU")  # fmt: skip
+    pacing_quantum: TimeNs = Field(0, le=1_000_000_000, description="begin what is due only so often, all at once: far less CPU at high rates, for lag that the result shows")  # fmt: skip
     close: Annotated[Literal["fin", "reset"], OrReference()] = Field("fin", description="reset: connections end with RST, so that no local port rests in TIME_WAIT")  # fmt: skip
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"

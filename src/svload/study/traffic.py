@@ -208,6 +208,7 @@ def read_group(
         graceful_stop_ns=part.graceful_stop,
         tls_resumption=part.tls_resumption,
         spin_ns=part.spin,
+        pacing_quantum_ns=part.pacing_quantum,
         source_addresses=tuple(part.source_addresses),
         close=part.close,
         http2=part.http2,

@@ -5,6 +5,7 @@ mod dialogue;
 mod exchange;
 mod http2;
 mod patience;
+mod quantum;
 mod redirects;
 mod steps;
 mod upload;
@@ -176,7 +177,13 @@ impl<'a> Worker<'a> {
             unauthorised: BTreeSet::new(),
             requests: 0,
             loop_pass_max_ns: 0,
-            alarm: Alarm::default(),
+            alarm: Alarm::new(
+                plan.spin_ns,
+                plan.groups
+                    .iter()
+                    .any(|group| group.spec.pacing_quantum_ns > 0),
+                clock.now_ns(),
+            ),
             patience: Patience::new(plan.spin_ns),
             spin_ns: 0,
             spin_cpu_ns: 0,
@@ -269,7 +276,8 @@ impl<'a> Worker<'a> {
                     break;
                 };
                 group.dirty = false;
-                let Some(start) = executor.poll(self.now_ns, &mut group.record) else {
+                let due_by_ns = quantum::floor_ns(self.now_ns, group.plan.spec.pacing_quantum_ns);
+                let Some(start) = executor.poll(due_by_ns, &mut group.record) else {
                     break;
                 };
                 self.begin(g, start);
@@ -280,7 +288,8 @@ impl<'a> Worker<'a> {
                 .executor
                 .as_ref()
                 .filter(|_| !group.closed)
-                .and_then(|executor| executor.next_wake_ns());
+                .and_then(|executor| executor.next_wake_ns())
+                .map(|at_ns| quantum::ceil_ns(at_ns, group.plan.spec.pacing_quantum_ns));
             let again = group.dirty || begun == PUMP_MAX;
             self.next_wake_ns = self.next_wake_ns.min(if again {
                 self.now_ns
@@ -378,7 +387,7 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
         }
-        let early_ns = start_ns.saturating_sub(self.alarm.lead_ns());
+        let early_ns = start_ns.saturating_sub(self.alarm.lead_ns(self.now_ns));
         let wake_ns = chore_ns.min(early_ns);
         if wake_ns == i64::MAX {
             return self.epoll.wait(events, None);
@@ -393,7 +402,9 @@ impl<'a> Worker<'a> {
             self.alarm.learn(self.now_ns - wake_ns);
         }
         if self.now_ns < start_ns {
+            let from_ns = self.now_ns;
             self.spin(events, start_ns)?;
+            self.alarm.spun(self.now_ns - from_ns);
         }
         Ok(())
     }

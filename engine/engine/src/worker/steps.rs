@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Worker;
+use super::{quantum, Worker};
 use crate::check::Answer;
 use crate::error::ErrorKind;
 use crate::executor::{Ledger, Release, Start};
@@ -119,8 +119,14 @@ impl Worker<'_> {
             free_ns: done_ns,
             due_ns,
         });
-        self.later.push(Reverse((due_ns, g, s)));
-        self.next_wake_ns = self.next_wake_ns.min(due_ns);
+        // What does not wait at all does not wait for the grid either.
+        let at_ns = if due_ns > done_ns {
+            quantum::ceil_ns(due_ns, group.plan.spec.pacing_quantum_ns)
+        } else {
+            due_ns
+        };
+        self.later.push(Reverse((at_ns, g, s)));
+        self.next_wake_ns = self.next_wake_ns.min(at_ns);
     }
 
     /// Gives the slot of an ended iteration back to its executor.
@@ -146,9 +152,9 @@ impl Worker<'_> {
 
     /// Begins every later step that is due. Returns when the next one is.
     pub(super) fn go_on_with_steps(&mut self) -> i64 {
-        while let Some(Reverse((due_ns, g, s))) = self.later.peek().copied() {
-            if due_ns > self.now_ns {
-                return due_ns;
+        while let Some(Reverse((at_ns, g, s))) = self.later.peek().copied() {
+            if at_ns > self.now_ns {
+                return at_ns;
             }
             self.later.pop();
             let group = &mut self.groups[g];
@@ -157,7 +163,8 @@ impl Worker<'_> {
             let Some(later) = slot.later.take() else {
                 continue;
             };
-            group.record.think(later.free_ns, later.due_ns);
+            let due_ns = later.due_ns;
+            group.record.think(later.free_ns, due_ns);
             let Some(step) = later.step else {
                 self.release(g, s, due_ns, false);
                 continue;
