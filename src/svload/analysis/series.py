@@ -101,7 +101,7 @@ def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
     if not cuts:
         return Cut(0, False, _uncut(groups))
     latest = max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
-    if latest.method == MSER and not latest.at_half and is_own_doing(groups, stops, latest.cut_ns):
+    if latest.method == MSER and is_own_doing(groups, stops, latest.cut_ns):
         return Cut(
             0, False, "what MSER-5 would drop is the generator's own delay: nothing is cut", latest.group
         )
