@@ -18,7 +18,7 @@ from tests.analysis.conftest import (
 )
 
 from svload.analysis.judge import judge_trial
-from svload.model.facts import CPUS, Setting
+from svload.model.facts import CPUS, FILES, LINK_RATE, RESIDENT_FILES, Setting
 from svload.model.study import CaseConfig
 from svload.store import TrialData
 
@@ -122,6 +122,59 @@ def workers(*connections: int, listeners: int = 0) -> Plant:
     return plant
 
 
+def with_rates(trial: TrialData, **rates: float) -> TrialData:
+    """Monitors of the cache read these counters, by metric: growth a second."""
+    at = np.arange(0, 1_600_000_000, 100_000_000)
+    cells: dict[str, Any] = {
+        name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
+    }
+    for metric, per_second in rates.items():
+        row = {"service": "cache", "monitor": "truth", "entity": "", "metric": metric}
+        for name, value in row.items():
+            cells[name] += [value] * len(at)
+        cells["offset_ns"] += at.tolist()
+        cells["value"] += (per_second * at / 1e9).tolist()
+    joined = {
+        name: np.concatenate([trial.monitors[name], np.array(column, dtype=trial.monitors[name].dtype)])
+        for name, column in cells.items()
+    }
+    return with_table(trial, "monitors", **joined)
+
+
+def link(bytes_per_s: float, used: float, held_s: float | None) -> Plant:
+    """The cache's link has this rate, carried so much of it, and held bodies back for so long a second; or nobody read how long."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
+        services = tuple(
+            one.model_copy(update={"settings": (limit, *one.settings)}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+        held = {} if held_s is None else {"link_held_seconds_total": held_s}
+        return with_rates(trial, body_out_bytes_total=used * bytes_per_s, **held), config
+
+    return plant
+
+
+def files(resident: float, reads: float = 0.0) -> Plant:
+    """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this share of what it sends from a disk."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        before = trial.lab.before["cache"]
+        values = {**before.values, FILES: 2.0**20, RESIDENT_FILES: resident * 2.0**20}
+        lab = trial.lab.model_copy(
+            update={"before": {**trial.lab.before, "cache": before.model_copy(update={"values": values})}}
+        )
+        low, high = trial.summary.window_ns
+        received = sum(one.bytes_received for one in trial.summary.groups)
+        return with_rates(
+            replace(trial, lab=lab), read_bytes_total=reads * received / ((high - low) / 1e9)
+        ), config
+
+    return plant
+
+
 def quota(cores: str, throttled_s: float | None) -> Plant:
     """The cache has a CPU quota that held it back for so long; a monitor read it, or none did."""
 
@@ -155,6 +208,13 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", quota("0.5", 0.0), "WEAK", "cache used"),
     ("limits-acted", quota("0.5", 0.1), "VALID", "held back"),
     ("limits-acted", quota("0.255", 0.0), "VALID", "Limits acted"),
+    ("limits-acted", link(1e6, 0.94, 0.0), "WEAK", "94 % of its 977 KiB/s"),
+    ("limits-acted", link(1e6, 0.96, 0.0), "VALID", "Limits acted"),
+    ("limits-acted", link(1e6, 0.2, 0.01), "VALID", "held back"),
+    ("warm-files", files(0.991), "VALID", "99.1 %"),
+    ("warm-files", files(0.989), "REFUSED", "98.9 %"),
+    ("warm-files", files(1.0, 0.008), "VALID", "warm"),
+    ("warm-files", files(1.0, 0.015), "REFUSED", "from a disk"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "WEAK", "cpu1"),
     ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "REFUSED", "cpu0"),
@@ -242,6 +302,27 @@ def test_a_hiccup_weakens_and_refuses_only_with_harm(closed: Bench) -> None:
     )
     assert check(gap(0.9 * p99, harmed), config, "hiccups").grade == "REFUSED"
     assert check(gap(0.05 * p99, harmed), config, "hiccups").grade == "VALID"
+
+
+def test_a_loop_that_was_away_is_a_hiccup_from_the_period_on(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    config = closed.config(trial)
+
+    def away(seconds: float) -> Any:
+        late = with_readings(trial, "generator", "loop_pass_seconds", lambda at, _: np.full(len(at), seconds))
+        return check(late, config, "hiccups")
+
+    assert away(0.0099).grade == "VALID"
+    assert (away(0.011).grade, "own loop" in away(0.011).sentence) == ("WEAK", True)
+    bare = trial.monitors["metric"] != "loop_pass_seconds"
+    old = with_table(trial, "monitors", **{name: trial.monitors[name][bare] for name in trial.monitors})
+    assert (check(old, config, "hiccups").grade, check(old, config, "hiccups").measured) == ("VALID", True)
+
+
+def test_a_link_that_nobody_watched_is_not_measured(closed: Bench) -> None:
+    planted, config = link(1e6, 0.2, None)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    found = check(planted, config, "limits-acted")
+    assert (found.measured, "link of cache" in found.sentence) == (False, True)
 
 
 def test_a_hiccup_before_the_window_does_not_count(closed: Bench) -> None:

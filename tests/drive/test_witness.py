@@ -15,9 +15,9 @@ from svload.store.parquet import as_arrays
 NONE = {"offset_ns": ("i64", b""), "service": ("utf8", []), "monitor": ("utf8", []), "entity": ("utf8", []), "metric": ("utf8", []), "value": ("f64", b"")}  # fmt: skip
 
 
-def witness(*rows: tuple[int, int, int, int, int]) -> dict[str, tuple[str, bytes]]:
+def witness(*rows: tuple[int, int, int, int, int, int]) -> dict[str, tuple[str, bytes]]:
     columns = list(zip(*rows, strict=True))
-    names = ("offset_ns", "gap_ns", "cpu_ns", "run_queue_ns")
+    names = ("offset_ns", "gap_ns", "pass_ns", "cpu_ns", "run_queue_ns")
     return {
         "thread": ("u16", struct.pack(f"<{len(rows)}H", *columns[0])),
         **{name: ("i64", struct.pack(f"<{len(rows)}q", *columns[at + 1])) for at, name in enumerate(names)},
@@ -26,7 +26,7 @@ def witness(*rows: tuple[int, int, int, int, int]) -> dict[str, tuple[str, bytes
 
 def test_each_look_is_a_reading_of_every_metric() -> None:
     shares = [
-        ("background.0", {"witness": witness((0, 0, 5, 7, 9), (1, 100, 1_500_000, 8, 10))}),
+        ("background.0", {"witness": witness((0, 0, 5, 6, 7, 9), (1, 100, 1_500_000, 2_500_000, 8, 10))}),
         ("probe.0", {}),
     ]
     table = as_arrays(with_witnesses(NONE, shares))
@@ -36,6 +36,8 @@ def test_each_look_is_a_reading_of_every_metric() -> None:
     gap = (table["metric"] == "hiccup_seconds") & (table["entity"] == "background.0/1")
     assert table["value"][gap] == pytest.approx([0.0015])
     assert list(table["offset_ns"][gap]) == [100]
+    loop = (table["metric"] == "loop_pass_seconds") & (table["entity"] == "background.0/1")
+    assert table["value"][loop] == pytest.approx([0.0025])
 
 
 def test_other_readings_stay() -> None:

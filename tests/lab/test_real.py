@@ -91,6 +91,8 @@ def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: A
     facts = lab.up()["site"]
     at = lab.endpoints()
     before = lab.counters()["site"].values
+    assert before["file_bytes"] == 1024 + 70000
+    assert before["file_resident_bytes"] == before["file_bytes"], "what was just written is in the page cache"
     assert ask(at["http://site"], "site", "/1k", times=3) == [(200, 1024)] * 3
     assert ask(at["https://site"], "site", "/deep/b", times=2) == [(200, 70000)] * 2
     assert settled(lab, "site", {"requests": 5, "connections": 2}, before) == {

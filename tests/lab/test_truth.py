@@ -120,6 +120,9 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     assert lab.facts()["backend"].processes == before["backend"].processes
     assert fetch(lab.endpoints()["http://backend"], table["path"][0], 2)[1] > 0.03
 
+    assert lab.apply([cache(), backend(rate_limit="1 MiB/s")]) == []
+    assert {one.name: one.found for one in lab.facts()["backend"].settings}["rate_limit"] == str(1 << 20)
+
     assert lab.apply([cache(), backend(backlog=64)]) == ["cache", "backend"]
     assert lab.facts()["backend"].processes != before["backend"].processes
     assert {one.name: one.found for one in lab.read_back()["backend"]} == {"backlog": "64"}

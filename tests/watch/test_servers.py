@@ -120,7 +120,7 @@ def test_varnish() -> None:
 
 
 def test_truth() -> None:
-    body = b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "in_service": 3, "body_bytes_out": 77, "role": "cache"}'
+    body = b'{"requests": 5, "hits": 2, "busy_ns_sum": 1500000000, "late_ns_sum": 0, "link_held_ns_sum": 250000000, "in_service": 3, "body_bytes_out": 77, "role": "cache"}'
     with server(lambda piece: http(body)) as (port, _):
         monitor = TruthMonitor("s", {"admin": {"truth": {"url": f"http://127.0.0.1:{port}"}}})
         found = {r.metric: r.value for r in monitor.sample()}
@@ -130,6 +130,7 @@ def test_truth() -> None:
         "hits_total": 2,
         "busy_seconds_total": 1.5,
         "late_seconds_total": 0,
+        "link_held_seconds_total": 0.25,
         "in_service": 3,
         "body_out_bytes_total": 77,
     }

@@ -21,6 +21,8 @@ pub struct Watched {
     spun_cpu_ns: AtomicI64,
     last_cpu_ns: AtomicI64,
     last_run_queue_ns: AtomicI64,
+    /// The longest pass of its loop that no look has told yet.
+    pass_ns: AtomicI64,
     over: AtomicBool,
 }
 
@@ -35,6 +37,13 @@ impl Watched {
     /// CPU time spun away so far: no work.
     pub fn spun(&self, cpu_ns: i64) {
         self.spun_cpu_ns.store(cpu_ns, Ordering::Relaxed);
+    }
+
+    /// A pass of the calling thread's loop took so long: whatever came meanwhile was read late.
+    pub fn passed(&self, pass_ns: i64) {
+        if pass_ns > self.pass_ns.load(Ordering::Relaxed) {
+            self.pass_ns.store(pass_ns, Ordering::Relaxed);
+        }
     }
 
     /// The calling thread has done its work; its last figures are kept here, since the kernel forgets them with it.
@@ -65,11 +74,12 @@ impl Watched {
     }
 }
 
-/// One entry: the longest gap since the entry before, and the watched thread's totals.
+/// One entry: the longest gap and the longest pass of the watched thread's loop since the entry before, and that thread's totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     pub offset_ns: i64,
     pub gap_ns: i64,
+    pub pass_ns: i64,
     /// Without what was spun away.
     pub cpu_ns: i64,
     pub run_queue_ns: i64,
@@ -92,6 +102,7 @@ pub fn watch(watched: &Watched, clock: Clock, span_ns: i64) -> Vec<Look> {
                 looks.push(Look {
                     offset_ns: now_ns,
                     gap_ns,
+                    pass_ns: watched.pass_ns.swap(0, Ordering::Relaxed),
                     cpu_ns,
                     run_queue_ns,
                 });
@@ -124,6 +135,7 @@ pub fn table(looks: &[Vec<Look>]) -> Table {
         ),
         ("offset_ns", column(|look| look.offset_ns)),
         ("gap_ns", column(|look| look.gap_ns)),
+        ("pass_ns", column(|look| look.pass_ns)),
         ("cpu_ns", column(|look| look.cpu_ns)),
         ("run_queue_ns", column(|look| look.run_queue_ns)),
     ]
@@ -151,6 +163,8 @@ mod tests {
                     turns = std::hint::black_box(turns + 1);
                 }
                 watched.spun(40_000_000);
+                watched.passed(7_000_000);
+                watched.passed(3_000_000);
                 watched.end();
             });
             witness.join().unwrap()
@@ -164,6 +178,12 @@ mod tests {
             .windows(2)
             .all(|pair| pair[0].offset_ns < pair[1].offset_ns));
         assert!(looks.iter().all(|look| look.gap_ns >= 0));
+        let passes: Vec<i64> = looks
+            .iter()
+            .map(|look| look.pass_ns)
+            .filter(|pass_ns| *pass_ns > 0)
+            .collect();
+        assert_eq!(passes.first(), Some(&7_000_000), "{passes:?}");
         assert_eq!(
             table(std::slice::from_ref(&looks))["thread"],
             Column::U16(vec![0; looks.len()])

@@ -56,6 +56,8 @@ pub struct Counters {
     pub late_ns_sum: u64,
     pub late_ns_max: u64,
     pub late_answers: u64,
+    /// How long bodies waited for the link and took to leave by it, summed; 0 without a limit of its rate.
+    pub link_held_ns_sum: u64,
     pub log_dropped: u64,
 }
 

@@ -291,6 +291,7 @@ impl Server {
         let left_ns = self
             .link
             .leaves_ns(at_ns, bytes, self.config.rate_limit_bytes_per_s);
+        self.counters.link_held_ns_sum += left_ns.saturating_sub(at_ns);
         let due_ns = after_stall_ns(left_ns, self.config.stall, self.stall_epoch_ns);
         job.ticket.due_ns = Some(due_ns);
         if due_ns <= at_ns {

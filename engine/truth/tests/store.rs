@@ -323,6 +323,7 @@ fn a_link_spaces_bodies_out() {
         "{:?}",
         before.elapsed()
     );
+    assert!(server.counters()["link_held_ns_sum"].as_u64() >= Some(100_000_000));
 }
 
 #[test]

@@ -74,6 +74,8 @@ LIMIT_ACTED = 0.95
 """Use of a CPU quota below which, with no throttled time, it never acted."""
 HICCUP = 0.10
 """Longest gap on a core of the load over the smallest shown p99."""
+HICCUP_PERIOD_S = 0.01
+"""Period of the hiccup thread: a shorter pass of a load's own loop is its work, and judged by the read lag alone."""
 RUN_QUEUE = (0.01, 0.05)
 """Share of wall time that threads of the load waited for a core."""
 GENERATOR_CPU = 0.90
@@ -88,6 +90,10 @@ CLOCK_DRIFT_NS_PER_MIN = 1_000_000
 """Monotonic against wall clock; also what a suspension must exceed."""
 CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
 """Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
+DISK_READS = 0.01
+"""Bytes that a server read from a disk over those it sent, where its files should lie in the page cache."""
+RESIDENT = 0.99
+"""Share of a server's files that is in the page cache at the start."""
 TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
 UNEVEN_WORKERS = 0.25

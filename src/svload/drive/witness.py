@@ -9,12 +9,14 @@ from typing import Any
 MONITOR = "generator"
 METRICS: Mapping[str, str] = {
     "hiccup_seconds": "per thread of the load: longest gap since the reading before, by a witness on the same cores that sleeps to every 10 ms",
+    "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the reading before; what came meanwhile was read late",
     "cpu_seconds_total": "per thread of the load: CPU time, without what was spun away before a start",
     "run_queue_seconds_total": "per thread of the load: time that it could have run and waited for a core",
 }
 """By metric: its meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {
     "hiccup_seconds": "gap_ns",
+    "loop_pass_seconds": "pass_ns",
     "cpu_seconds_total": "cpu_ns",
     "run_queue_seconds_total": "run_queue_ns",
 }

@@ -224,6 +224,8 @@ class Lab:
         self.specs, self._options = tuple(specs), options
         for name in live:
             self._up[name].spec = next(spec for spec in specs if spec.name == name)
+            if name not in stale:  # what it reports of itself has changed with the option
+                self._up[name].facts = self._described(self._up[name])
         wanted = [spec for spec in specs if spec.name in stale]
         if wanted and (lacking := setup.check(wanted, self._cache)):
             raise SvloadError(*lacking)

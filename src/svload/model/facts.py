@@ -56,6 +56,10 @@ class Counters(Frozen):
 
 CPUS = "cpus"
 """The setting that says how many cores a service's quota allows."""
+LINK_RATE = "rate_limit"
+"""The setting that says how many bytes a second may leave by a service's link."""
+FILES, RESIDENT_FILES = "file_bytes", "file_resident_bytes"
+"""Counters of a service that sends files: how many bytes they have, and how many of those lie in the page cache."""
 
 
 class Setting(Frozen):

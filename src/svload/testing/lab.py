@@ -195,6 +195,7 @@ def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[An
         series.append(("", "generator", thread, "cpu_seconds_total", 0.2 * seconds))
         series.append(("", "generator", thread, "run_queue_seconds_total", 0.0005 * seconds))
         series.append(("", "generator", thread, "hiccup_seconds", np.full(len(at), 60e-6)))
+        series.append(("", "generator", thread, "loop_pass_seconds", np.full(len(at), 40e-6)))
     series.append(
         ("", "host", "", "memory_available_bytes", np.full(len(at), 20e9) + rng.normal(0, 1e6, len(at)))
     )

@@ -90,6 +90,15 @@ def count_descriptors(pid: int, root: str = "/proc") -> int | None:
         return None
 
 
+def read_from_disk(pid: int, root: str = "/proc") -> float | None:
+    """Bytes that a process had a disk read (read_bytes of /proc/PID/io); None where that can't be read."""
+    try:
+        with open(f"{root}/{pid}/io", encoding="ascii") as file:
+            return next((float(line.split()[1]) for line in file if line.startswith("read_bytes:")), None)
+    except OSError:
+        return None
+
+
 class ProcessTable:
     """All processes of the machine, read at most once in `every_s` whoever asks."""
 

@@ -201,6 +201,7 @@ impl<'a> Worker<'a> {
         let mut pass_ns = self.tick();
         while self.turn() {
             self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
+            self.control.watched[self.thread].passed(self.now_ns - pass_ns);
             let (from_ns, asked) = (self.now_ns, self.is_waiting());
             self.wait(&mut events, asked)?;
             pass_ns = self.tick();

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from svload.host.page_cache import in_page_cache
 from svload.lab import web
 from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, option
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
 
 _PATH = re.compile(r"^(/[A-Za-z0-9._~-]+)+$")
@@ -165,7 +166,7 @@ http {{
         return {"active_connections": self._stub()["active"]}
 
     def counters(self) -> Counters:
-        """Requests and connections of the service's own ports: those of the status page, known by its log, are taken off."""
+        """Requests and connections of the service's own ports: those of the status page, known by its log, are taken off; its files."""
         at_ns = time.monotonic_ns()
         log = (self.context.work / "status.log").read_text().split()
         stub = self._stub()
@@ -173,6 +174,9 @@ http {{
             "requests": stub["requests"] - len(log) - 1,
             "connections": stub["accepts"] - len(set(log)) - 1,
         }
+        found = in_page_cache(self.context.work / "files")
+        if found is not None:
+            values |= {FILES: found.size_bytes, RESIDENT_FILES: found.resident_bytes}
         return Counters(at_ns=at_ns, values=values, raw=stub)
 
     def _stub(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import duration_ns, size_bytes
 
 Native = dict[str, Any]
@@ -301,8 +301,15 @@ class Truth(Server):
         return True
 
     def effective(self) -> list[Setting]:
-        """The accept queue."""
-        return [self.backlog_setting("backlog", self.options.backlog, self._http)]
+        """The accept queue, and the link's rate where it is limited."""
+        settings = [self.backlog_setting("backlog", self.options.backlog, self._http)]
+        asked = self.options.rate_limit
+        if asked is not None:
+            found = web.call_json(self.url(self._admin, "/config")).get("rate_limit_bytes_per_s")
+            settings.append(
+                Setting(name=LINK_RATE, asked=str(asked), found=None if found is None else str(found))
+            )
+        return settings
 
 
 def _live_config(options: TruthOptions) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class ProcessMonitor(Monitor):
         "rss_bytes": "resident memory; pages shared by several processes count in each",
         "processes": "number of processes",
         "threads": "number of threads",
+        "read_bytes_total": "bytes that they had a disk read, beyond what lay in the page cache",
         "fds": "number of open descriptors",
     }
     table: ClassVar[proc.ProcessTable] = proc.ProcessTable()
@@ -62,6 +63,9 @@ class ProcessMonitor(Monitor):
             "processes": 1,
             "threads": stat.threads,
         }
+        read = proc.read_from_disk(pid, self.root)
+        if read is not None:
+            figures["read_bytes_total"] = read
         descriptors = proc.count_descriptors(pid, self.root)
         return figures if descriptors is None else {**figures, "fds": descriptors}
 

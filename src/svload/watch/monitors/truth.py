@@ -32,6 +32,11 @@ _GAUGES = {
     "cache_objects": "number of objects in the cache",
     "cache_bytes": "bytes in the cache",
 }
+_SUMS = {
+    "busy_ns_sum": "busy_seconds_total",
+    "link_held_ns_sum": "link_held_seconds_total",
+    "late_ns_sum": "late_seconds_total",
+}
 _RENAMED = {"body_bytes_out": "body_out_bytes"}
 
 
@@ -44,6 +49,7 @@ class TruthMonitor(Monitor):
         **{f"{_RENAMED.get(name, name)}_total": text for name, text in _COUNTERS.items()},
         **_GAUGES,
         "busy_seconds_total": "time of all workers at work, summed",
+        "link_held_seconds_total": "how long bodies waited for the limited link and took to leave by it, summed",
         "late_seconds_total": "how late paced answers were written, summed: the server's own error",
     }
 
@@ -65,7 +71,7 @@ class TruthMonitor(Monitor):
             if name in found
         ]
         readings += [Reading("", name, float(found[name])) for name in _GAUGES if name in found]
-        for name, metric in (("busy_ns_sum", "busy_seconds_total"), ("late_ns_sum", "late_seconds_total")):
+        for name, metric in _SUMS.items():
             if name in found:
                 readings.append(Reading("", metric, found[name] / 1e9))
         return readings
