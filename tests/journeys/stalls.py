@@ -1,0 +1,162 @@
+"""What the journeys of stalls and stops share: a server that stalls by the clock, what its schedule and its log make true, and a load to harm."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import os
+import signal
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from svload.host import split_cores
+
+from .world import Command, World, findings, only_run
+
+MS, S = 1_000_000, 1_000_000_000
+SERVICE_NS, WORKERS = MS, 64
+_LOG_ROWS = 50_000
+
+
+def ask(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+    with urllib.request.urlopen(urllib.request.Request(url, body, method=method), timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def server(
+    serve_truth: Callable[..., dict[str, Any]], *, apart: bool = False, **config: Any
+) -> tuple[str, str]:
+    """A known-truth server with one object: (the object's URL, the admin's). `apart`: on the cores that the load leaves to servers."""
+    ready = serve_truth(workers=WORKERS, service_time={"constant_ns": SERVICE_NS}, spin_ns=60_000, **config)
+    if apart:
+        for thread in Path(f"/proc/{ready['pid']}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), split_cores(os.sched_getaffinity(0)).servers)
+    admin = f"http://127.0.0.1:{ready['admin_port']}"
+    url = f"http://127.0.0.1:{ready['http_port']}/v1/a/c/o"
+    ask(url.rsplit("/", 1)[0], "PUT", b"")
+    ask(url, "PUT", b"x" * 1024)
+    return url, admin
+
+
+@contextmanager
+def loading(world: World, admin: str, after: int, *args: str) -> Iterator[tuple[Command, list[int]]]:
+    """A load under way, so many requests on: the command and its generators' pids."""
+    before = json.loads(ask(f"{admin}/counters"))["requests"]
+    with world.start("load", *args, "--out", str(world.runs)) as command:
+        counted = lambda _: json.loads(ask(f"{admin}/counters"))["requests"] > before + after  # noqa: E731
+        assert command.wait_for(counted, 60)
+        generators = world.processes("svload.drive.generator")
+        assert generators
+        yield command, generators
+
+
+def stop(generators: Sequence[int], for_s: float) -> None:
+    """Stops the processes for so long, and lets them go on."""
+    for pid in generators:
+        _signal(pid, signal.SIGSTOP)
+    pause(for_s)
+    for pid in generators:
+        _signal(pid, signal.SIGCONT)
+
+
+def pause(for_s: float) -> None:
+    """What is planted takes this long: nothing is waited for."""
+    threading.Event().wait(for_s)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    """Sends a signal to who may have ended meanwhile."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def verdict(run: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The one trial's findings, and its checks by name."""
+    trial = findings(run)["trials"][0]
+    return trial, {check["check"]: check for check in trial["verdict"]["checks"]}
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Answers due in the first `for_ns` of each `every_ns` are held until its end."""
+
+    every_ns: int
+    for_ns: int
+
+    @property
+    def config(self) -> dict[str, int]:
+        """As the truth server is told."""
+        return {"every_ns": self.every_ns, "for_ns": self.for_ns}
+
+    def responses(self, due_ns: Sequence[int], places: int, from_ns: int) -> list[int]:
+        """What each arrival's response time is: `places` wait their turn at `WORKERS` workers, and no answer leaves in a stall.
+
+        Both queues are first come, first served. Times in ns on one axis; a stall begins at `from_ns` + k·`every_ns`.
+        """
+        free_places, free_workers = [0] * places, [0] * WORKERS
+        found = []
+        for due in due_ns:
+            begun = max(due, heapq.heappop(free_places))
+            worked = max(begun, heapq.heappop(free_workers)) + SERVICE_NS
+            heapq.heappush(free_workers, worked)
+            phase = (worked - from_ns) % self.every_ns
+            left = worked + (self.for_ns - phase if phase < self.for_ns else 0)
+            heapq.heappush(free_places, left)
+            found.append(left - due)
+        return found
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The one run's requests: their due offsets in order, and the bounds of the kept window, ns from the load's start at `start_ns`."""
+
+    due_ns: list[int]
+    begin_ns: int
+    end_ns: int
+    start_ns: int
+
+    def of(self, responses_ns: Sequence[int]) -> list[int]:
+        """The responses of the requests due in the kept window."""
+        pairs = zip(self.due_ns, responses_ns, strict=True)
+        return [response for due, response in pairs if self.begin_ns <= due < self.end_ns]
+
+
+def kept(run: Path) -> Kept:
+    """Read from what the run left."""
+    (file,) = sorted(run.glob("trials/*/summary.json"))
+    summary = json.loads(file.read_text())
+    due = sorted(pq.read_table(file.parent / "samples.parquet", columns=["due_ns"])["due_ns"].to_pylist())
+    cut_ns = findings(run)["trials"][0]["cut_ns"]
+    (low_ns, end_ns), interval_ns = summary["window_ns"], summary["interval_ns"]
+    begin_ns = math.ceil((low_ns + cut_ns) / interval_ns) * interval_ns
+    return Kept(due, begin_ns, end_ns // interval_ns * interval_ns, summary["start_at_ns"])
+
+
+def answered(admin: str, since_ns: int) -> list[int]:
+    """When the server wrote each answer to a request that came since then, in order (its log; CLOCK_MONOTONIC, ns)."""
+    found: list[int] = []
+    for page in range(1_000):
+        lines = ask(f"{admin}/log?from={page * _LOG_ROWS}&limit={_LOG_ROWS}").splitlines()
+        rows = [json.loads(line) for line in lines]
+        found += [row[2] for row in rows if row[1] >= since_ns and row[2] >= 0]
+        if len(lines) < _LOG_ROWS:
+            break
+    return sorted(found)
+
+
+def quantile(values: Sequence[int], p: float) -> float:
+    """Nearest rank, in ms."""
+    return sorted(values)[math.ceil(p * len(values)) - 1] / MS
+
+
+def only(world: World) -> Kept:
+    """The requests of the world's one run."""
+    return kept(only_run(world))

@@ -1,0 +1,93 @@
+"""A server that stalls, held against its own log; a generator that is stopped, found out. Holds on any machine: benches/ has the strict form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from . import stalls
+from .world import NOISE, World, only_run
+
+pytestmark = pytest.mark.truth_long
+
+UNSETTLED = {"warm-up", "steadiness"}
+"""Two stalls in 2.5 s are a short series, and a busy machine changes its level."""
+STALL = stalls.Stall(every_ns=5 * stalls.S // 4, for_ns=stalls.S // 4)
+
+
+@pytest.mark.parametrize("max_vus", [64, 500])
+def test_no_stall_of_the_server_is_hidden(
+    world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int
+) -> None:
+    """Two stalls take as long as they take. What the machine delays at the server's stands in its log, what it delays here in the verdict."""
+    url, admin = stalls.server(serve_truth, stall=STALL.config, log=True)
+    ended = world.svload(
+        "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)
+    )  # fmt: skip
+    assert ended.returncode in (0, 4), ended.stderr
+    said = json.loads(ended.stdout)
+    assert (said["due"], said["failed"], said["dropped"], said["waiting"]) == (said["ok"], 0, 0, 0)
+    run = stalls.only(world)
+    answered = stalls.answered(admin, run.start_ns)
+    assert len(answered) == len(run.due_ns) == said["due"] == pytest.approx(1_250, abs=1)
+    served = [at - run.start_ns - due for at, due in zip(answered, run.due_ns, strict=True)]
+    table = pq.read_table(*sorted(only_run(world).glob("trials/*/samples.parquet"))).to_pydict()
+    seen = [done - due for done, due in zip(table["done_ns"], table["due_ns"], strict=True)]
+    # First come, first served: the log's answers in order are those of the due times in order.
+    assert stalls.quantile(served, 0.99) > 200
+    for p in (0.5, 0.9, 0.99):
+        true, got = stalls.quantile(served, p), stalls.quantile(seen, p)
+        assert got >= 0.95 * true, (p, true, got)
+        right = got == pytest.approx(true, rel=0.05, abs=0.2 if p == 0.5 else 0)
+        assert right or said["instrument"]["grade"] != "VALID", (p, true, got)
+    _, checks = stalls.verdict(only_run(world))
+    wrong = {name for name, one in checks.items() if one["grade"] != "VALID"}
+    assert wrong <= NOISE | UNSETTLED, {name: checks[name]["sentence"] for name in wrong}
+    kept_ns = run.of(
+        [done - due for due, done in sorted(zip(table["due_ns"], table["done_ns"], strict=True))]
+    )
+    for p in (0.5, 0.9, 0.99):
+        shown = said["response_ms"][f"p{100 * p:g}"]
+        assert shown is None or shown == pytest.approx(stalls.quantile(kept_ns, p), rel=0.008)
+
+
+def test_a_generator_stopped_in_the_first_half_is_refused(
+    world: World, serve_truth: Callable[..., dict[str, Any]]
+) -> None:
+    """Where a warm-up cut may lie: what the generator itself delayed is no warm-up, and is not cut away."""
+    url, admin = stalls.server(serve_truth)
+    with stalls.loading(
+        world, admin, 500, url, "--rate", "500", "--duration", "4s", "--threshold", "p(50)<10s"
+    ) as (command, generators):
+        stalls.stop(generators, 0.5)
+        assert command.end() == 4, "a threshold is never passed by a refused load"
+    trial, checks = stalls.verdict(only_run(world))
+    assert trial["verdict"]["instrument"] == "REFUSED"
+    assert checks["generator-harm"]["grade"] == "REFUSED", checks["generator-harm"]
+    # An eighth of all arrivals were due in the stop, and waited up to 0.5 s for the generator to go on.
+    assert trial["cut_ns"] == 0, checks["warm-up"]
+    assert trial["metrics"]["load.response.mean"]["value"] > 0.02
+    assert trial["metrics"]["load.response.max"]["value"] > 0.45
+    p99 = trial["metrics"]["load.response.p99"]
+    assert p99["value"] > 0.4 if p99["value"] else "correlated" in p99["reason"], p99
+
+
+def test_a_slowed_generator_in_a_closed_loop_is_found_out(
+    world: World, serve_truth: Callable[..., dict[str, Any]]
+) -> None:
+    """Who is stopped while it waits reads late: its generator lag stays small, its read lag does not."""
+    url, admin = stalls.server(serve_truth)
+    with stalls.loading(world, admin, 2_000, url, "--vus", "16", "--duration", "5s") as (command, generators):
+        while command.process.poll() is None and world.processes("svload.drive.generator"):
+            stalls.stop(generators, 0.02)
+            stalls.pause(0.02)
+        assert command.end() in (0, 4)
+    trial, checks = stalls.verdict(only_run(world))
+    assert trial["verdict"]["instrument"] in ("WEAK", "REFUSED")
+    assert checks["generator-harm"]["grade"] in ("WEAK", "REFUSED"), checks["generator-harm"]
+    lag, response = (trial["metrics"][f"load.{name}.p50"]["value"] for name in ("generator_lag", "response"))
+    assert lag < 0.5 * response, "what is told is the late read, not the late start"
