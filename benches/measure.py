@@ -169,9 +169,13 @@ def core_times() -> dict[int, dict[str, float]]:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """Compile one C file with `cc -O2` into `folder`, unless it is newer there. Raises Failed with the compiler's words."""
+    """Compile one C file with `cc -O2` into `folder`, unless it is newer there than that and the headers beside it.
+
+    Raises Failed with the compiler's words.
+    """
     program = folder / source.stem
-    if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+    changed = max(one.stat().st_mtime for one in (source, *source.parent.glob("*.h")))
+    if program.exists() and program.stat().st_mtime > changed:
         return program
     try:
         made = subprocess.run(
