@@ -73,7 +73,7 @@ def _work_block(outcome: Outcome) -> str:
     load = "at saturation" if outcome.rate_rps is None else f"at {outcome.rate_rps:.0f} req/s"
     lines = [
         f"{outcome.work.title}, {load}",
-        f"  {'tool':<12} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {outcome.best or 'best peer'} (95 %)",
+        f"  {'tool':<19} {'process µs':>10} {'core µs':>8} {'req/s':>8}   ÷ {outcome.best or 'best peer'} (95 %)",
     ]
     if outcome.foreign_share > QUIET_SHARE:
         lines.insert(1, f"  ! not quiet: other processes took {outcome.foreign_share:.0%} of a core")
@@ -84,7 +84,7 @@ def _work_block(outcome: Outcome) -> str:
             for what, form in (("process_us", "10.2f"), ("core_us", "8.2f"), ("rate_rps", "8.0f"))
         ]
         lines.append(
-            f"  {cell.tool:<12} {' '.join(shown)}   {_interval(ratio)}{f'   ({cell.note})' if cell.note else ''}"
+            f"  {cell.tool:<19} {' '.join(shown)}   {_interval(ratio)}{f'   ({cell.note})' if cell.note else ''}"
         )
         lines += [f"    ! {failure}" for failure in cell.failures]
     return "\n".join(lines)
