@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,17 @@ def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
         time.sleep(0.01)
 
 
+@contextmanager
+def ignoring(*numbers: signal.Signals) -> Iterator[None]:
+    """This process ignores the signals, and hands that on to whom it starts."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def until() -> Callable[..., None]:
     return wait_until
@@ -51,7 +64,8 @@ def isolate(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="module")
 def shared_agent(tmp_path_factory: pytest.TempPathFactory, isolate: bool) -> Iterator[Agent]:
     folder = tmp_path_factory.mktemp("deep" * 20) / "labs" / "lab"
-    started = start_agent(folder, Lease(), "a test", isolate=isolate)
+    with ignoring(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # as under nohup, or behind a shell's &
+        started = start_agent(folder, Lease(), "a test", isolate=isolate)
     yield started
     started.close()
     assert not folder.exists()

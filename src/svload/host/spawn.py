@@ -249,14 +249,7 @@ def _become(order: Spawn, mark: str, groups: list[str], ends: _Ends, die_with_us
 
 def _restore_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (
-        signal.SIGCHLD,
-        signal.SIGTERM,
-        signal.SIGINT,
-        signal.SIGHUP,
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    ):
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:  # nohup and `cmd &` ignore some
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
