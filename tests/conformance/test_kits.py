@@ -89,7 +89,7 @@ def test_check_starts_nothing_and_is_quick(
     monkeypatch.setattr(socket.socket, "connect", never)
     began = time.monotonic()
     problems = kit.check(options_of(kit), tmp_path / "cache")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 5.0
     for problem in problems:
         assert problem.code == "tool-missing"
         assert problem.details["hint"], "a remedy"

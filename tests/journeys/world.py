@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,7 +67,11 @@ class World:
 
     @property
     def env(self) -> dict[str, str]:
-        keep = {key: value for key, value in os.environ.items() if not key.startswith("SVLOAD_")}
+        keep = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("SVLOAD_") or key == "SVLOAD_LOCK"
+        }
         cache = os.environ.get("SVLOAD_TEST_CACHE") or str(self.shared_cache or self.root / "cache")
         return keep | {
             "SVLOAD_STATE": str(self.root / "state"),
@@ -173,6 +178,16 @@ def only_run(world: World) -> Path:
 def findings(run: Path) -> dict[str, Any]:
     """derived/findings.json."""
     return dict(json.loads((run / "derived" / "findings.json").read_text()))
+
+
+def known(metric: dict[str, Any]) -> float | None:
+    """A percentile's value; None where a busy machine left too few requests, or too correlated ones, for it: then that is said."""
+    if metric["value"] is None:
+        assert re.match(
+            r"too few: \d+ effective requests|no request is due in the kept window", metric["reason"]
+        ), metric
+        return None
+    return float(metric["value"])
 
 
 def refused_trials(found: dict[str, Any]) -> dict[str, list[str]]:

@@ -116,9 +116,9 @@ def test_a_planted_fault_acts_until_the_next_case(lab: Lab) -> None:
 def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> None:
     before = lab.up()
     table = lab.fill(OBJECTS, seed=3)
-    assert lab.apply([cache(), backend(service_time="30 ms", queue_limit=50)]) == []
+    assert lab.apply([cache(), backend(service_time="300 ms", queue_limit=50)]) == []
     assert lab.facts()["backend"].processes == before["backend"].processes
-    assert fetch(lab.endpoints()["http://backend"], table["path"][0], 2)[1] > 0.03
+    assert fetch(lab.endpoints()["http://backend"], table["path"][0], 2)[1] > 0.3
 
     assert lab.apply([cache(), backend(rate_limit="1 MiB/s")]) == []
     assert {one.name: one.found for one in lab.facts()["backend"].settings}["rate_limit"] == str(1 << 20)
@@ -128,7 +128,7 @@ def test_live_options_change_without_a_restart_and_others_with_one(lab: Lab) -> 
     assert {one.name: one.found for one in lab.read_back()["backend"]} == {"backlog": "64"}
     answers, seconds = fetch(lab.endpoints()["http://cache"], table["path"][0], 2)
     assert answers == [(200, 4096)] * 2, "a store that lost its objects is filled again"
-    assert seconds < 0.03
+    assert seconds < 0.3
 
     assert lab.apply([cache(), backend(backlog=64)], restart=True) == ["cache", "backend"]
     assert fetch(lab.endpoints()["https://cache"], table["path"][0])[0] == [(200, 4096)]
