@@ -40,8 +40,7 @@ demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a
 check:  ## the quick layers: pure tests, and whole commands on the embedded lab
 	@$(STEP) --begin
 	@$(STEP) setup $(MAKE) setup
-	@$(STEP) pure $(PYTEST) -q -n 2 -m pure
-	@$(STEP) truth $(PYTEST) -q -m truth
+	@$(STEP) tests tools/beside.sh -q -m "(pure or truth) and not alone"
 	@$(STEP) --total
 
 .PHONY: test

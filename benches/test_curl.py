@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.test_curl import LEAST_S, SHARE, alternated, deviations, ports
 
 __all__ = ["ports"]
+TRANSFERS = 200
 TRIES = 3
 
 
@@ -16,7 +17,7 @@ TRIES = 3
 def test_the_probe_measures_what_curl_measures(ports: dict[str, Any], scheme: str) -> None:
     told = []
     for _ in range(TRIES):
-        ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"])
+        ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"], TRANSFERS)
         shake_s = [
             statistics.median(row["time_appconnect"] - row["time_connect"] for row in rows)
             for rows in (ours, theirs)

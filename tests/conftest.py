@@ -3,16 +3,22 @@
 A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may ask for what a machine may lack with
 ``needs(...)``; where it is missing the test is skipped and the run ends with one loud line. With ``CI=true`` that is
 a failure: a machine of ours must have what our tests need.
+
+Tests run side by side (``tools/beside.sh``), each worker with a machine-wide lock of its own: two loads at once spoil
+each other's figures, not what a test asserts. One that needs its figures believed is marked ``alone`` and gets the machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,11 +30,16 @@ LAYERS = ("pure", "truth", "truth_long", "real", "look")
 READY_WITHIN_S = 30.0
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
-_lacking = pytest.StashKey[dict[str, list[str]]]()
+LACKING = re.compile(r"not on this machine: (.* \(root on Debian: make apt\))")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_lacking] = {}
+@pytest.fixture(scope="session", autouse=True)
+def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & hand on ignored ones
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ["SVLOAD_LOCK"] = str(tmp_path_factory.getbasetemp() / "machine.lock")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,19 +47,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         layers = [name for name in LAYERS if item.get_closest_marker(name)]
         if not layers:
             item.add_marker(pytest.mark.pure)
+        if item.get_closest_marker("pure"):  # these share what a file makes once
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Long ones first and short ones last, so that workers end together (they take tests in this order)."""
+    if item.get_closest_marker("truth_long"):
+        return 0
+    return 2 if item.get_closest_marker("pure") else 1
 
 
 @pytest.fixture
-def needs(request: pytest.FixtureRequest) -> Callable[..., None]:
+def needs() -> Callable[..., None]:
     """Call with names of programs (or ``"root"``): skips loudly, or fails in CI, when one is missing."""
-    lacking = request.config.stash[_lacking]
 
     def ask(*wanted: str) -> None:
         missing = [name for name in wanted if not _has(name)]
         if not missing:
             return
-        reason = f"needs {', '.join(missing)} (root on Debian: make apt)"
-        lacking.setdefault(reason, []).append(request.node.nodeid)
+        reason = f"not on this machine: {', '.join(missing)} (root on Debian: make apt)"
         if IN_CI:
             pytest.fail(f"{reason}; in CI nothing is skipped", pytrace=False)
         pytest.skip(reason)
@@ -82,10 +101,15 @@ def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
         yield lambda **config: stack.enter_context(_running_truth(tmp_path / "truth.json", **config))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for reason, tests in config.stash[_lacking].items():
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One loud line a reason; from the reports, which come from every worker."""
+    stats = terminalreporter.stats
+    told = [str(report.longrepr) for report in [*stats.get("skipped", ()), *stats.get("failed", ())]]
+    for reason, tests in Counter(found[1] for text in told if (found := LACKING.search(text))).items():
         terminalreporter.write_line(
-            f"!!! NOT TESTED: {len(tests)} tests on real servers or pages: {reason}", red=True, bold=True
+            f"!!! NOT TESTED: {tests} tests on real servers or pages, for want of {reason}",
+            red=True,
+            bold=True,
         )
 
 

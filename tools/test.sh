@@ -8,13 +8,15 @@ status=0
 
 $step --begin
 $step setup make setup || exit 1
-$step lint tools/lint.sh || status=1
+
+# Much of lint and much of the engine's build has one thread: side by side they fill the machine. Lint's words come whole.
+$step lint tools/lint.sh >build/lint.log 2>&1 &
+lint=$!
 # Unoptimised: built in a third of the time, and with overflow checked.
 $step engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast \
     --workspace --exclude svload-native || status=1
-
-# The pure layer makes no load, so that its tests may run side by side; the others measure, one at a time.
-$step pure python -m pytest -q -n 2 -m pure || status=1
+wait "$lint" || status=1
+cat build/lint.log >&2
 
 layers="truth or truth_long or look or real"
 if ! $step apt tools/apt-install.sh; then
@@ -26,6 +28,9 @@ if ! $step apt tools/apt-install.sh; then
         layers="truth or truth_long or look"
     fi
 fi
-$step whole python -m pytest --durations=15 -m "$layers" || status=1
+# Tests whose figures must be believed have the machine to themselves; the others run side by side, and the pure ones
+# fill what those leave that wait for a load.
+$step alone python -m pytest --durations=15 -m "($layers) and alone" || status=1
+$step beside tools/beside.sh --durations=15 -m "(pure or $layers) and not alone" || status=1
 $step --total || status=1
 exit "$status"

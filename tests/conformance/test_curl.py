@@ -23,7 +23,7 @@ import trustme
 from svload.drive.quick import VARIABLES, probe
 
 pytestmark = [pytest.mark.truth, pytest.mark.timeout(240)]
-TRANSFERS = 200
+TRANSFERS = 20
 SIZES = ("size_download", "size_header", "size_request")
 TIMES = ("time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
 SHARE, LEAST_S = 0.05, 50e-6
@@ -67,10 +67,10 @@ def curl(scheme: str, port: int, ca: Path) -> Row:
     return row
 
 
-def alternated(scheme: str, port: int, ca: Path) -> tuple[list[Row], list[Row]]:
-    """`TRANSFERS` of svload and of curl, in turn."""
+def alternated(scheme: str, port: int, ca: Path, transfers: int) -> tuple[list[Row], list[Row]]:
+    """So many transfers of svload and of curl, in turn."""
     ours, theirs = [], []
-    for _ in range(TRANSFERS):
+    for _ in range(transfers):
         rows = probe(f"{scheme}://127.0.0.1:{port}{OBJECT}", 2, ca_pem=ca.read_text())
         assert not any(row["error"] for row in rows)
         ours.append(rows[1])
@@ -118,7 +118,7 @@ def on_one_axis(rows: list[Row], scheme: str) -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_probe_says_what_curl_says(ports: dict[str, Any], scheme: str) -> None:
     """Sizes equal and times on curl's axis; that the times are equivalent is measured in benches/test_curl.py, on a quiet machine."""
-    ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"])
+    ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"], TRANSFERS)
     assert medians(ours, SIZES) == medians(theirs, SIZES)
     on_one_axis(ours, scheme)
     on_one_axis(theirs, scheme)

@@ -13,7 +13,7 @@ import pytest
 
 from .world import World, findings, only_run
 
-pytestmark = pytest.mark.truth
+pytestmark = [pytest.mark.truth_long, pytest.mark.alone]
 BURN = "while True: pass"
 
 

@@ -50,6 +50,7 @@ def test_the_instrument_is_measured_once_and_stated_ever_after(world: World) -> 
 
 
 @pytest.mark.truth_long
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_the_lab_against_itself_sets_the_floor(world: World) -> None:
     (world.root / "study.yaml").write_text(STUDY)

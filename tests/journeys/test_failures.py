@@ -10,7 +10,7 @@ import pytest
 
 from .world import World, findings, only_run, sealed
 
-pytestmark = pytest.mark.truth
+pytestmark = pytest.mark.truth_long
 SERVER = """\
 import os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -13,7 +13,7 @@ import pytest
 from .kills import VICTIMS, Moment, check_end, play
 from .world import World
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.xdist_group("real")]
 ROOT = Path(__file__).parents[2]
 TINY = """\
   tiny:
@@ -154,6 +154,7 @@ def test_a_real_nginx_from_few_users_to_many(world: World, needs: Callable[..., 
     assert world.silent() == []
 
 
+@pytest.mark.alone
 def test_a_gate_on_two_builds_stops_the_slower_one(world: World) -> None:
     example = str(ROOT / "examples" / "two-builds")
     ended = world.svload("run", example, "--trust", "--duration", "2s", "--out", str(world.runs), "--json")

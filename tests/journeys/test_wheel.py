@@ -16,6 +16,7 @@ import pytest
 
 from .world import NOISE, OUTSIDE, refused_trials
 
+pytestmark = [pytest.mark.truth_long, pytest.mark.alone, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.executable).parent
 
@@ -76,16 +77,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(python, elsewhere)
 
 
-@pytest.mark.truth
-@pytest.mark.timeout(600)
 def test_wheel_runs_elsewhere(installed: Installed) -> None:
     done = installed.run("svload", "demo", "--help", timeout_s=60)
     assert done.returncode == 0, done.stderr
     assert "--plant" in done.stdout
 
 
-@pytest.mark.truth
-@pytest.mark.timeout(600)
 def test_wheel_is_whole(installed: Installed) -> None:
     code = (
         "import importlib.resources, svload, svload._native;"
@@ -110,17 +107,15 @@ def wait_for_calm(bound_s: float = 60.0) -> None:
         pass
 
 
-@pytest.mark.truth_long
-@pytest.mark.timeout(1200)
-def test_the_wheel_runs_the_whole_demo_and_it_is_believed(installed: Installed) -> None:
+def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
     """On an idle machine no trial is refused (`make bench` holds that); on any machine only the checks of noise may refuse one."""
     for attempt in range(2):
         wait_for_calm()
-        done = installed.run("svload", "demo", "--json", timeout_s=500)
+        done = installed.run("svload", "demo", "--replicates", "1", "--json", timeout_s=200)
         assert done.returncode in (0, 4), done.stdout[-3000:] + done.stderr[-3000:]
         told = json.loads(done.stdout)
         refused = refused_trials(told["findings"])
-        assert (told["sealed"], told["complete"]) == (80, True)
+        assert (told["sealed"], told["complete"]) == (20, True)
         assert all(set(checks) <= NOISE for checks in refused.values()), refused
         harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
         if len(harmed) <= MOST_HARMED * told["sealed"]:
