@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import TrialData
 from svload.testing import make_run
 
-STOP = (150, 170)
+EARLY, ACROSS_HALF = (150, 170), (290, 320)
 """Intervals of 10 ms in which nothing was done."""
 LATE_NS = 200_000_000
 
@@ -26,10 +27,10 @@ def long(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, bench_of(run)
 
 
-def stalled(trial: TrialData, *metrics: str) -> TrialData:
+def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> TrialData:
     """The background's answers and these of its histograms are late in the stop, and its intervals say so."""
     inside = lambda table: (  # noqa: E731
-        (table["group"] == 0) & (table["interval"] >= STOP[0]) & (table["interval"] < STOP[1])
+        (table["group"] == 0) & (table["interval"] >= stop[0]) & (table["interval"] < stop[1])
     )
 
     def buckets(table: Any) -> Any:
@@ -48,7 +49,7 @@ def test_a_stalled_server_is_cut_and_a_stopped_generator_is_not(long: tuple[str,
     trial = bench.trial("TC0.r1")
     config = bench.config(trial)
     servers = trial_cut(stalled(trial), config)
-    assert (servers.method, servers.cut_ns >= 10_000_000 * (STOP[1] - 10)) == ("MSER-5", True)
+    assert (servers.method, servers.cut_ns >= 10_000_000 * (EARLY[1] - 10)) == ("MSER-5", True)
     stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
     if load == "closed":
         # The gap is told by the witness's next look.
@@ -57,6 +58,17 @@ def test_a_stalled_server_is_cut_and_a_stopped_generator_is_not(long: tuple[str,
     own = trial_cut(stopped, config)
     assert (own.cut_ns, "generator's own" in own.method) == (0, True)
     assert "generator's own" in check(stopped, config, "warm-up").sentence
+
+
+def test_a_stop_across_the_half_is_no_unsettled_trial(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=1, load="open", duration_s=6.0))
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    servers = stalled(trial, stop=ACROSS_HALF)
+    assert trial_cut(servers, config).at_half
+    assert check(servers, config, "warm-up").grade == "WEAK"
+    own = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
+    assert (own.cut_ns, own.at_half) == (0, False)
 
 
 def test_a_late_generator_after_the_warm_up_leaves_the_cut(long: tuple[str, Bench]) -> None:

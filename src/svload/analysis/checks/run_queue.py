@@ -40,5 +40,5 @@ class RunQueue(Check):
             f"The load's threads waited for a core {percent(share)} of the time at most ({thread}).",
             share,
             limits.RUN_QUEUE[1 if grade == "REFUSED" else 0],
-            "Give the load more cores or fewer generators, and end what else runs on them.",
+            "Give the load more cores or fewer generators, and end what else runs on them; a server of your own belongs on other cores (taskset).",
         )
