@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.conftest import needs, pytest_configure, serve_truth
+from tests.conftest import needs, serve_truth
 
-__all__ = ["needs", "pytest_configure", "serve_truth"]
+__all__ = ["needs", "serve_truth"]
