@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -142,3 +143,9 @@ def test_in_ci_a_silent_skip_is_a_failure_too(tmp_path: Path) -> None:
     done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
     assert done.returncode == 1, done.stdout
     assert "in CI that is a failure" in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benches").glob("*.py")))
+def test_a_bench_finds_what_it_imports(name: str) -> None:
+    """They run on a quiet machine alone, so nothing else would tell that a fixture of the tests has gone."""
+    importlib.import_module(f"benches.{name}")
