@@ -1,4 +1,4 @@
-"""A small synthetic run in today's formats as tests/packs/pack-N.svload.zip: run it when a format's number has risen.
+"""A small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it when a format's number has risen.
 
 Packs that are there stay as they are: `svload report PACK` must read what any older svload wrote.
 """
@@ -10,10 +10,26 @@ import tempfile
 from pathlib import Path
 
 from svload import api
-from svload.store import pack_run
+from svload.model.certificates import Certificates, InstrumentCertificate, InstrumentLevel, Place
+from svload.store import write_artefact
 from svload.testing import make_run
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "packs"
+
+CERTIFICATE = InstrumentCertificate(
+    place=Place(host="a processor", kernel="6.1", engine="0" * 64),
+    made_wall=1.76e9,
+    levels=(
+        InstrumentLevel(
+            service_ns=1_000_000,
+            n=600,
+            truth_p50_ns=1_001_000,
+            truth_p99_ns=1_090_000,
+            seen_p50_ns=1_031_000,
+            seen_p99_ns=1_080_000,
+        ),
+    ),
+)
 
 
 def main() -> int:
@@ -21,8 +37,9 @@ def main() -> int:
     number = 1 + len(list(FOLDER.glob("pack-*.svload.zip")))
     with tempfile.TemporaryDirectory() as folder:
         run = make_run(Path(folder), cases=3, replicates=2, duration_s=0.3, vus=4, probe_vus=3, faults={"TC1.r2": "no-hits"})  # fmt: skip
+        write_artefact(run.certificates_path, Certificates(instrument=CERTIFICATE))
         api.analyse(run)
-        path = pack_run(run, FOLDER / f"pack-{number}.svload.zip")
+        path = api.pack(str(run.path), FOLDER / f"pack-{number}.svload.zip", thin=True)
     print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
     return 0
 

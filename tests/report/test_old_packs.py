@@ -13,10 +13,11 @@ import pytest
 
 from svload import api
 from svload.model.base import Artefact
+from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.model.facts import TrialLab
 from svload.model.plan import Batch, Placement
-from svload.model.results import Findings, Seal, TrialSummary
+from svload.model.results import Findings, Seal, Thinned, TrialSummary
 from svload.model.study import Lock
 from svload.store import RunDir, open_pack, query, verify_run
 
@@ -25,6 +26,8 @@ ARTEFACTS: dict[str, type[Artefact]] = {
     "study.lock.json": Lock,
     "plan/*.json": Batch,
     "placement.json": Placement,
+    "certificates.json": Certificates,
+    "thinned.json": Thinned,
     "trials/*/summary.json": TrialSummary,
     "trials/*/lab.json": TrialLab,
     "trials/*/seal.json": Seal,
