@@ -112,7 +112,7 @@ def test_probe_rows_hold_every_request_with_curl_s_eleven_variables(plain: Any) 
         )
         assert [row["size_download"] for row in mine] == data.samples["body_bytes"].tolist()
         total = (data.samples["done_ns"] - data.samples["begun_ns"]) / 1e9
-        assert np.allclose([row["time_total"] for row in mine], total)
+        assert np.allclose([row["time_total"] for row in mine], total, rtol=0, atol=0.51e-6)
         for row in mine[:20]:
             assert (
                 row["time_namelookup"]
@@ -208,7 +208,7 @@ def test_the_long_tables_stand_beside_it_as_parquet(plain: Any) -> None:
     totals = [
         sorted(row["time_total"] for row in held if row["time_total"] is not None) for held in (rows, beside)
     ]
-    assert np.allclose(*totals, rtol=1e-9)
+    assert np.allclose(*totals, rtol=0, atol=0.51e-6)  # curl's own microseconds
     assert {row["trial"] for row in rows} == {row["trial"] for row in beside}
 
 
@@ -223,7 +223,7 @@ def test_more_requests_than_a_workbook_holds_become_bucket_tables_and_it_says_so
     from svload.report.sheets import rows
     from svload.report.sheets.workbook import write_workbook
 
-    assert MOST_PROBE_ROWS > 1_000_000
+    assert MOST_PROBE_ROWS * 40 <= 6_000_000
     monkeypatch.setattr(rows, "MOST_PROBE_ROWS", 1000)
     monkeypatch.setattr(rows, "MOST_ROWS", 500)
     write_workbook(gather(plain.run, plain.findings), tmp_path / "small.xlsx")

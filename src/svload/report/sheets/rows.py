@@ -1,6 +1,7 @@
 """Long tables: every probe row with curl's eleven variables, and bucket tables of groups too large for rows.
 
-Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute.
+Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute. Their cells stand in
+order, so none names its place (the attribute is optional, and is half of a compressed row).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.analysis.view import kept_window
@@ -20,8 +20,8 @@ from svload.report.gather import Gathered
 from svload.report.sheets.book import MOST_ROWS, Book, Sheet, clean
 from svload.store.parquet import TrialData
 
-MOST_PROBE_ROWS = 1_500_000
-"""Rows of single requests in a whole workbook; trials beyond it get bucket tables, and the guide says so."""
+MOST_PROBE_ROWS = 125_000
+"""Rows of single requests in a whole workbook, about 4.5 MB; trials beyond it get bucket tables, and the guide says so."""
 
 VARIABLES = (
     "size_download", "size_header", "size_request", "speed_download", "time_appconnect", "time_connect", "time_namelookup",
@@ -42,20 +42,15 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
         self.chunks: list[str] = []
 
     def shared(self, text: str) -> str:
-        """The rest of a string's cell after its reference (as `number` and `EMPTY` are)."""
-        return f'" t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
+        """A string's cell after its `<c` (as those of `_number` and `_EMPTY` are)."""
+        return f' t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
 
     def add_rows(self, first: int, head: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
-        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row.
-
-        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice as long.
-        """
-        names = [xl_col_to_name(number) for number in range(len(head) + len(columns))]
-        same = "".join(f'<c r="{name}\0{rest}' for name, rest in zip(names, head, strict=False))
-        own = "".join(f'<c r="{name}\0%s' for name in names[len(head) :])
-        form = '<row r="\0">' + same.replace("%", "%%") + own + "</row>"
+        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row."""
+        same = "".join(f"<c{rest}" for rest in head).replace("%", "%%")
+        form = '<row r="%d">' + same + "<c%s" * len(columns) + "</row>"
         rows = enumerate(zip(*columns, strict=True), first + 1)
-        self.chunks.append("".join((form % cells).replace("\0", str(number)) for number, cells in rows))
+        self.chunks.append("".join(form % (number, *cells) for number, cells in rows))
 
     def _write_rows(self) -> None:
         last: int = self.dim_rowmax  # type: ignore[has-type]
@@ -122,7 +117,7 @@ class LongTables:
         for result, data in gathered.read():
             for index, group in enumerate(data.summary.groups):
                 key = (result.trial, group.name)
-                if not self._add_rows(key, data, index, result.cut_ns):
+                if not self._add_rows(key, data, index, result.cut_ns, group.name == gathered.group):
                     self._add_buckets(key, data, index, result.cut_ns)
         for kind, sheets in self._sheets.items():
             headers, widths = _LAYOUT[kind]
@@ -134,12 +129,13 @@ class LongTables:
         """(kind, name) of every long sheet."""
         return [(kind, sheet.name) for kind, sheets in self._sheets.items() for sheet, _ in sheets]
 
-    def _add_rows(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int) -> bool:
+    def _add_rows(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int, chief: bool) -> bool:
+        """Whether they were written. The group that the report is about first may use all of the room, others a quarter."""
         samples = data.samples
         which = np.flatnonzero(samples["group"] == index)
         if not len(which):
             return False
-        if self._rows + len(which) > MOST_PROBE_ROWS:
+        if self._rows + len(which) > (MOST_PROBE_ROWS if chief else MOST_PROBE_ROWS // 4):
             self.capped.append(f"{key[0]}, {key[1]}")
             return False
         self._rows += len(which)
@@ -196,7 +192,7 @@ def _row_columns(
         _whole(table["seq"]),
         _whole(inside.astype(int)),
         _seconds(table["due_ns"]),
-        _seconds(done - table["due_ns"], ok),
+        _seconds(done - table["due_ns"], ok, 9),
         *_variables(table, begun, done),
         _whole(table["status"]),
         _named(sheet, errors, table["error"]),
@@ -215,7 +211,7 @@ def _variables(
         _whole(table["body_bytes"]),
         _whole(table["header_bytes"]),
         _whole(table["request_bytes"]),
-        _whole(speed.astype(np.int64)),
+        [_number(f"{value:.4g}") for value in speed.tolist()],
         _seconds(table["appconnect_ns"], table["appconnect_ns"] >= 0),
         _seconds(table["connect_ns"], table["connect_ns"] >= 0),
         _seconds(table["lookup_ns"], table["lookup_ns"] >= 0),
@@ -226,20 +222,20 @@ def _variables(
     ]
 
 
-_EMPTY = '"/>'
+_EMPTY = "/>"
 
 
 def _number(text: str) -> str:
-    return f'"><v>{text}</v></c>'
+    return f"><v>{text}</v></c>"
 
 
 def _whole(values: NDArray[Any]) -> list[str]:
-    return [f'"><v>{value}</v></c>' for value in values.tolist()]
+    return [f"><v>{value}</v></c>" for value in values.tolist()]
 
 
-def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None) -> list[str]:
-    """Seconds with all nanoseconds; an empty cell where not known."""
-    cells = [f'"><v>{value / 1e9:.12g}</v></c>' for value in values_ns.tolist()]
+def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None, digits: int = 6) -> list[str]:
+    """Seconds, rounded to that many decimals (six are curl's own); an empty cell where not known."""
+    cells = [f"><v>{round(value / 1e9, digits):.12g}</v></c>" for value in values_ns.tolist()]
     if known is None or known.all():
         return cells
     return [cell if have else _EMPTY for cell, have in zip(cells, known.tolist(), strict=True)]
