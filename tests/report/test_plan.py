@@ -21,7 +21,7 @@ STUDY = {
         "said": {"executor": "constant-arrival-rate", "rate": "5/s", "max_vus": 7, "request": "page"},
         "closed": {"executor": "constant-vus", "vus": 3, "request": "page"},
     },
-    "measure": {"duration": "1s", "replicates": 2},
+    "measure": {"duration": "1s", "replicates": 2, "replace_refused": 2},
 }
 
 
@@ -47,3 +47,8 @@ def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
     (line,) = (line for line in printed.splitlines() if line.startswith("4 trials"))
     assert "about 7.42 s, 46 % of it outside load" in line
     assert "(what its kits state; no earlier run is known)" in line
+    (again,) = (line for line in printed.splitlines() if "replace_refused" in line)
+    assert (
+        again
+        == "Not in it: each refused trial is made again up to 2 times (replace_refused), about 1.86 s each."
+    )

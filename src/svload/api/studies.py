@@ -112,6 +112,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing.
 
     What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
+    estimated_s holds no trial that is made once more for a refused one.
     """
     from svload import analysis, lab, study
     from svload.store import last_run, read_events
@@ -146,6 +147,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "estimated_s": estimate.seconds,
         "estimated_load_s": estimate.load_s,
         "estimated_from": estimate.basis,
+        "replace_refused": lock.measure.replace_refused,
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),
         "comparisons": [
