@@ -205,10 +205,9 @@ class ScreenView(_Counting):
         head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
         if left is not None:
             head.append(f"  about {show_duration(left)} left", style="dim")
-        lines: list[RenderableType] = [
-            head,
-            ProgressBar(total=max(self.total, 1), completed=self.done, width=60),
-        ]
+        bar = Table.grid()  # a bar alone ends without a new line
+        bar.add_row(ProgressBar(total=max(self.total, 1), completed=self.done, width=60))
+        lines: list[RenderableType] = [head, bar]
         if self.trial or self.phase:
             at = f" {self.offset_s:.0f} s" if self.groups else ""
             lines.append(Text(visible(f"{self.trial} {self.phase}{at}".strip())))
@@ -220,6 +219,8 @@ class ScreenView(_Counting):
         table = Table.grid(padding=(0, 2))
         for group in self.groups:
             last = group["last"]
+            ended = last.get("ok", 0) + last.get("failed", 0)
+            median = show_duration(last.get("response_p50_ns", 0) / 1e9) if ended else "–"
             errors = ", ".join(
                 f"{count} {name}"
                 for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2]
@@ -227,8 +228,8 @@ class ScreenView(_Counting):
             table.add_row(
                 Text(visible(str(group["name"]))),
                 f"{group.get('active_vus', 0)} VUs",
-                f"{last.get('ok', 0) + last.get('failed', 0)}/s",
-                f"p50 {show_duration(last.get('response_p50_ns', 0) / 1e9)}",
+                f"{ended}/s",
+                f"p50 {median}",
                 Text(errors or "no errors", style="red" if errors else "dim"),
             )
         sparks = Table.grid(padding=(0, 2))
