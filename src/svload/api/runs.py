@@ -58,6 +58,7 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
     from svload import analysis
+    from svload.report import describe_run
     from svload.store import read_events, read_trial
 
     lock = found.lock()
@@ -66,15 +67,17 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
         attempts = [
             _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
         ]
+        configs = case_configs(lock)
         findings = analysis.judge_run(
             lock,
-            case_configs(lock),
+            configs,
             trials,
             planned=len(found.planned_trials()),
             attempts=attempts,
             certificates=found.certificates(),
             environment=_environment(read_events(found.events).events, trials),
         )
+    findings = findings.model_copy(update={"load": describe_run(list(configs.values()))})
     return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
 
 

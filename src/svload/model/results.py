@@ -266,6 +266,10 @@ class Findings(Artefact):
     thresholds: tuple[ThresholdResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     phases_s: dict[str, float] = {}
+    load: dict[str, str] = Field(
+        default={},
+        description="the load that this run made, in words: by traffic group, and what its object stores held",
+    )
     environment: dict[str, str] = Field(
         default={}, description="the machine in words: what it is, what the preflight measured there"
     )

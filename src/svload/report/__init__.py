@@ -8,7 +8,7 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.report.live import live_view
-    from svload.report.load import describe_load
+    from svload.report.load import describe_load, describe_run
     from svload.report.quick import show_load
     from svload.report.quick_live import load_view
     from svload.report.terminal import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "describe_load",
+    "describe_run",
     "live_view",
     "load_view",
     "show_aa",
@@ -44,7 +45,7 @@ __getattr__ = late(
     __name__,
     {
         "live": ("live_view",),
-        "load": ("describe_load",),
+        "load": ("describe_load", "describe_run"),
         "quick": ("show_load",),
         "quick_live": ("load_view",),
         "terminal": tuple(name for name in __all__ if name.startswith("show_") and name != "show_load"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from svload.model.results import Claim, Finding, Findings, TrialResult
+from svload.report.reasons import Graded, refused_cases, refused_trials, weak_cases
 from svload.report.words import (
     count_words,
     dimension_of,
@@ -19,6 +21,7 @@ from svload.report.words import (
 )
 
 MOST_SENTENCES = 10
+LIMITS_TITLE = "How far to trust it, and what could not be said"
 _CERTAINTY = {"claim": "claim", "no claim": "no claim", "undecidable": "seen, not a claim"}
 _RATIO_IN_SENTENCE = " × that with "
 
@@ -30,11 +33,21 @@ class Sentence:
     text: str
     certainty: str
     evidence: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why, a line each, where a sentence speaks of many."""
+
+    @property
+    def whole(self) -> str:
+        """The sentence and its reasons as one text."""
+        return " ".join([self.text, *self.reasons])
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`nothing` is set when there is no valid evidence at all: then there are no sentences. `left_out` counts what ten lines do not hold."""
+    """`sentences` answer the question; `unsaid` are what limits them: what is WEAK, refused, undecided or was not run.
+
+    `nothing` is set when there is no valid evidence at all: then there are no sentences. `left_out` counts what ten lines do not hold.
+    """
 
     sentences: tuple[Sentence, ...]
     unsaid: tuple[Sentence, ...]
@@ -58,7 +71,10 @@ def _said(findings: Findings) -> list[Sentence]:
     about_claims = {claim.sentence for claim in findings.claims}
     judged = {one.sentence for one in findings.thresholds if one.outcome in ("refused", "no value")}
     for finding in findings.findings:
-        if finding.kind not in ("planted", "refused") and finding.sentence not in about_claims | judged:
+        if (
+            finding.kind not in ("planted", "refused", "weak")
+            and finding.sentence not in about_claims | judged
+        ):
             found.append(_of_finding(finding))
     return list({sentence.text: sentence for sentence in found}.values())
 
@@ -83,7 +99,22 @@ def _plainly(findings: Findings, claim: Claim) -> str:
         f"{claim.treatment} against {claim.baseline}: {metric_words(metric)} is "
         f"{show_change(claim.ratio, dimension_of(metric))}, over {cases} in {count_words(claim.blocks, 'block')}."
     )
-    return f"{effect} {rest.partition('). ')[2]}".strip()
+    return f"{effect} {_without_details(rest.partition('). ')[2])}".strip()
+
+
+_BLOCK_OUT = re.compile(r" ?Block \d+ is out \([^()]*\)\.")
+_OF_ITS_TRIALS = re.compile(r" ?\d+ of its trials (?:is|are) WEAK\.")
+
+
+def _without_details(told: str) -> str:
+    """What a claim says after its effect, without which trials are WEAK or out: those stand at the comparison, and once for the whole run."""
+    out = len(_BLOCK_OUT.findall(told))
+    short = _OF_ITS_TRIALS.sub("", _BLOCK_OUT.sub("", told))
+    return (
+        f"{short} {count_words(out, 'block')} {'is' if out == 1 else 'are'} out, for REFUSED trials."
+        if out
+        else short
+    )
 
 
 def _unsaid(findings: Findings) -> list[Sentence]:
@@ -93,7 +124,8 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         for claim in findings.claims
         if claim.state == "refused"
     ]
-    lines += [_of_finding(finding) for finding in findings.findings if finding.kind == "refused"]
+    lines += _refused(findings)
+    lines += [_graded(found, "usable") for found in (weak_cases(findings),) if found]
     undecidable = [claim.name for claim in findings.claims if claim.state == "undecidable"]
     if undecidable and len(undecidable) == len(findings.claims):
         text = "No comparison of this run is a claim: it has too few blocks for any outcome to decide one. The ratios are what was seen."
@@ -110,6 +142,25 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         text = f"{count_words(len(open_criteria), 'threshold')} {verb} not judged, in {list_words(unique(open_criteria))}: that is never a pass."
         lines.append(Sentence(text, "refused", tuple(f"cases/{name}" for name in unique(open_criteria))))
     return lines + _not_run(findings)
+
+
+def _refused(findings: Findings) -> list[Sentence]:
+    """Cases and trials: where there are many, one sentence for all with a reason a check."""
+    cases, trials = refused_cases(findings), refused_trials(findings)
+    lines = [_graded(found, "refused") for found in (cases, trials) if found]
+    told = {name for found in (cases, trials) if found for name in found.evidence}
+    whole = {
+        f"trials/{name}" for case in findings.cases if f"cases/{case.case}" in told for name in case.trials
+    }
+    return lines + [
+        _of_finding(finding)
+        for finding in findings.findings
+        if finding.kind == "refused" and not set(finding.evidence) <= told | whole
+    ]
+
+
+def _graded(found: Graded, certainty: str) -> Sentence:
+    return Sentence(found.text, certainty, found.evidence, tuple(reason.text for reason in found.reasons))
 
 
 def _not_run(findings: Findings) -> list[Sentence]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from svload.model.stages import Stage
+from svload.model.study import CaseConfig
 from svload.model.traffic import (
     Body,
     ClosedLoop,
@@ -20,6 +23,8 @@ from svload.model.traffic import (
 )
 from svload.model.units import show_duration, show_size
 
+MOST_LOADS = 3
+"""Different loads of a group told one by one; of more, the first and last."""
 MOST_STAGES = 4
 """Stages told one by one; of more, the first and last."""
 
@@ -52,18 +57,64 @@ _CONNECTIONS = {
 }
 
 
+def describe_run(configs: Sequence[CaseConfig]) -> dict[str, str]:
+    """The load that these cases make: traffic group → `closed loop: 200 VUs, keep-alive, in 10 of 20 cases`, and the objects that stores hold."""
+    loads: dict[str, Counter[str]] = {}
+    for config in configs:
+        for group in config.groups:
+            told = f"{group.executor.model}: {describe_load(group)}"
+            loads.setdefault(group.name, Counter())[told] += 1
+    found = {name: _over_cases(told, len(configs)) for name, told in loads.items()}
+    for one in dict.fromkeys(
+        (objects.service, objects.count, str(_size_words(objects.size)))
+        for config in configs
+        for objects in config.objects
+    ):
+        found.setdefault(f"objects in {one[0]}", f"{one[1]:,} of {one[2]}")
+    return found
+
+
+def _over_cases(told: Counter[str], cases: int) -> str:
+    """The loads of a group, each with how many cases have it."""
+    if len(told) > MOST_LOADS:
+        first, *_, last = told
+        return f"{len(told)} loads, from {first} to {last}"
+    return "; ".join(
+        text + ("" if count == cases else f", in {count} of {cases} cases") for text, count in told.items()
+    )
+
+
+def _size_words(law: Mapping[str, Any]) -> str:
+    """`40 KiB`, `40 KiB (median; 99 % below 400 KiB)`, `1 KiB to 9 KiB`."""
+    match law:
+        case {"lognormal": {"median": median, "p99": p99}}:
+            return f"{_size(median)} (median; 99 % below {_size(p99)})"
+        case {"uniform": [low, high]}:
+            return f"{_size(low)} to {_size(high)}"
+        case {"constant": size}:
+            return _size(size)
+    return "unknown size"
+
+
+def _size(value: object) -> str:
+    return show_size(value) if isinstance(value, int | float) else str(value)
+
+
 def describe_requests(group: Group) -> str:
     """`GET, time-out 2 s, status == 200`; of a scenario each step by its name."""
     if not group.scenarios:
-        return _request(group.request)
+        return describe_request(group.request)
     told = []
     for scenario in group.scenarios:
         weight = f"{scenario.weight} × " if len(group.scenarios) > 1 else ""
-        told.append(weight + " → ".join(f"{step.name} ({_request(step.request)})" for step in scenario.steps))
+        told.append(
+            weight + " → ".join(f"{step.name} ({describe_request(step.request)})" for step in scenario.steps)
+        )
     return "; ".join(told)
 
 
-def _request(request: Request) -> str:
+def describe_request(request: Request) -> str:
+    """`GET, time-out 2 s, status == 200`."""
     words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
     return words + "".join(f", {check.name}" for check in request.checks)
 

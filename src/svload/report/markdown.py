@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from svload.model.results import Findings, ThresholdResult
-from svload.report.answer import Sentence, answer, headline
+from svload.report.answer import LIMITS_TITLE, Sentence, answer, headline
 from svload.report.casetable import case_table
-from svload.report.words import GRADE_MARK, count_words, visible
+from svload.report.words import GRADE_MARK, count_words, load_line, visible
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
@@ -33,6 +33,8 @@ def summary_markdown(findings: Findings) -> str:
     parts = [f"## {_mark(findings)} {plain(title)}"]
     if findings.question:
         parts.append(f"*{plain(findings.question)}*")
+    if load := load_line(findings):
+        parts.append(plain(load))
     parts.append(f"**{plain(headline(findings))}**")
     parts.append(_counts(findings))
     if found.planted:
@@ -41,7 +43,7 @@ def summary_markdown(findings: Findings) -> str:
     parts.append(_thresholds(findings.thresholds))
     parts += _cases(findings)
     if found.unsaid:
-        parts.append(_folded("What could not be said", _list(found.unsaid)))
+        parts.append(_folded(LIMITS_TITLE, _list(found.unsaid)))
     parts.append(f"<sub>{plain(findings.floor)}. In brackets: the 95 % interval over replicates.</sub>")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -65,7 +67,12 @@ def _counts(findings: Findings) -> str:
 
 
 def _list(sentences: Iterable[Sentence]) -> str:
-    return "\n".join(f"- {plain(one.text)} *({plain(one.certainty)})*" for one in sentences)
+    return "\n".join(
+        "\n".join(
+            [f"- {plain(one.text)} *({plain(one.certainty)})*", *(f"  - {plain(why)}" for why in one.reasons)]
+        )
+        for one in sentences
+    )
 
 
 def _thresholds(thresholds: Sequence[ThresholdResult]) -> str:

@@ -20,7 +20,7 @@ from svload.report.answer import answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.certificates import instrument_line, instrument_words, percent_of_log
 from svload.report.live import GRADE_STYLE
-from svload.report.words import GRADE_MARK, list_words, outcome, show_metric, visible
+from svload.report.words import GRADE_MARK, list_words, load_line, outcome, show_metric, visible
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
 _WIDTH = 100
@@ -37,6 +37,8 @@ def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | 
     out = out or console()
     if findings.question:
         _say(out, findings.question, "italic")
+    if load := load_line(findings):
+        _say(out, load, "dim")
     _show_cases(out, case_table(findings, min(out.width, _WIDTH)))
     found, last = answer(findings), headline(findings)
     for planted in found.planted:
@@ -46,7 +48,9 @@ def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | 
         bad = sentence.text in failed
         _say(out, ("✗ " if bad else "• ") + sentence.text, "red" if bad else "")
     for sentence in found.unsaid:
-        _say(out, "? " + sentence.text, "yellow")
+        _say(out, "? " + sentence.text, "" if sentence.certainty == "usable" else "yellow")
+        for reason in sentence.reasons:
+            _say(out, "  – " + reason, "dim")
     if found.left_out:
         _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
     if (outside := outside_load(findings.phases_s)) is not None:
@@ -105,6 +109,8 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of it outside load "
         f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, {planned['restarts']} restarts, seed {planned['seed']}"
     )
+    if planned["replace_refused"]:
+        _say(out, _again_line(planned))
     for group in planned["open_groups"]:
         _say(out, _places_line(group, planned["cases"]))
     for entry in planned["comparisons"]:
@@ -113,6 +119,13 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         )
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
+
+
+def _again_line(planned: Mapping[str, Any]) -> str:
+    """What refused trials that are made once more add to the estimate."""
+    each_s = planned["estimated_s"] / planned["trials"]
+    often = "once" if planned["replace_refused"] == 1 else f"up to {planned['replace_refused']} times"
+    return f"Not in it: each refused trial is made again {often} (replace_refused), about {show_duration(each_s)} each."
 
 
 def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:

@@ -211,6 +211,14 @@ def full_metric(findings: Findings, text: str) -> str:
     return ".".join(part for part in (owner or main_group(findings), name, stat) if part)
 
 
+def load_line(findings: Findings) -> str:
+    """The load that this run made, in one line; a profile may ask for less than the question says. "" where unknown."""
+    if not findings.load:
+        return ""
+    which = f"This run (profile {findings.profile})" if findings.profile else "This run"
+    return f"{which}: " + "; ".join(f"{name} – {told}" for name, told in findings.load.items()) + "."
+
+
 def counted_trials(case: CaseResult) -> tuple[str, ...]:
     """The trials of a case that count: sealed and not refused."""
     refused = set(case.refused)

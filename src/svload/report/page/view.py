@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.model.results import CaseResult, Claim, Estimate, Findings
-from svload.report.answer import Sentence, answer
+from svload.report.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
@@ -26,6 +26,7 @@ from svload.report.page.ran import card, what_was_run
 from svload.report.words import (
     GRADE_MARK,
     full_metric,
+    load_line,
     metric_label,
     services_of,
     show_time,
@@ -78,6 +79,7 @@ _OWN_IDS = [
     "alone-bar",
     "shade",
     "shade-low",
+    "shade-name",
     "shade-high",
     "shades",
     "table",
@@ -151,6 +153,8 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "answer": found,
         "answer_lines": _answer_lines(found.sentences, {**claim_ids, **trial_ids, **ids}, findings),
         "unsaid_lines": _answer_lines(found.unsaid, {**claim_ids, **trial_ids, **ids}, findings),
+        "limits_title": LIMITS_TITLE,
+        "load": load_line(findings),
         "counts": _counts(findings),
         "notes": [*gathered.notes, *([detail.note] if detail.note else [])],
         "plants": list(gathered.lock.plants.items()),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svload.report.answer import answer
+from svload.report.answer import LIMITS_TITLE, answer
 from svload.report.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.rows import MOST_PROBE_ROWS, LongTables
-from svload.report.words import outcome
+from svload.report.words import load_line, outcome
 
 _HEAD = 1
 
@@ -24,7 +24,8 @@ def fill_guide(
     raw.set_column(0, 0, 30)
     raw.set_column(1, 1, 110)
     sheet.text(0, 0, findings.question or findings.study, "title")
-    row = 2
+    sheet.text(1, 0, load_line(findings), "note")
+    row = 3
     found = answer(findings)
     if gathered.lock.plants:
         planted = ", ".join(f"{fault} in {case}" for case, fault in gathered.lock.plants.items())
@@ -33,7 +34,7 @@ def fill_guide(
         row = _pairs(sheet, row, "Answer", [("nothing can be concluded", f"because {found.nothing}")])
     else:
         row = _pairs(sheet, row, "Answer", [(line.certainty, line.text) for line in found.sentences])
-    row = _pairs(sheet, row, "What could not be said", [(line.certainty, line.text) for line in found.unsaid])
+    row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])
     row = _contents(sheet, row, contents)
     row = _pairs(sheet, row, "How the numbers are made", _HOW + _cap(tables))
     row = _pairs(sheet, row, "The run", what_was_run(gathered).facts)
@@ -45,6 +46,7 @@ _HOW = [
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
     ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
     ("too few", "A percentile that has too few independent requests is no number; the reason stands in its cell."),
+    ("rows", "response_s has all nanoseconds; due_s and curl's variables are rounded to curl's own microseconds, speeds to four digits (probe.parquet has them whole)."),
     ("beside it", "probe.parquet, metrics.parquet and checks.parquet hold the long tables for programs, without a sheet's limit of rows."),
     ("values", "Every formula carries the value that svload computed; recalculating must not change it beyond rounding."),
 ]  # fmt: skip
