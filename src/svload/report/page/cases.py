@@ -15,7 +15,7 @@ from svload.report.charts.strip import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
 from svload.report.digest import TrialDigest, merged_curve
 from svload.report.gather import Gathered
-from svload.report.load import describe_load
+from svload.report.load import describe_load, describe_request
 from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
@@ -39,6 +39,19 @@ class GroupLine:
     throughput: Estimate | None
     success: Estimate | None
     due: int
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One step of a group's scenarios: what it asks for and its own numbers."""
+
+    group: str
+    name: str
+    request: str
+    numbers: dict[str, Estimate | None]
+
+
+STEP_METRICS = ("response.p50", "response.p95", "response.p99", "service.p50", "throughput", "success_rate")
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,7 @@ class CaseSection:
     places: dict[str, str]
     data: str
     groups: tuple[GroupLine, ...]
+    steps: tuple[StepLine, ...]
     tails: tuple[tuple[str, str], ...]
     order: str
     anatomy: str
@@ -121,6 +135,7 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
         places=places,
         data="" if detail.small else packed({places[name]: table for name, table in tables.items()}),
         groups=tuple(_group_line(case, name, specs.get(name), counted) for name in names),
+        steps=tuple(line for name in names if name in specs for line in _steps(case, specs[name])),
         tails=tuple((name, _tail(case, name, counted, detail)) for name in names if name == chief or not detail.small),
         order="" if detail.small else order_chart(
             replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
@@ -142,7 +157,7 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
 
 def _parts(names: Sequence[str], resources: Sequence[ResourceChart]) -> Iterator[str]:
     """The parts of a section that have a place of their own."""
-    yield from ("numbers", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
+    yield from ("numbers", "steps", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
     yield from (f"tail.{name}" for name in names)
     yield from (f"resources.{one.owner}" for one in resources)
 
@@ -171,6 +186,17 @@ def _group_line(case: CaseResult, name: str, spec: Group | None, digests: Sequen
         success=case.metrics.get(f"{name}.success_rate"),
         due=sum(one.groups[name].response.total for one in digests if name in one.groups),
     )
+
+
+def _steps(case: CaseResult, spec: Group) -> Iterator[StepLine]:
+    """The steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
+    seen: dict[str, str] = {
+        step.name: describe_request(step.request) for one in spec.scenarios for step in one.steps
+    }
+    for step, request in seen.items():
+        numbers = {name: case.metrics.get(f"{spec.name}.{step}.{name}") for name in STEP_METRICS}
+        if any(numbers.values()):
+            yield StepLine(spec.name, step, request, numbers)
 
 
 def _tail(case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail) -> str:

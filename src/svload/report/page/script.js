@@ -19,6 +19,7 @@
     const shades = JSON.parse(byId("shades").textContent);
     pick.addEventListener("change", () => {
       const [, low, high, cells] = shades[+pick.value];
+      byId("shade-name").textContent = pick.selectedOptions[0].text;
       byId("shade-low").textContent = low;
       byId("shade-high").textContent = high;
       all("td[data-c]").forEach((cell) => {
@@ -155,5 +156,11 @@
     }));
   });
 
-  addEventListener("beforeprint", () => all("details").forEach((one) => { one.open = true; }));
+  // Printed, everything is open but the panels of every monitored resource, which are pages of lines: those print where the reader opened them.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all("details:not([open], .panels)");
+    opened.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }));
 })();
