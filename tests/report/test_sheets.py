@@ -16,7 +16,7 @@ from openpyxl.worksheet.formula import ArrayFormula
 
 from svload.model.request_errors import ERRORS
 from svload.report.sheets.book import Book, unique_headers
-from svload.report.sheets.rows import MOST_PROBE_ROWS, VARIABLES
+from svload.report.sheets.rows import VARIABLES
 from svload.store import read_trial
 
 Cells = dict[str, Any]
@@ -223,16 +223,18 @@ def test_more_requests_than_a_workbook_holds_become_bucket_tables_and_it_says_so
     from svload.report.sheets import rows
     from svload.report.sheets.workbook import write_workbook
 
-    assert MOST_PROBE_ROWS * 40 <= 6_000_000
     monkeypatch.setattr(rows, "MOST_PROBE_ROWS", 1000)
+    monkeypatch.setattr(rows, "MOST_RESPONSES", 700)
     monkeypatch.setattr(rows, "MOST_ROWS", 500)
     write_workbook(gather(plain.run, plain.findings), tmp_path / "small.xlsx")
     book = openpyxl.load_workbook(tmp_path / "small.xlsx", data_only=True)
-    held = [sheet for sheet in book.worksheets if sheet.title.startswith("probe rows")]
-    assert len(held) > 1
-    assert sum(sheet.max_row - 1 for sheet in held) <= 1000
-    assert all(sheet.max_row <= 500 for sheet in held)
+    for kind, most in (("probe rows", 1000), ("response times", 700)):
+        held = [sheet for sheet in book.worksheets if sheet.title.startswith(kind)]
+        assert len(held) > 1
+        assert sum(sheet.max_row - 1 for sheet in held) <= most
+        assert all(sheet.max_row <= 500 for sheet in held)
     guide = " ".join(str(row[1]) for row in book["Guide"].iter_rows(max_col=2, values_only=True) if row[1])
+    assert "it holds the response times that count" in guide
     assert "Bucket tables stand for" in guide
     trials = sheet_rows(tmp_path / "small.xlsx", "Trials", 2)
     for trial, shown in zip(plain.findings.trials, trials, strict=True):

@@ -8,8 +8,8 @@ from svload.report.answer import LIMITS_TITLE, answer
 from svload.report.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Sheet
-from svload.report.sheets.rows import MOST_PROBE_ROWS, LongTables
-from svload.report.words import load_line, outcome
+from svload.report.sheets.rows import MOST_PROBE_ROWS, MOST_RESPONSES, LongTables
+from svload.report.words import count_words, load_line, outcome
 
 _HEAD = 1
 
@@ -53,10 +53,14 @@ _HOW = [
 
 
 def _cap(tables: LongTables) -> list[tuple[str, str]]:
-    if not tables.capped:
-        return []
-    text = f"This workbook holds at most {MOST_PROBE_ROWS:,} rows of single requests. Bucket tables stand for {len(tables.capped)} more groups of trials; their rows are in the run's samples.parquet."
-    return [("left out", text)]
+    told = []
+    if tables.shortened:
+        text = f"This workbook holds at most {MOST_PROBE_ROWS:,} whole requests. Of {count_words(len(tables.shortened), 'more group')} of trials it holds the response times that count; their other variables are in probe.parquet."
+        told.append(("left out", text))
+    if tables.capped:
+        text = f"Bucket tables stand for {count_words(len(tables.capped), 'group')} of trials beyond {MOST_RESPONSES:,} response times; their rows are in the run's samples.parquet."
+        told.append(("left out", text))
+    return told
 
 
 def _pairs(sheet: Sheet, row: int, title: str, pairs: Sequence[tuple[str, str]]) -> int:

@@ -1,7 +1,6 @@
 """Long tables: every probe row with curl's eleven variables, and bucket tables of groups too large for rows.
 
-Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute. Their cells stand in
-order, so none names its place (the attribute is optional, and is half of a compressed row).
+Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.analysis.view import kept_window
@@ -20,8 +20,10 @@ from svload.report.gather import Gathered
 from svload.report.sheets.book import MOST_ROWS, Book, Sheet, clean
 from svload.store.parquet import TrialData
 
-MOST_PROBE_ROWS = 125_000
-"""Rows of single requests in a whole workbook, about 4.5 MB; trials beyond it get bucket tables, and the guide says so."""
+MOST_PROBE_ROWS = 25_000
+"""Rows of whole requests in a workbook, about 100 bytes each; trials beyond it keep their response times, and the guide says so."""
+MOST_RESPONSES = 500_000
+"""Response times alone in a workbook, about 16 bytes each; trials beyond it get bucket tables, and the guide says so."""
 
 VARIABLES = (
     "size_download", "size_header", "size_request", "speed_download", "time_appconnect", "time_connect", "time_namelookup",
@@ -29,6 +31,7 @@ VARIABLES = (
 )  # fmt: skip
 """Curl's variables in the paper's names and order; sizes in bytes, speed in bytes per second, times in seconds."""
 ROW_HEADERS = ("case", "trial", "group", "virtual user", "sequence", "kept", "due_s", "response_s", *VARIABLES, "http_code", "error", "new connection", "TLS")  # fmt: skip
+RESPONSE_HEADERS = ("trial", "group", "response_s")
 BUCKET_HEADERS = ("case", "trial", "group", "from_s", "to_s", "middle_s", "ok requests", "cumulated")
 _RESPONSE, _MIDDLE, _COUNT, _CUMULATED = 7, 5, 6, 7
 _TLS = {0: "none", 1: "full handshake", 2: "resumed"}
@@ -42,15 +45,21 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
         self.chunks: list[str] = []
 
     def shared(self, text: str) -> str:
-        """A string's cell after its `<c` (as those of `_number` and `_EMPTY` are)."""
-        return f' t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
+        """The rest of a string's cell after its reference (as `_number` and `_EMPTY` are)."""
+        return f'" t="s"><v>{self.str_table._get_shared_string_index(clean(text))}</v></c>'
 
     def add_rows(self, first: int, head: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
-        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row."""
-        same = "".join(f"<c{rest}" for rest in head).replace("%", "%%")
-        form = '<row r="%d">' + same + "<c%s" * len(columns) + "</row>"
+        """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row.
+
+        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice as long. A cell without
+        its place would halve the file, and Gnumeric would read none of them.
+        """
+        names = [xl_col_to_name(number) for number in range(len(head) + len(columns))]
+        same = "".join(f'<c r="{name}\0{rest}' for name, rest in zip(names, head, strict=False))
+        own = "".join(f'<c r="{name}\0%s' for name in names[len(head) :])
+        form = '<row r="\0">' + same.replace("%", "%%") + own + "</row>"
         rows = enumerate(zip(*columns, strict=True), first + 1)
-        self.chunks.append("".join(form % (number, *cells) for number, cells in rows))
+        self.chunks.append("".join((form % cells).replace("\0", str(number)) for number, cells in rows))
 
     def _write_rows(self) -> None:
         last: int = self.dim_rowmax  # type: ignore[has-type]
@@ -69,11 +78,12 @@ class Place:
     first: int
     last: int
     rows: bool
+    column: int = _RESPONSE
 
     @property
     def response(self) -> str:
         """The response times of the kept window: a failed request's cell is empty."""
-        return self.sheet.range(self.first, _RESPONSE, self.last)
+        return self.sheet.range(self.first, self.column, self.last)
 
     def quantile(self, p: float, n: str) -> str:
         """svload's nearest rank: the value of rank ⌈p·n⌉, failures above all."""
@@ -108,8 +118,10 @@ class LongTables:
 
     book: Book
     places: dict[tuple[str, str], Place] = field(default_factory=dict)
+    shortened: list[str] = field(default_factory=list)
     capped: list[str] = field(default_factory=list)
     _rows: int = 0
+    _responses: int = 0
     _sheets: dict[str, list[tuple[Sheet, int]]] = field(default_factory=dict)
 
     def add(self, gathered: Gathered) -> None:
@@ -136,8 +148,7 @@ class LongTables:
         if not len(which):
             return False
         if self._rows + len(which) > (MOST_PROBE_ROWS if chief else MOST_PROBE_ROWS // 4):
-            self.capped.append(f"{key[0]}, {key[1]}")
-            return False
+            return self._add_responses(key, data, which, cut_ns)
         self._rows += len(which)
         table = {name: samples[name][which] for name in _COLUMNS}
         kept = kept_window(data.summary, cut_ns)
@@ -150,13 +161,37 @@ class LongTables:
             self.places[key] = Place(sheet, first + int(held[0]), first + int(held[-1]), True)
         return True
 
+    def _add_responses(
+        self, key: tuple[str, str], data: TrialData, which: NDArray[np.int64], cut_ns: int
+    ) -> bool:
+        """The response times of the kept window's ok requests alone: enough for every formula. False where there are too many."""
+        table = {name: data.samples[name][which] for name in ("due_ns", "done_ns", "error")}
+        kept = kept_window(data.summary, cut_ns)
+        inside = (table["due_ns"] >= kept.low_ns) & (table["due_ns"] < kept.high_ns)
+        times_ns = (table["done_ns"] - table["due_ns"])[
+            inside & (table["error"] == 0) & (table["done_ns"] >= 0)
+        ]
+        if self._responses + len(times_ns) > MOST_RESPONSES:
+            self.capped.append(f"{key[0]}, {key[1]}")
+            return False
+        self.shortened.append(f"{key[0]}, {key[1]}")
+        self._responses += len(times_ns)
+        if len(times_ns):
+            sheet, first = self._room("response times", len(times_ns))
+            sheet.raw.add_rows(
+                first, [sheet.raw.shared(text) for text in key], [_seconds(times_ns, digits=9)]
+            )
+            last = first + len(times_ns) - 1
+            self.places[key] = Place(sheet, first, last, True, len(RESPONSE_HEADERS) - 1)
+        return True
+
     def _add_buckets(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int) -> None:
         low, high, middle, count, _ = bucket_table(data, index, cut_ns)
         if not len(low):
             return
         sheet, first = self._room("bucket tables", len(low))
         head = [sheet.raw.shared(text) for text in (data.case, *key)]
-        times = [[_number(f"{value:.12g}") for value in values.tolist()] for values in (low, high, middle)]
+        times = [[_number(f"{value:.10g}") for value in values.tolist()] for values in (low, high, middle)]
         sheet.raw.add_rows(first, head, [*times, _whole(count), _whole(np.cumsum(count))])
         self.places[key] = Place(sheet, first, first + len(low) - 1, False)
 
@@ -176,6 +211,7 @@ _COLUMNS = (
 )  # fmt: skip
 _LAYOUT: dict[str, tuple[Sequence[str], Sequence[float]]] = {
     "probe rows": (ROW_HEADERS, (10, 11, 11, 10, 10, 7, 12, 13, *[15] * len(VARIABLES), 10, 16, 12, 14)),
+    "response times": (RESPONSE_HEADERS, (11, 13, 14)),
     "bucket tables": (BUCKET_HEADERS, (10, 11, 13, 14, 14, 14, 12, 12)),
 }
 
@@ -222,20 +258,20 @@ def _variables(
     ]
 
 
-_EMPTY = "/>"
+_EMPTY = '"/>'
 
 
 def _number(text: str) -> str:
-    return f"><v>{text}</v></c>"
+    return f'"><v>{text}</v></c>'
 
 
 def _whole(values: NDArray[Any]) -> list[str]:
-    return [f"><v>{value}</v></c>" for value in values.tolist()]
+    return [f'"><v>{value}</v></c>' for value in values.tolist()]
 
 
 def _seconds(values_ns: NDArray[Any], known: NDArray[np.bool_] | None = None, digits: int = 6) -> list[str]:
     """Seconds, rounded to that many decimals (six are curl's own); an empty cell where not known."""
-    cells = [f"><v>{round(value / 1e9, digits):.12g}</v></c>" for value in values_ns.tolist()]
+    cells = [f'"><v>{round(value / 1e9, digits):.12g}</v></c>' for value in values_ns.tolist()]
     if known is None or known.all():
         return cells
     return [cell if have else _EMPTY for cell, have in zip(cells, known.tolist(), strict=True)]

@@ -57,5 +57,6 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
 
 _LONG = {
     "probe rows": "Every request of the groups that keep rows, with curl's eleven variables; kept = 1 in the kept window.",
+    "response times": "Response times of the ok requests of the kept window, in the order they were due, of trials beyond the first thousands of requests.",
     "bucket tables": "Response times of the ok requests of the kept window, by histogram bucket, for groups too large for rows.",
 }

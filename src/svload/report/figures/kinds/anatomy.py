@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from svload.model.units import show_duration
 from svload.report.digest import SEGMENTS
 from svload.report.figures.figure import (
     WIDTHS_PT,
@@ -15,7 +16,7 @@ from svload.report.figures.figure import (
     varying,
 )
 from svload.report.gather import Gathered, anatomy_by_case
-from svload.report.palette import SEGMENT_COLOURS
+from svload.report.palette import INK, SEGMENT_COLOURS
 
 _ROW_PT, _AXIS_PT = 12.0, 64.0
 
@@ -30,7 +31,7 @@ def figure(gathered: Gathered) -> Figure | None:
     unit, factor = unit_of([sum(parts.values()) for parts in bars.values()], "time_s")
     present = [part for part in SEGMENTS if any(parts.get(part, 0.0) > 0 for parts in bars.values())]
 
-    def draw(width: float) -> alt.Chart:
+    def draw(width: float) -> alt.LayerChart:
         names = {case.case: case_label(case, varying(gathered), width) for case in cases}
         rows: list[Row] = [
             {
@@ -47,15 +48,27 @@ def figure(gathered: Gathered) -> Figure | None:
         legend = alt.Legend(
             title=None, columns=len(present) if width > WIDTHS_PT["single"] else 3, symbolType="square"
         )
+        longest = max(sum(parts.values()) for parts in bars.values()) / factor
+        room = longest * (1.2 if width <= WIDTHS_PT["single"] else 1.1)  # for the sums behind the bars
         chart = alt.Chart(alt.InlineData(values=rows)).mark_bar(size=7.5)
         bars_drawn = chart.encode(
-            alt.X("spent:Q", stack="zero", title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format=",.6~f")),
+            alt.X("spent:Q", stack="zero", scale=alt.Scale(domain=[0, room], nice=False), title=f"mean time of an ok request ({unit})", axis=alt.Axis(tickCount=6, format=",.6~f")),
             alt.Y("case:N", sort=list(names.values()), title=None, axis=alt.Axis(grid=False, domain=False, ticks=False)),
             alt.Color("part:N", sort=present, scale=alt.Scale(domain=present, range=colours), legend=legend),
             alt.Order("order:Q"),
             opacity=alt.condition("datum.counts", alt.value(1), alt.value(0.3)),
         )  # fmt: skip
-        return bars_drawn.properties(width=width, height=_ROW_PT * len(cases) + _AXIS_PT)
+        sums = [
+            {
+                "case": names[case],
+                "sum": sum(parts.values()) / factor,
+                "told": show_duration(sum(parts.values())),
+            }
+            for case, parts in bars.items()
+        ]
+        told = alt.Chart(alt.InlineData(values=sums)).mark_text(align="left", dx=3, fontSize=6.5, color=INK)
+        totals = told.encode(alt.X("sum:Q"), alt.Y("case:N", sort=list(names.values())), alt.Text("told:N"))
+        return alt.layer(bars_drawn, totals).properties(width=width, height=_ROW_PT * len(cases) + _AXIS_PT)
 
     caption = (
         f"Where a request of {gathered.group} spends its time by case: means over the ok requests of the kept window, from the intended start "
