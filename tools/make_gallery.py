@@ -1,10 +1,9 @@
-"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium, gnumeric and poppler."""
+"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -35,19 +34,6 @@ def summary_picture(markdown: str, to: Path) -> None:
         browser.close()
 
 
-def workbook_picture(book: Path, to: Path) -> None:
-    """The workbook's summary as a spreadsheet prints it."""
-    with tempfile.TemporaryDirectory() as folder:
-        pdf = Path(folder) / "summary.pdf"
-        subprocess.run(
-            ["ssconvert", "-T", "Gnumeric_pdf:pdf_assistant", "-O", "sheet=Summary paper=fit", str(book), str(pdf)],
-            check=True, capture_output=True, timeout=300,
-        )  # fmt: skip
-        subprocess.run(
-            ["pdftoppm", "-r", "90", "-singlefile", "-png", str(pdf), str(to.with_suffix(""))], check=True
-        )
-
-
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", help="a finished run's folder")
@@ -61,7 +47,6 @@ def main(words: Sequence[str]) -> int:
         for name in FIGURES:
             shutil.copy(Path(folder) / name, FOLDER / name)
     write_recording(run, asked.command, FOLDER / "terminal.svg")
-    workbook_picture(files["report.xlsx"], FOLDER / "workbook.png")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
     for path in sorted(FOLDER.iterdir()):
         print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
