@@ -44,11 +44,13 @@ def test_a_planted_difference_is_told_with_its_interval_and_without_a_claim(comp
     assert "were not interleaved" in words
     assert "Nothing here is a claim" in words
     assert "synthetic-1 against synthetic-1" in words
+    assert words.count("This run (profile synthetic): ") == 1, "both made the same load: told once"
 
 
 def test_a_run_against_itself_shows_no_difference_and_says_below_what(compared: Compare) -> None:
     words = _words(compared("plain", "plain").file)
     assert re.search(r"The median response of probe: no difference is shown in any of \d cases; any is below [\d.]+ %", words)  # fmt: skip
+    assert "below 0 %" not in words
     assert "Nothing that was recorded differs." in words
 
 

@@ -21,10 +21,12 @@ from svload.report.words import (
     count_words,
     dimension_of,
     list_words,
+    load_line,
     metric_label,
     metric_words,
     show_change,
     split_metric,
+    unique,
 )
 
 SECTIONS = {"answer": "Answer", "runs": "The runs", "cases": "Case by case", "curves": "Curves"}
@@ -82,6 +84,7 @@ def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, 
             "title": f"{first.run.name} and {second.run.name}",
             "first": first,
             "second": second,
+            "loads": unique(load_line(one.findings) for one in (first, second)),
             "sections_nav": {
                 key: name for key, name in SECTIONS.items() if pairs or key not in ("cases", "curves")
             },
@@ -155,7 +158,8 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
         told = f"too few trials for an interval in any of {count_words(len(pairs), 'case')}"
     elif not differing:
         widest = max(_reach(row.ratio) for row in known)
-        told = f"no difference is shown in any of {count_words(len(known), 'case')}; any is below {100 * widest:.3g} %"
+        bound = f"any is below {100 * widest:.3g} %" if widest > 0 else "the two are equal in every trial"
+        told = f"no difference is shown in any of {count_words(len(known), 'case')}; {bound}"
     else:
         most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
         rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
