@@ -47,8 +47,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         layers = [name for name in LAYERS if item.get_closest_marker(name)]
         if not layers:
             item.add_marker(pytest.mark.pure)
-        if item.get_closest_marker("pure"):  # these share what a file makes once
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
     items.sort(key=_turn)
 
 
@@ -57,6 +55,28 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("truth_long"):
         return 0
     return 2 if item.get_closest_marker("pure") else 1
+
+
+APART = ("tests/docs/", "tests/journeys/")
+TOGETHER = {
+    "tests/journeys/test_demo.py": "demo",
+    "tests/journeys/test_real.py": "swift",
+    "tests/lab/test_swift.py": "swift",
+}
+"""Files of these folders are dealt out test by test, but for some; every other file stays on one worker, with what it makes once."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups by file: the marker `xdist_group` has no effect with pytest 9.2 and xdist 3.8."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return TOGETHER.get(file) or (nodeid if file.startswith(APART) else file)
+
+    return ByFile(config, log)
 
 
 @pytest.fixture

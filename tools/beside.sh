@@ -3,4 +3,4 @@
 # in the order that tests/conftest.py gives, long ones first.
 set -eu
 . "$(dirname "$0")/env.sh"
-exec python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder "$@"
+exec python -m pytest -n 3 --no-loadscope-reorder "$@"

@@ -17,7 +17,7 @@ from svload.store import read_events
 
 from .world import NOISE, OUTSIDE, World, findings, only_run, refused_trials
 
-pytestmark = [pytest.mark.truth_long, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.truth_long
 CASES = "TC0,TC2,TC9,TC11"
 PLANTS = {"no-hits": "manipulation", "generator-limited": "generator-harm", "too-short": "warm-up"}
 """Planted fault → the check that must name it."""

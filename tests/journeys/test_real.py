@@ -13,7 +13,7 @@ import pytest
 from .kills import VICTIMS, Moment, check_end, play
 from .world import World
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400), pytest.mark.xdist_group("real")]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
 TINY = """\
   tiny:

@@ -73,7 +73,6 @@ def grown(lab: Lab, service: str, before: dict[str, float], wanted: dict[str, fl
 
 
 @pytest.mark.real
-@pytest.mark.xdist_group("real")
 def test_objects_put_once_are_listed_fetched_cached_and_found_again(
     lab: Lab, agent: Agent, tmp_path: Path, cache: Path
 ) -> None:
