@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svload.drive.generators import merge_summaries
 from svload.drive.shares import build_shares, timeline
+from svload.drive.totals import merge_summaries
 from svload.model.facts import Endpoint
 from svload.model.results import Http2Summary
 from svload.model.study import Case, CaseConfig

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.drive.test_shares import REQUEST, config, shares_of
 
-from svload.drive.places import MOST, RESERVE, places_of
+from svload.drive.generators import MOST
+from svload.drive.places import RESERVE, places_of
 from svload.host import connection_room
 from svload.model.plan import Room
 from svload.model.stages import Stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from svload.drive.generators import continued, merge_progress
+from svload.drive.progress import continued, merge_progress
 
 
 def part(offset_ns: int, cpu_s: float, **last: int) -> dict[str, Any]:

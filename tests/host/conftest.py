@@ -91,7 +91,7 @@ def order(tmp_path: Path) -> Callable[..., Spawn]:
             "log": str(tmp_path / "log" / f"{child}.log"),
             **more,
         }
-        return Spawn.model_validate(fields)
+        return Spawn.read(fields)
 
     return make
 

@@ -45,9 +45,7 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
 
     def python(child: str, role: str, code: str, *more: str, limits: Limits = Limits()) -> Spawn:  # noqa: B008
         argv = (sys.executable, "-c", code, *more)
-        return Spawn.model_validate(
-            {"child": child, "role": role, "argv": argv, "log": str(log), "limits": limits}
-        )
+        return Spawn.read({"child": child, "role": role, "argv": argv, "log": str(log), "limits": limits})
 
     results = agent.prepare(
         [

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,9 +208,9 @@ def test_signals_reach_the_program_unblocked(agent: Agent, order: Order) -> None
 def test_what_cannot_be_started_says_why(
     agent: Agent, order: Order, changed: dict[str, Any], said: str
 ) -> None:
-    fields = {**order("unborn", "server", "sleep", "600").model_dump(), **changed}
+    wish = replace(order("unborn", "server", "sleep", "600"), **changed)
     with pytest.raises(SvloadError, match=said) as caught:
-        agent.prepare([Spawn.model_validate(fields)])
+        agent.prepare([wish])
     assert code_of(caught) == "agent-refused"
     with pytest.raises(SvloadError, match="no child “unborn”"):
         agent.exited("unborn")
@@ -253,7 +254,7 @@ def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> Non
     (result,) = agent.prepare([wish])
     assert result["limits"]["nofile"] == {"asked": 500, "found": 500}
     assert result["tail"] == "500"
-    (result,) = agent.prepare([wish.model_copy(update={"limits": Limits(nofile=1 << 30)})])
+    (result,) = agent.prepare([replace(wish, limits=Limits(nofile=1 << 30))])
     assert result["limits"]["nofile"]["asked"] == 1 << 30
     assert result["limits"]["nofile"]["found"] == int(result["tail"]) < 1 << 30
 

@@ -69,11 +69,33 @@ def test_a_speaking_child_loads_only_the_standard_library(module: str, tmp_path:
     assert {name for name in strangers if not name.startswith("_")} == set()
 
 
-def test_typing_a_load_waits_for_no_pydantic(tmp_path: Path) -> None:
-    """The agent is started before anything that validates is loaded: what is typed is checked with the standard library."""
-    code = (
-        "import json, sys, svload.host.lock; from svload import api; from svload.drive.targets import find_target, parse_url;"
-        "ask = api.QuickLoad('http://127.0.0.1:9/', thresholds=('p(99)<1s',)); ask.check(); find_target(parse_url(ask.url));"
-        "json.dump(sorted(sys.modules), sys.stdout)"
-    )
-    assert tops(run(code, folder=tmp_path)) & {"pydantic", "typer", "numpy"} == set()
+VALIDATING = {"pydantic", "pydantic_core", "ruamel", "rich", "numpy"}
+TYPED = """
+import json, os, sys
+from svload.cli import main
+from svload.run import hands
+
+class Hands:
+    def __init__(self, *_):
+        json.dump(sorted(sys.modules), sys.stdout)
+        sys.stdout.flush()
+        os._exit(0)
+
+hands.EarlyHands = Hands
+sys.argv = ["svload", "load", sys.argv[1], "-c", "2", "-d", "1s", "--threshold", "p(99)<1s"]
+main.main()
+"""
+HANDS = (
+    "import json, sys, svload.host, svload.host.serve, svload.drive.generators, svload.watch;"
+    "json.dump(sorted(sys.modules), sys.stdout)"
+)
+
+
+def test_typing_a_load_waits_for_nothing_that_validates(tmp_path: Path) -> None:
+    """The hands are being started before anything that validates a study is loaded: what is typed is checked with the standard library."""
+    assert tops(run(TYPED, "http://127.0.0.1:9/", folder=tmp_path)) & VALIDATING == set()
+
+
+def test_the_hands_are_started_by_nothing_that_validates(tmp_path: Path) -> None:
+    """Neither on the controller's side nor on the agent's."""
+    assert tops(run(HANDS, folder=tmp_path)) & VALIDATING == set()

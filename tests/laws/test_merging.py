@@ -11,8 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svload.drive.generators import ShareResult, merge_summaries
+from svload.drive.generators import ShareResult
 from svload.drive.shares import Share
+from svload.drive.totals import merge_summaries
 from svload.model import columns
 from svload.store.parquet import merge_shares
 

@@ -163,7 +163,8 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
 def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
     """Of each open group: how many of its requests may be under way at once on this machine, why, and in which cases."""
     from svload import host
-    from svload.drive.places import MOST, places_of
+    from svload.drive.generators import MOST
+    from svload.drive.places import places_of
 
     room = host.connection_room(MOST)
     cases: dict[tuple[str, int, str], list[str]] = {}

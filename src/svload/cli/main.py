@@ -11,10 +11,11 @@ from typing import Any
 
 import typer
 
+from svload.cli.app import App
 from svload.cli.commands import certificates, lab, load, look, quick, studies
 from svload.model.errors import ExitCode, SvloadError
 
-app = typer.Typer(
+app = App(
     name="svload",
     help="A laboratory for load tests: one study file to a checked report.",
     no_args_is_help=True,

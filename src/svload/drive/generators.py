@@ -1,4 +1,7 @@
-"""The controller's side of the generators: processes that live through a run and are given one share each a trial."""
+"""The controller's side of the generators: processes that live through a run and are given one share each a trial.
+
+They are started before the study is read: nothing that knows a study is loaded here.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from svload.drive.places import MOST
-from svload.drive.shares import Share
+from svload.drive.progress import continued, merge_progress
 from svload.model.errors import fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
-from svload.model.results import GeneratorSummary, GroupSummary, Http2Summary, StepSummary
+
+if TYPE_CHECKING:
+    from svload.drive.shares import Share
 
 Progress = Callable[[dict[str, Any]], None]
+MOST = 1_000_000
+"""What the engine takes, and the descriptors that a generator asks for."""
 START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
 LONE = 0
@@ -209,121 +215,3 @@ def _end_ns(share: Share) -> int:
     return max(
         int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"]
     )
-
-
-def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
-    """A share's progress, with what it said just before and nobody was shown: `last` is of the time since the report before."""
-    for group, earlier in zip(now["groups"], before["groups"] if before else (), strict=False):
-        last, unseen = group.get("last", {}), earlier.get("last", {})
-        for key in ("ok", "failed"):
-            last[key] = last.get(key, 0) + unseen.get(key, 0)
-        for key in ("response_p50_ns", "response_p99_ns"):
-            last[key] = max(last.get(key) or 0, unseen.get(key) or 0)
-        group["last"] = last
-    return now
-
-
-def merge_progress(parts: Any) -> dict[str, Any]:
-    """Progress of several shares as one: counts added by group, the offset the latest, percentiles the worst (a picture only).
-
-    `cpu_s` is the CPU time that the generators' processes have used since they began.
-    """
-    groups: dict[str, dict[str, Any]] = {}
-    offset_ns, cpu_s = 0, 0.0
-    for part in parts:
-        offset_ns = max(offset_ns, part["offset_ns"])
-        cpu_s += part.get("cpu_s", 0.0)
-        for group in part["groups"]:
-            merged = groups.setdefault(group["name"], {"name": group["name"], "errors": {}, "last": {}})
-            for key in ("due", "begun", "ok", "failed", "in_flight", "active_vus"):
-                merged[key] = merged.get(key, 0) + group.get(key, 0)
-            for name, count in group.get("errors", {}).items():
-                merged["errors"][name] = merged["errors"].get(name, 0) + count
-            last = group.get("last", {})
-            for key in ("ok", "failed"):
-                merged["last"][key] = merged["last"].get(key, 0) + last.get(key, 0)
-            for key in ("response_p50_ns", "response_p99_ns"):
-                merged["last"][key] = max(merged["last"].get(key, 0), last.get(key) or 0)
-    return {"offset_ns": offset_ns, "groups": list(groups.values()), "cpu_s": cpu_s}
-
-
-_MAPS = ("errors", "status", "checks_failed")
-_VU_TIMES = ("request_ns", "think_ns", "lag_ns", "wait_ns", "active_ns")
-
-
-def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
-    """Totals by group over all shares: counts are added exactly; the longest silence is the least of the shares' (an upper bound)."""
-    merged: list[GroupSummary] = []
-    for index, name in enumerate(group_names):
-        parts = [
-            group | group.get("vu_time", {})
-            for result in results
-            if result.share.group == index
-            for group in result.summary["groups"]
-        ]
-        fields: dict[str, Any] = {"name": name}
-        for key in GroupSummary.model_fields:
-            if key == "name":
-                continue
-            if key == "http2":
-                fields[key] = _add_http2([part.get(key, {}) for part in parts])
-            elif key in _MAPS:
-                fields[key] = _add_maps([part.get(key, {}) for part in parts])
-            elif key == "steps":
-                fields[key] = _merge_steps([part.get(key, []) for part in parts])
-            elif key == "last_done_ns":
-                fields[key] = max((part.get(key, -1) for part in parts), default=-1)
-            elif key == "plan_done":
-                fields[key] = bool(parts) and all(part.get(key, False) for part in parts)
-            elif key == "longest_silence_ns":
-                fields[key] = min((part.get(key, 0) for part in parts), default=0)
-            else:
-                fields[key] = sum(part.get(key, 0) for part in parts)
-        merged.append(GroupSummary(**fields))
-    return tuple(merged)
-
-
-def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSummary, ...]:
-    """Each step's totals over the shares, which all have the same steps."""
-    merged = []
-    for steps in zip(*parts, strict=True):
-        fields: dict[str, Any] = {"name": steps[0]["name"]}
-        fields |= {
-            key: sum(step[key] for step in steps) for key in ("due", "begun", "dropped", "ok", "failed")
-        }
-        fields |= {key: _add_maps([step[key] for step in steps]) for key in ("errors", "status")}
-        merged.append(StepSummary(**fields))
-    return tuple(merged)
-
-
-def generator_costs(results: Sequence[ShareResult]) -> tuple[GeneratorSummary, ...]:
-    """Each share's own cost, its threads added (the longest loop pass is a maximum)."""
-    costs = []
-    for result in results:
-        threads = result.summary.get("threads", [])
-        costs.append(
-            GeneratorSummary(
-                share=result.share.name,
-                cpu_ns=sum(thread["cpu_ns"] for thread in threads),
-                wall_ns=max((thread["wall_ns"] for thread in threads), default=0),
-                run_queue_ns=sum(thread["run_queue_ns"] for thread in threads),
-                loop_pass_max_ns=max((thread["loop_pass_max_ns"] for thread in threads), default=0),
-            )
-        )
-    return tuple(costs)
-
-
-def _add_http2(parts: Sequence[Mapping[str, Any]]) -> Http2Summary:
-    maps = ("resets", "goaways")
-    added: dict[str, Any] = {key: _add_maps([part.get(key, {}) for part in parts]) for key in maps}
-    for key in Http2Summary.model_fields.keys() - maps:
-        added[key] = sum(part.get(key, 0) for part in parts)
-    return Http2Summary(**added)
-
-
-def _add_maps(maps: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for one in maps:
-        for key, count in one.items():
-            total[key] = total.get(key, 0) + count
-    return total

@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+from svload.drive.generators import MOST
 from svload.model.plan import Room
 from svload.model.traffic import Group, OpenLoop
 
 RESERVE = 64
 """Descriptors of a generator, and local ports of the machine, that are left to everything else."""
-MOST = 1_000_000
-"""What the engine takes, and the descriptors that a generator asks for."""
 
 ROOMY = Room()
 """Linux's own limits for root, where nothing is known of the machine."""

@@ -1,14 +1,18 @@
-"""One machine's hands: agent, processes, pins, cgroups, namespaces, undo journal."""
+"""One machine's hands: agent, processes, pins, cgroups, namespaces, undo journal. Names are loaded when first used."""
 
 from __future__ import annotations
 
-from svload.host.client import Agent, Clock, connect_agent, start_agent
-from svload.host.cores import CoreSplit, split_cores
-from svload.host.folders import folder_bytes, labs_dir
-from svload.host.leftovers import LabState, finish_leftovers, list_labs
-from svload.host.lock import machine_lock
-from svload.host.machine import connection_room, describe_machine
-from svload.model.environment import cache_dir, state_dir
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
+
+if TYPE_CHECKING:
+    from svload.host.client import Agent, Clock, connect_agent, start_agent
+    from svload.host.cores import CoreSplit, split_cores
+    from svload.host.folders import cache_dir, folder_bytes, labs_dir, state_dir
+    from svload.host.leftovers import LabState, finish_leftovers, list_labs
+    from svload.host.lock import machine_lock
+    from svload.host.machine import connection_room, describe_machine
 
 __all__ = [
     "Agent",
@@ -28,3 +32,15 @@ __all__ = [
     "start_agent",
     "state_dir",
 ]
+
+__getattr__ = late(
+    __name__,
+    {
+        "client": ("Agent", "Clock", "connect_agent", "start_agent"),
+        "cores": ("CoreSplit", "split_cores"),
+        "folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
+        "leftovers": ("LabState", "finish_leftovers", "list_labs"),
+        "lock": ("machine_lock",),
+        "machine": ("connection_room", "describe_machine"),
+    },
+)

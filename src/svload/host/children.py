@@ -9,16 +9,14 @@ import os
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svload.host import cgroups, linux, spawn
 from svload.host.journal import Journal, session_of
 from svload.host.notices import Notices
 from svload.host.spawn import Started, refused
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
-
-if TYPE_CHECKING:
-    from svload.model.messages import Spawn
+from svload.model.messages import Spawn
 
 SPEAKING = ("generator", "monitor")
 _TAIL_BYTES = 4096

@@ -17,14 +17,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from svload.host import journal
 from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
-
-if TYPE_CHECKING:
-    from svload.model.messages import Action, Lease, Notice
+from svload.model.messages import Action, Lease, Notice
 
 PROTOCOL = 1
 _START_BOUND_S = 30.0
@@ -65,7 +63,7 @@ class Agent:
         self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
         self._reader.start()
         try:
-            told = lease.model_dump() if lease is not None else None
+            told = lease.plain() if lease is not None else None
             said = self._ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner, lease=told)
         except BaseException:
             self._hang_up()
@@ -90,7 +88,7 @@ class Agent:
         for action in actions:
             if action.do == "tell" or (action.do == "spawn" and action.role == "tool"):
                 timeout_s += action.timeout_s
-        plain = [action.model_dump(mode="json") for action in actions]
+        plain = [action.plain() for action in actions]
         said = self._ask("PREPARE", timeout_s + _MORE_S, actions=plain, timeout_s=timeout_s)
         results: list[dict[str, Any]] = said["results"]
         return results
@@ -104,10 +102,8 @@ class Agent:
 
         A negative `since` means from now on: `status(-1)` gives the number to begin with.
         """
-        from svload.model.messages import Notice
-
         said = self._ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
-        return said["next"], [Notice.model_validate(notice) for notice in said["notices"]]
+        return said["next"], [Notice.read(notice) for notice in said["notices"]]
 
     def exited(self, child: str) -> int | None:
         """The exit code (negative: the signal) if the child has ended, else None. Raises agent-refused if there never was one."""
@@ -288,7 +284,7 @@ def _await_ready(folder: Path, descriptor: int) -> None:
 def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
     text = json.dumps(
         {
-            "format": 1, "owner": owner, "lease": lease.model_dump(), "controller_pid": os.getpid(),
+            "format": 1, "owner": owner, "lease": lease.plain(), "controller_pid": os.getpid(),
             "started_wall": time.time(), "made_folder": made,
         },
         indent=1,

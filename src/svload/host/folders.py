@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from svload.model.environment import state_dir
+from svload.model.environment import cache_dir, state_dir
+
+__all__ = ["cache_dir", "folder_bytes", "labs_dir", "state_dir"]
 
 SOCKET = "agent.sock"
 LOCK = "agent.lock"

@@ -17,9 +17,8 @@ import socket
 import stat
 import sys
 import time
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svload.host import journal, linux
 from svload.host.children import Children
@@ -28,11 +27,7 @@ from svload.host.journal import Journal, normal, sysctl_path
 from svload.host.notices import Notices
 from svload.host.spawn import refused
 from svload.model.errors import SvloadError, fail
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from svload.model.messages import Action, SetSysctl, WriteFile
+from svload.model.messages import Action, SetSysctl, WriteFile, read_action
 
 PROTOCOL = 1
 _LINE_BYTES = 256 << 20
@@ -62,21 +57,10 @@ async def _run(folder: Path, life: int, ready: int | None, first_process: bool) 
     if ready is not None:
         os.write(ready, b"ready\n")
         os.close(ready)
-    loop.call_soon(_actions)  # what checks them is slow to load: while the controller is still on its way
     await agent.live()
     loop.remove_reader(life)
     server.close()
     return await agent.wind_down()
-
-
-@cache
-def _actions() -> TypeAdapter[list[Action]]:
-    """What checks the actions of a PREPARE."""
-    from pydantic import TypeAdapter
-
-    from svload.model.messages import Action
-
-    return TypeAdapter(list[Action])
 
 
 def _listen(folder: Path) -> socket.socket:
@@ -267,10 +251,9 @@ class AgentServer:
 
     async def _prepare(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         try:
-            actions = _actions().validate_python(request["actions"])
+            actions = [read_action(raw) for raw in request["actions"]]
         except ValueError as why:
-            reason = why.errors()[0]["msg"] if hasattr(why, "errors") else str(why)
-            raise refused(f"it does not understand an action: {reason}") from why
+            raise refused(f"it does not understand an action: {why}") from why
         timeout_s = float(request.get("timeout_s", 60.0))
         results: list[dict[str, Any]] = []
         try:

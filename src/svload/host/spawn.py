@@ -16,14 +16,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from svload.host import cgroups, linux
 from svload.host.journal import MARK, Journal
 from svload.model.errors import fail
-
-if TYPE_CHECKING:
-    from svload.model.messages import Spawn
+from svload.model.messages import Spawn
 
 _BOUND_S = 15.0
 _SPEAKING = ("generator", "monitor")

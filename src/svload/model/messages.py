@@ -12,28 +12,87 @@ STATUS {since, wait_s}            STATUS {next, notices: […], children: {name:
 STOP {children | all, grace_s, now, end}    READY {exits} (`end`: the lease ends too)
 COLLECT {path, offset, max_bytes} COLLECT {data (base64), more}
 Every request carries `id`, its reply the same `id` and either its fields or `error` {code, details}.
+
+Plain dataclasses: an agent has started its first child before anything that validates whole studies would be loaded.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
-
-from svload.model.base import Frozen
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 MessageKind = Literal["HELLO", "CLOCK", "PREPARE", "READY", "START_AT", "STATUS", "STOP", "COLLECT"]
 Role = Literal["server", "generator", "monitor", "tool"]
 
 
-class Lease(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What goes over the socket as a JSON object of its fields, whose types both sides hold to."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it; what a field holds is not copied."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {
+            name: value.plain() if isinstance(value, Message) else value for name, value in values.items()
+        }
+
+    @classmethod
+    def read(cls, raw: Any) -> Self:
+        """`raw` of a JSON object, understood. Raises ValueError, which says what is wrong with which field."""
+        if not isinstance(raw, dict):
+            raise ValueError(f"{cls.__name__} is no object")
+        kind: Any = cls
+        hints = _hints(kind)
+        if unknown := sorted(raw.keys() - hints.keys()):
+            raise ValueError(f"{cls.__name__} has no field “{unknown[0]}”")
+        for one in fields(cls):
+            if one.name not in raw and one.default is MISSING and one.default_factory is MISSING:
+                raise ValueError(f"{cls.__name__} lacks “{one.name}”")
+        return cls(**{name: _understood(value, hints[name], name) for name, value in raw.items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _understood(value: Any, hint: Any, name: str) -> Any:
+    """`value` of a JSON document as the type `hint` has it. Raises ValueError."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin is UnionType:
+        if value is None and type(None) in parts:
+            return None
+        return _understood(value, next(part for part in parts if part is not type(None)), name)
+    if origin is Literal and value in parts:
+        return value
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_understood(one, parts[0], name) for one in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: _understood(one, parts[1], name) for key, one in value.items()}
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return value if isinstance(value, hint) else hint.read(value)
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if origin is None and isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise ValueError(f"“{name}” cannot be {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease(Message):
     """How long the agent lives without its owner: `connection` (ends with the socket) or until a wall time."""
 
     kind: Literal["connection", "until"] = "connection"
     until_wall: float | None = None
 
 
-class Limits(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Limits(Message):
     """Limits of a process group. `cpus` is a quota in cores, `cores` a cpuset. None: as the machine gives."""
 
     cores: tuple[int, ...] | None = None
@@ -42,7 +101,8 @@ class Limits(Frozen):
     nofile: int | None = None
 
 
-class Spawn(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Spawn(Message):
     """Start a process in a group of its own that dies with the agent.
 
     Role `generator` and `monitor` speak JSON lines on stdin and stdout (below); a `server`'s output goes to `log`;
@@ -53,7 +113,7 @@ class Spawn(Frozen):
     child: str
     role: Role
     argv: tuple[str, ...]
-    env: dict[str, str] = {}
+    env: dict[str, str] = field(default_factory=dict)
     cwd: str | None = None
     log: str
     limits: Limits = Limits()
@@ -62,7 +122,8 @@ class Spawn(Frozen):
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = "TERM"
 
 
-class WriteFile(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class WriteFile(Message):
     """Write a file (created with `mode`); undone by removal if `temporary`. Parents are made."""
 
     do: Literal["write"] = "write"
@@ -72,7 +133,8 @@ class WriteFile(Frozen):
     temporary: bool = False
 
 
-class SetSysctl(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class SetSysctl(Message):
     """Set /proc/sys/<name>; the old value stands in the journal and is put back. Result: {"old", "found"}."""
 
     do: Literal["sysctl"] = "sysctl"
@@ -80,7 +142,8 @@ class SetSysctl(Frozen):
     value: str
 
 
-class Tell(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Tell(Message):
     """Send a JSON line to a generator's or monitor's stdin; its answer {"ready": true, …} is the result."""
 
     do: Literal["tell"] = "tell"
@@ -89,7 +152,8 @@ class Tell(Frozen):
     timeout_s: float = 30.0
 
 
-class Signal(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Signal(Message):
     """Send a signal to a child's group (planted faults: STOP, CONT)."""
 
     do: Literal["signal"] = "signal"
@@ -97,10 +161,20 @@ class Signal(Frozen):
     signal: Literal["STOP", "CONT", "TERM", "KILL", "HUP"]
 
 
-Action = Annotated[Spawn | WriteFile | SetSysctl | Tell | Signal, Field(discriminator="do")]
+Action = Spawn | WriteFile | SetSysctl | Tell | Signal
+_ACTIONS: Mapping[str, type[Action]] = {kind.do: kind for kind in (Spawn, WriteFile, SetSysctl, Tell, Signal)}
 
 
-class Notice(Frozen):
+def read_action(raw: Any) -> Action:
+    """An action of a PREPARE. Raises ValueError, which says what is wrong."""
+    name = str(raw.get("do")) if isinstance(raw, dict) else ""
+    if name not in _ACTIONS:
+        raise ValueError(f"there is no action “{name}”")
+    return _ACTIONS[name].read(raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice(Message):
     """Something the agent noticed: a child's JSON line (`line`), its end (`exit`), or a warning of its own (`note`)."""
 
     number: int

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from svload import study
-from svload.drive.places import MOST
+from svload.drive.generators import MOST
 from svload.drive.shares import on_cores
 from svload.host import (
     Agent,

@@ -1,6 +1,7 @@
 """The hands of a run: the machine's agent with its generators and its sampler, started as one.
 
-None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on the other core.
+None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on the other core. So
+nothing is loaded on the way to them that knows a study, or that validates one.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class Hands:
 
 def start_hands(folder: Path, owner: str, generators: int) -> Hands:
     """Start agent, `generators` generator processes and the sampler in `folder`. Raises SvloadError agent-refused, agent-lost."""
-    from svload.drive.generators import Generators
     from svload.host import split_cores, start_agent
     from svload.model.messages import Lease
-    from svload.watch import Sampler
 
     agent = start_agent(folder, Lease(), owner)
     try:
+        from svload.drive.generators import Generators
+        from svload.watch import Sampler
+
         cores = split_cores(agent.cores)
         made = Generators(agent, agent.dir, cores.load if cores.pinned else None)
         made.ensure(generators)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import svload
-from svload.drive.generators import Generators, Load, generator_costs, merge_summaries
+from svload.drive.generators import Generators, Load
 from svload.drive.requests import Taken
 from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
 from svload.drive.shares import Share, Timeline, build_shares, shortened, timeline, warm_share
 from svload.drive.targets import Target, allowed_blocks
+from svload.drive.totals import generator_costs, merge_summaries
 from svload.drive.witness import with_witnesses
 from svload.host import Agent
 from svload.host.conditions import moment

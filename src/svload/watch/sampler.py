@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.watch.monitor import Monitor, Reading
-from svload.watch.monitors import monitors_for
+from svload.watch.monitors import load_monitors, monitors_for
 from svload.watch.series import SeriesWriter
 
 SHORTEST_INTERVAL_S = 0.05
@@ -209,4 +209,5 @@ def _say(answers: int, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    load_monitors()  # before anything is asked of them
     serve(sys.stdin.fileno(), sys.stdout.fileno())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from svload.cli.app import App
 from svload.cli.commands.studies import JSON, PROFILE, TRUST
 from svload.cli.output import live, print_json
 
-app = typer.Typer(
+app = App(
     help="A study's servers without a run: install, up, status, reset, down.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -1,0 +1,92 @@
+"""What the shares of one load came to, put together: totals by group, and each generator's own cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from svload.model.results import GeneratorSummary, GroupSummary, Http2Summary, StepSummary
+
+if TYPE_CHECKING:
+    from svload.drive.generators import ShareResult
+
+_MAPS = ("errors", "status", "checks_failed")
+_VU_TIMES = ("request_ns", "think_ns", "lag_ns", "wait_ns", "active_ns")
+
+
+def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
+    """Totals by group over all shares: counts are added exactly; the longest silence is the least of the shares' (an upper bound)."""
+    merged: list[GroupSummary] = []
+    for index, name in enumerate(group_names):
+        parts = [
+            group | group.get("vu_time", {})
+            for result in results
+            if result.share.group == index
+            for group in result.summary["groups"]
+        ]
+        fields: dict[str, Any] = {"name": name}
+        for key in GroupSummary.model_fields:
+            if key == "name":
+                continue
+            if key == "http2":
+                fields[key] = _add_http2([part.get(key, {}) for part in parts])
+            elif key in _MAPS:
+                fields[key] = _add_maps([part.get(key, {}) for part in parts])
+            elif key == "steps":
+                fields[key] = _merge_steps([part.get(key, []) for part in parts])
+            elif key == "last_done_ns":
+                fields[key] = max((part.get(key, -1) for part in parts), default=-1)
+            elif key == "plan_done":
+                fields[key] = bool(parts) and all(part.get(key, False) for part in parts)
+            elif key == "longest_silence_ns":
+                fields[key] = min((part.get(key, 0) for part in parts), default=0)
+            else:
+                fields[key] = sum(part.get(key, 0) for part in parts)
+        merged.append(GroupSummary(**fields))
+    return tuple(merged)
+
+
+def _merge_steps(parts: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[StepSummary, ...]:
+    """Each step's totals over the shares, which all have the same steps."""
+    merged = []
+    for steps in zip(*parts, strict=True):
+        fields: dict[str, Any] = {"name": steps[0]["name"]}
+        fields |= {
+            key: sum(step[key] for step in steps) for key in ("due", "begun", "dropped", "ok", "failed")
+        }
+        fields |= {key: _add_maps([step[key] for step in steps]) for key in ("errors", "status")}
+        merged.append(StepSummary(**fields))
+    return tuple(merged)
+
+
+def generator_costs(results: Sequence[ShareResult]) -> tuple[GeneratorSummary, ...]:
+    """Each share's own cost, its threads added (the longest loop pass is a maximum)."""
+    costs = []
+    for result in results:
+        threads = result.summary.get("threads", [])
+        costs.append(
+            GeneratorSummary(
+                share=result.share.name,
+                cpu_ns=sum(thread["cpu_ns"] for thread in threads),
+                wall_ns=max((thread["wall_ns"] for thread in threads), default=0),
+                run_queue_ns=sum(thread["run_queue_ns"] for thread in threads),
+                loop_pass_max_ns=max((thread["loop_pass_max_ns"] for thread in threads), default=0),
+            )
+        )
+    return tuple(costs)
+
+
+def _add_http2(parts: Sequence[Mapping[str, Any]]) -> Http2Summary:
+    maps = ("resets", "goaways")
+    added: dict[str, Any] = {key: _add_maps([part.get(key, {}) for part in parts]) for key in maps}
+    for key in Http2Summary.model_fields.keys() - maps:
+        added[key] = sum(part.get(key, 0) for part in parts)
+    return Http2Summary(**added)
+
+
+def _add_maps(maps: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in maps:
+        for key, count in one.items():
+            total[key] = total.get(key, 0) + count
+    return total

@@ -1,0 +1,72 @@
+"""Words are read as typer reads them, and what is plain is read without it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from svload.cli.app import App, NotPlain, plain
+
+
+def answer(app: typer.Typer, words: list[str]) -> Any:
+    """What the command was given, or typer's sentence."""
+    got: list[Any] = []
+
+    @app.command()
+    def command(
+        text: str = typer.Argument("none"),
+        count: int = typer.Option(None, "--count", min=1, max=9),
+        rate: float = typer.Option(None, "--rate"),
+        each: list[str] = typer.Option(None, "--each"),
+        file: Path = typer.Option(None, "--file"),
+        flag: bool = typer.Option(False, "--flag"),
+    ) -> None:
+        got.append((text, count, rate, each, file, flag))
+
+    try:
+        app(words, standalone_mode=False)
+    except Exception as why:
+        return why.format_message() if hasattr(why, "format_message") else repr(why)
+    return got[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "word --count 7 --rate 2.5 --each a --each b --file /nowhere/x --flag",
+        "word --count 0",
+        "word --count 10",
+        "word --count x",
+        "word --count 1_0",
+        "--rate 1e3",
+        "--rate 12",
+        "--rate -0.5",
+        "--rate nan",
+        "--rate many",
+        "--file /",
+        "--file -",
+        "two words",
+        "--no-such",
+    ],
+)
+def test_both_understand_the_same(words: str) -> None:
+    assert repr(answer(App(), words.split())) == repr(answer(typer.Typer(), words.split()))
+
+
+def test_what_is_plain_needs_no_typer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "typer._adapters", None)
+    words = ["word", "--count", "7", "--rate", "2.5", "--each", "a", "--file", "/nowhere/x", "--flag"]
+    assert answer(App(), words) == ("word", 7, 2.5, ["a"], Path("/nowhere/x"), True)
+
+
+def test_a_kind_that_is_not_known_is_left_to_typer() -> None:
+    info = typer.Option(None)
+    with pytest.raises(NotPlain):
+        plain("1", complex, info)
+    with pytest.raises(NotPlain):
+        plain("1", list[complex], info)

@@ -1,0 +1,48 @@
+"""What controller and agent say survives the socket, and what is wrong with it is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from svload.model.messages import Action, Limits, SetSysctl, Signal, Spawn, Tell, WriteFile, read_action
+
+SPAWN = {"do": "spawn", "child": "a", "role": "tool", "argv": ["true"], "log": "/tmp/a"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Spawn(child="a", role="server", argv=("x", "y"), log="/l", env={"A": "1"}, limits=Limits(cores=(0, 1), cpus=1.5)),
+        Tell(child="a", message={"prepare": {"deep": [1, None, "x"]}}),
+        WriteFile(path="/p", text="t", mode=0o600, temporary=True),
+        SetSysctl(name="net.core.somaxconn", value="1"),
+        Signal(child="a", signal="STOP"),
+    ],
+)  # fmt: skip
+def test_an_action_comes_as_it_went(action: Action) -> None:
+    assert read_action(json.loads(json.dumps(action.plain()))) == action
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ({}, "no action “None”"),
+        ("spawn", "no action “”"),
+        ({"do": "dance"}, "no action “dance”"),
+        ({"do": "spawn", "child": "a"}, "lacks “role”"),
+        ({**SPAWN, "nice": 1}, "no field “nice”"),
+        ({**SPAWN, "role": "guest"}, "“role” cannot be 'guest'"),
+        ({**SPAWN, "argv": "true"}, "“argv” cannot be 'true'"),
+        ({**SPAWN, "argv": [1]}, "“argv” cannot be 1"),
+        ({**SPAWN, "timeout_s": True}, "“timeout_s” cannot be True"),
+        ({**SPAWN, "limits": {"nofile": "all"}}, "“nofile” cannot be 'all'"),
+        ({**SPAWN, "limits": None}, "Limits is no object"),
+        ({**SPAWN, "env": {"A": 1}}, "“env” cannot be 1"),
+    ],
+)
+def test_what_is_not_understood_is_said(raw: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_action(raw)
