@@ -28,6 +28,7 @@ SPECIALS: dict[str, Callable[[Bench], Special]] = {
     "lag": timing.measure_lag,
     "crowd": crowd.measure_crowd,
     "first": timing.measure_first,
+    "warm": timing.measure_warm,
 }
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 FOLDER = Path("build/bench")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 from typer.testing import CliRunner
 
-from svload.cli.main import app
+from svload.cli.app import app
 
 COMMANDS = [
     "demo",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.main import app
+from svload.cli.app import app
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "load.md"
 

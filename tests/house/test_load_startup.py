@@ -82,6 +82,7 @@ class Hands:
         os._exit(0)
 
 hands.EarlyHands = Hands
+os.environ["SVLOAD_LOCK"] = os.path.abspath("lock")  # another load may run beside the tests
 sys.argv = ["svload", "load", sys.argv[1], "-c", "2", "-d", "1s", "--threshold", "p(99)<1s"]
 main.main()
 """

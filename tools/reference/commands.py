@@ -43,7 +43,7 @@ def help_pages() -> dict[str, str]:
     import typer
     from typer.testing import CliRunner
 
-    from svload.cli.main import app
+    from svload.cli.app import app
 
     runner = CliRunner()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from svload.api.certificates import AA_PAIRS, aa, certify
 from svload.api.exports import export_tables, figures, findings_schema, openmetrics, summary
-from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up
+from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up, warm_end, warm_keep
 from svload.api.load import LoadFiles, LoadResult, load
 from svload.api.quick import doctor, init, probe
 from svload.api.runs import (
@@ -31,5 +31,6 @@ __all__ = [
     "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "aa", "analyse",
     "certify", "compare", "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down",
     "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query",
-    "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "why",
+    "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "warm_end",
+    "warm_keep", "why",
 ]  # fmt: skip

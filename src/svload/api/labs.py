@@ -40,8 +40,9 @@ def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: 
 
 
 def lab_status() -> dict[str, Any]:
-    """Kept labs, agents, and the sizes of svload's caches on this machine."""
+    """Kept labs, agents, the process that is kept warm (null: none), and the sizes of svload's caches on this machine."""
     from svload import host
+    from svload.host.warm import warm_state
     from svload.model.units import show_size
     from svload.run.kept import agents, kept_labs
 
@@ -59,7 +60,7 @@ def lab_status() -> dict[str, Any]:
         }
         for lab in kept_labs()
     ]
-    return {"labs": labs, "agents": agents(), "caches": sizes}
+    return {"labs": labs, "agents": agents(), "warm": warm_state(), "caches": sizes}
 
 
 def lab_reset(lab_id: str | None) -> dict[str, Any]:
@@ -80,6 +81,20 @@ def lab_down(lab_id: str | None) -> list[str]:
         lines.append(f"{name} is going down")
     host.finish_leftovers()
     return lines or ["no lab is up"]
+
+
+def warm_keep(lease: str) -> dict[str, Any]:
+    """Keep a process ready for `lease` (such as 10m), so that the next loads begin at once; its `until`, `until_wall` and `pid`."""
+    from svload.host.warm import keep_warm
+
+    return keep_warm(seconds(lease, "--for"))
+
+
+def warm_end() -> dict[str, Any]:
+    """End the process that is kept warm; whether there was one (`ended`)."""
+    from svload.host.warm import end_warm
+
+    return {"ended": end_warm()}
 
 
 def _only_lab() -> str:

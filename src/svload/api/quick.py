@@ -68,6 +68,7 @@ def doctor(study_path: str | None, profile: str | None, *, anew: bool = False) -
     from svload.host import certificates
     from svload.host.conditions import machine
     from svload.host.preflight import preflight
+    from svload.host.warm import warm_state
 
     problems: list[str] = []
     if study_path:
@@ -78,8 +79,10 @@ def doctor(study_path: str | None, profile: str | None, *, anew: bool = False) -
         problems += [str(problem) for problem in run.misfits(configs, machine())]
     figures = preflight(anew=anew)
     certificate = certificates.instrument()
+    warm = warm_state()
+    kept = {"warm process": f"until {warm['until']}; “svload warm --end” ends it"} if warm else {}
     return {
-        "machine": host.describe_machine(figures),
+        "machine": host.describe_machine(figures) | kept,
         "instrument": certificate.model_dump(mode="json") if certificate else None,
         "problems": problems,
     }

@@ -1,103 +1,42 @@
-"""Commands whose words are taken as they are typed.
-
-typer validates every option with a pydantic type of its own, the ones nobody typed too: 0.2 s before a command begins. Words that
-are plainly what was asked for (a text, a number within its bounds, a path) are taken at once; whatever else was typed goes to
-typer, whose sentence the user then reads.
-"""
+"""All commands together. Only light modules are imported here, so that `svload --help` answers at once."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, get_args, get_origin
-
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
+from svload.cli.commands import certificates, lab, load, look, quick, studies, warm
+from svload.cli.words import App
 
-
-class _Plain:
-    """A command or a group of them whose parameters ask typer only for what is not plain."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """As typer's, among them the one for help."""
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in found:
-            if hasattr(param, "get_runtime_param") and "get_runtime_param" not in vars(param):
-                vars(param)["get_runtime_param"] = _PlainFirst(param).itself
-        return found
-
-
-class PlainCommand(_Plain, TyperCommand):
-    """One command."""
-
-
-class PlainGroup(_Plain, TyperGroup):
-    """A group of commands, svload itself among them."""
+app = App(
+    name="svload",
+    help="A laboratory for load tests: one study file to a checked report.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+studies.register(app)
+look.register(app)
+load.register(app)
+quick.register(app)
+warm.register(app)
+certificates.register(app)
+app.add_typer(lab.app, name="lab")
 
 
-class App(typer.Typer):
-    """A typer application of such commands."""
+def _version(wanted: bool) -> None:
+    if wanted:
+        from svload import __version__
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(cls=PlainGroup, **options)
-
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        """As typer's."""
-        return super().command(name, cls=PlainCommand, **options)
+        typer.echo(f"svload {__version__}")
+        raise typer.Exit
 
 
-class _PlainFirst:
-    """Stands for what typer would build to read a parameter's value."""
-
-    def __init__(self, param: Any) -> None:
-        self._typers = param.get_runtime_param
-
-    def itself(self) -> _PlainFirst:
-        """As the parameter hands out its reader."""
-        return self
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value as the command takes it. Raises typer's BadParameter."""
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        try:
-            return plain(value, param.type_descriptor.annotation, param.type_descriptor.parameter_info)
-        except NotPlain:
-            return self._typers().coerce(value, param=param, ctx=ctx)
-
-
-class NotPlain(Exception):
-    """typer must look at this itself."""
-
-
-def plain(value: Any, wanted: Any, bounds: Any) -> Any:
-    """`value` as a `wanted` (str, int, float, Path or a list of them) within typer's `bounds`. Raises NotPlain."""
-    if get_origin(wanted) is list and isinstance(value, list | tuple):
-        return [plain(one, get_args(wanted)[0], bounds) for one in value]
-    if wanted in (int, float) and type(value) is wanted:
-        return _within(value, bounds)
-    if not isinstance(value, str) or bounds.parser is not None:
-        raise NotPlain
-    if wanted is str and bounds.path_type is None:
-        return value
-    if wanted is int and _WHOLE.fullmatch(value):
-        return _within(int(value), bounds)
-    if wanted is float and _NUMBER.fullmatch(value):
-        return _within(float(value), bounds)
-    readable = os.access(value, os.R_OK) or not os.path.lexists(value)
-    if wanted is Path and readable and not (bounds.exists or bounds.resolve_path or bounds.allow_dash):
-        return Path(value)
-    raise NotPlain
-
-
-def _within(number: float, bounds: Any) -> float:
-    below = bounds.min is not None and number < bounds.min
-    above = bounds.max is not None and number > bounds.max
-    if below or above:
-        raise NotPlain
-    return number
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """A laboratory for load tests: one study file to a checked report."""

@@ -1,56 +1,32 @@
 """The command line: a door. Each command parses, calls one function of `svload.api`, and prints.
 
-Only light modules are imported here, so that `svload --help` answers at once.
+What a warm process would have loaded already is imported only when there is none.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
-import typer
-
-from svload.cli.app import App
-from svload.cli.commands import certificates, lab, load, look, quick, studies
-from svload.model.errors import ExitCode, SvloadError
-
-app = App(
-    name="svload",
-    help="A laboratory for load tests: one study file to a checked report.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-studies.register(app)
-look.register(app)
-load.register(app)
-quick.register(app)
-certificates.register(app)
-app.add_typer(lab.app, name="lab")
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from svload import __version__
-
-        typer.echo(f"svload {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version.", callback=_version, is_eager=True
-    ),
-) -> None:
-    """A laboratory for load tests: one study file to a checked report."""
+from svload.cli import warm_client
 
 
 def main() -> None:
-    """Run the command line; every failure is one clear message and its exit code, never a traceback."""
+    """Run the command line, in the process that is kept warm for it if there is one."""
+    code = warm_client.forward(sys.argv)
+    if code is None:
+        run()
+    sys.exit(code)
+
+
+def run() -> NoReturn:
+    """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
+    import typer
+
+    from svload.cli.app import app
+    from svload.model.errors import ExitCode, SvloadError
+
     try:
         sys.exit(int(app(prog_name="svload", standalone_mode=False) or 0))
     except SvloadError as error:
@@ -69,7 +45,7 @@ def main() -> None:
 
 def _usage(error: Any) -> int:
     """What typer says of a mistyped command: one line like any other mistake (or the help, where that was meant)."""
-    from svload.model.errors import fail
+    from svload.model.errors import ExitCode, fail
 
     said = str(error.format_message())
     if "\n" in said:
@@ -86,7 +62,7 @@ def _internal(error: Exception) -> int:
     import tempfile
     import traceback
 
-    from svload.model.errors import fail
+    from svload.model.errors import ExitCode, fail
 
     if os.environ.get("SVLOAD_DEBUG"):
         traceback.print_exc()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svload.model.errors import SvloadError
+
 if TYPE_CHECKING:
     from svload.drive.generators import Generators
     from svload.host import Agent, CoreSplit
@@ -73,12 +75,24 @@ class EarlyHands:
         except BaseException as why:  # told to who takes them
             self._error = why
 
+    def wait(self) -> None:
+        """Return once they have been started. Raises what their start raised."""
+        self._thread.join(_JOIN_BOUND_S)
+        if self._made is None:
+            raise self._error or TimeoutError("the agent did not come up")
+
+    def are_well(self) -> bool:
+        """Whether they are there and answer."""
+        try:
+            return self._made is not None and self._made.agent.clock().monotonic_ns > 0
+        except SvloadError:
+            return False
+
     def take(self) -> Hands:
         """The hands, once they are there; not to be asked twice. Raises what their start raised."""
-        self._thread.join(_JOIN_BOUND_S)
+        self.wait()
         made, self._made = self._made, None
-        if made is None:
-            raise self._error or TimeoutError("the agent did not come up")
+        assert made is not None
         return made
 
     def drop(self) -> None:
@@ -87,16 +101,31 @@ class EarlyHands:
             self.take().close()
 
 
+_ready: list[EarlyHands] = []
+
+
+def hold_ready(owner: str, generators: int) -> EarlyHands:
+    """Start hands that the next `early_hands` of this process will find. Whoever asked for them drops them if nobody took them."""
+    hands = _start_early(owner, generators)
+    _ready.append(hands)
+    return hands
+
+
+def _start_early(owner: str, generators: int) -> EarlyHands:
+    from svload.host import labs_dir
+
+    return EarlyHands(labs_dir() / f"{owner}-{os.getpid()}", owner, generators)
+
+
 @contextmanager
 def early_hands(owner: str, generators: int) -> Iterator[EarlyHands | None]:
     """Hands started beside the body, which may take them; None while another load runs here, which they would disturb."""
-    from svload.host import labs_dir
     from svload.host.lock import is_locked
 
-    if is_locked():
+    if not _ready and is_locked():
         yield None
         return
-    hands = EarlyHands(labs_dir() / f"{owner}-{os.getpid()}", owner, generators)
+    hands = _ready.pop() if _ready else _start_early(owner, generators)
     try:
         yield hands
     finally:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from svload.cli.app import App
 from svload.cli.commands.studies import JSON, PROFILE, TRUST
 from svload.cli.output import live, print_json
+from svload.cli.words import App
 
 app = App(
     help="A study's servers without a run: install, up, status, reset, down.",
@@ -59,6 +59,8 @@ def status(json: bool = JSON) -> None:
         typer.echo(f"{lab['id']}: {lab['owner']}, {lab['lease']}")
     if not found["labs"]:
         typer.echo("no lab is up")
+    if warm := found["warm"]:
+        typer.echo(f"warm until {warm['until']} (pid {warm['pid']}): “svload warm --end” ends it")
     for name, size in found["caches"].items():
         typer.echo(f"cache {name}: {size}")
 

@@ -1,0 +1,98 @@
+"""The command's side of a warm process: hand everything that makes a command over, pass signals on, end as it ends.
+
+Whatever is not exactly as it would be here, and whatever goes wrong before the warm process has taken the command, leaves the
+command to be carried out here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from svload.host.warm import SOCKET, address, is_own, is_own_folder, place, warm_dir
+
+if TYPE_CHECKING:
+    import socket
+
+COMMANDS = ("load",)
+"""What a warm process holds hands ready for."""
+TAKEN, GO = b"taken\n", b"go\n"
+_ANSWER_BOUND_S = 0.5
+
+
+def forward(arguments: Sequence[str]) -> int | None:
+    """The exit code of the command (`sys.argv`) that the warm process carried out; None if it did not begin it."""
+    if arguments[1:2] == [] or arguments[1] not in COMMANDS:
+        return None
+    if not os.path.exists(warm_dir() / SOCKET) or not is_own_folder():
+        return None
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        try:
+            return _wait(line) if _handed_over(line, arguments) else None
+        except OSError:
+            return None
+
+
+def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
+    import json
+    import socket
+
+    line.settimeout(_ANSWER_BOUND_S)
+    folder = os.open(warm_dir(), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        line.connect(address(folder))
+    finally:
+        os.close(folder)
+    if not is_own(line):
+        return False
+    said = {"place": place(), "arguments": list(arguments), "environment": dict(os.environ)}
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        text = json.dumps(said).encode() + b"\n"
+        sent = socket.send_fds(line, [text], [0, 1, 2, here])
+        line.sendall(text[sent:])
+    finally:
+        os.close(here)
+    return bool(line.recv(len(TAKEN)) == TAKEN)
+
+
+def _wait(line: socket.socket) -> int:
+    """Let it go, pass on what this process is sent, and end as it ends; without its word, as an ended process would."""
+    import signal
+    import sys
+
+    passed: list[int] = []
+
+    def pass_on(number: int, frame: object) -> None:
+        passed.append(number)
+        try:
+            line.send(bytes([number]))
+        except OSError:
+            return
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, pass_on)
+    line.settimeout(None)
+    line.sendall(GO)
+    heard = b""
+    while not heard.endswith(b"\n"):
+        try:
+            piece = line.recv(16)
+        except OSError:
+            break
+        if not piece:
+            break
+        heard += piece
+    if heard.endswith(b"\n"):
+        return int(heard)
+    if passed:
+        signal.signal(passed[-1], signal.SIG_DFL)
+        os.kill(os.getpid(), passed[-1])
+    print(
+        "svload: the warm process ended before the load did; nothing it had started is left", file=sys.stderr
+    )
+    return 3

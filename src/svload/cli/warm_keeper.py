@@ -1,0 +1,275 @@
+"""The warm process, `python -m svload.cli.warm_keeper UNTIL READY_FD`: everything is loaded once, then one spare at a time waits.
+
+A spare is a fork that has started the hands of a load and listens. Who is the same user at the same place hands it a command: it
+becomes that command, with the other's descriptors, folder and environment, and dies with it; the next spare is forked when it has
+ended. The keeper ends with its lease or by TERM, and the waiting spare with it, however the keeper ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+from svload.cli.warm_client import GO, TAKEN
+from svload.host.warm import FACTS, LOCK, SOCKET, address, is_own, place, warm_dir
+
+LOADED = (
+    "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load", "svload.cli.app", "svload.drive.totals", "svload.host.preflight",
+    "svload.lab.kits.external", "svload.report.load", "svload.report.quick_live", "svload.run.execution", "svload.store.parquet",
+)  # fmt: skip
+"""What a load needs from its begin to its summary."""
+_REQUEST_BOUND_S = 1.0
+_REQUEST_BYTES = 8 << 20
+_END_BOUND_S = 10.0
+_UNUSED, _USED, _FAILED = 0, 1, 2
+
+
+def main(until_wall: float, ready: int) -> int:
+    """Keep a spare until the lease ends."""
+    folder = warm_dir()
+    os.chdir("/")
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("another warm process is kept already")
+        return 1
+    (folder / SOCKET).unlink(missing_ok=True)
+    os.set_inheritable(ready, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        _rehearse()
+        until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until_wall))
+        (folder / FACTS).write_text(
+            json.dumps({"until": until, "until_wall": until_wall, "pid": os.getpid()})
+        )
+        return _keep_spares(until_wall, lock, ready)
+    except _Left:
+        return 0
+    finally:
+        for name in (FACTS, SOCKET):
+            (folder / name).unlink(missing_ok=True)
+
+
+class _Left(Exception):
+    """TERM."""
+
+
+def _leave(number: int, frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Left
+
+
+def _rehearse() -> None:
+    """Load what a load needs, and build what reads its study."""
+    import tempfile
+    from pathlib import Path
+
+    from svload import api
+    from svload.api.load import STUDY
+    from svload.api.runs import case_configs
+    from svload.study.quick import quick_study
+
+    for module in LOADED:
+        import_module(module)
+    with tempfile.TemporaryDirectory(prefix="svload-warm-") as folder:
+        study = Path(folder) / STUDY
+        study.write_text(quick_study(api.QuickLoad("http://127.0.0.1:9/")), encoding="utf-8")
+        case_configs(api.load_lock(str(study), api.Choices()))
+    gc.collect()
+    gc.freeze()
+
+
+def _keep_spares(until_wall: float, lock: int, ready: int) -> int:
+    """Fork a spare whenever there is none; returns at the lease's end, or when one cannot come up."""
+    while time.time() < until_wall:
+        life, ours = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            for descriptor in (ours, lock):
+                os.close(descriptor)
+            _spare(until_wall, life, ready)
+        os.close(life)
+        try:
+            _, status = os.waitpid(pid, 0)
+        except _Left:
+            os.close(ours)
+            _wait_for_idle(pid)
+            raise
+        os.close(ours)
+        if os.waitstatus_to_exitcode(status) == _FAILED:
+            return 1
+    return 0
+
+
+def _wait_for_idle(pid: int) -> None:
+    """Wait until a spare that waits has ended; one that carries a load out is its client's."""
+    deadline = time.monotonic() + _END_BOUND_S
+    while time.monotonic() < deadline and not os.waitpid(pid, os.WNOHANG)[0]:
+        time.sleep(0.01)
+
+
+def _spare(until_wall: float, life: int, ready: int) -> NoReturn:
+    """The forked side: never returns into the keeper's code."""
+    code = _FAILED
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = _serve(until_wall, life, ready)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _serve(until_wall: float, life: int, ready: int) -> int:
+    """Wait for one command with the hands of a load; what became of the spare."""
+    from svload.run.hands import hold_ready
+
+    hands = hold_ready("warm", generators=1)
+    try:
+        hands.wait()
+        with _listen() as door:
+            with contextlib.suppress(OSError):
+                os.write(ready, b"ready\n")
+            os.close(ready)
+            line, said, descriptors = _accepted(door, life, until_wall, hands.are_well)
+            (warm_dir() / SOCKET).unlink(missing_ok=True)
+        if line is None:
+            return _UNUSED
+        os.close(life)
+        if _heard_go(line):
+            code = _become(line, said, descriptors)
+            hands.drop()
+            with contextlib.suppress(OSError):
+                line.sendall(b"%d\n" % code)
+        return _USED
+    finally:
+        hands.drop()
+
+
+def _listen() -> socket.socket:
+    """The socket, for its user only."""
+    (warm_dir() / SOCKET).unlink(missing_ok=True)
+    folder = os.open(warm_dir(), os.O_RDONLY | os.O_DIRECTORY)
+    before = os.umask(0o177)
+    try:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        door.bind(address(folder))
+    finally:
+        os.umask(before)
+        os.close(folder)
+    door.listen(4)
+    return door
+
+
+def _accepted(
+    door: socket.socket, life: int, until_wall: float, fit: Callable[[], bool]
+) -> tuple[socket.socket | None, dict[str, Any], list[int]]:
+    """The first who may hand a command over, what was said and the descriptors; None at the lease's end, or the keeper's, or if unfit."""
+    own = place()
+    while (left := until_wall - time.time()) > 0:
+        found = select.select([door.fileno(), life], [], [], left)[0]
+        if life in found:
+            break
+        if not found:
+            continue
+        line, _ = door.accept()
+        descriptors: list[int] = []
+        try:
+            if not fit():
+                line.close()
+                break
+            said = _request(line, descriptors) if is_own(line) else {}
+            if said.get("place") == own and len(descriptors) == 4:
+                line.sendall(TAKEN)
+                return line, said, descriptors
+        except (OSError, ValueError):
+            pass
+        line.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return None, {}, []
+
+
+def _request(line: socket.socket, descriptors: list[int]) -> dict[str, Any]:
+    """One JSON line with its descriptors. Raises OSError, ValueError."""
+    line.settimeout(_REQUEST_BOUND_S)
+    text, came, _, _ = socket.recv_fds(line, 1 << 16, 4)
+    descriptors += came
+    while not text.endswith(b"\n"):
+        piece = line.recv(1 << 16)
+        if not piece or len(text) > _REQUEST_BYTES:
+            raise ValueError("no whole request")
+        text += piece
+    return dict(json.loads(text))
+
+
+def _heard_go(line: socket.socket) -> bool:
+    """Whether the other side is still there and has given the command away."""
+    try:
+        return line.recv(len(GO)) == GO
+    except OSError:
+        return False
+
+
+def _become(line: socket.socket, said: dict[str, Any], descriptors: list[int]) -> int:
+    """Carry the command out as the other process would have; its exit code."""
+    line.settimeout(None)
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number, inheritable=True)
+    os.fchdir(descriptors[3])
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(said["environment"])
+    sys.argv[:] = said["arguments"]
+    sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)
+    threading.Thread(target=_follow, args=(line,), daemon=True).start()
+    from svload.cli.main import run
+
+    try:
+        run()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 0 if left.code is None else 1
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or 1
+    return code
+
+
+def _follow(line: socket.socket) -> None:
+    """Signals that the other process was sent come here; with its end, however it ends, this process ends at once."""
+    while True:
+        try:
+            numbers = line.recv(16)
+        except OSError:
+            numbers = b""
+        if not numbers:
+            os.kill(os.getpid(), signal.SIGKILL)
+        for number in numbers:
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2])))

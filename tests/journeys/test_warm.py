@@ -1,0 +1,161 @@
+"""`svload warm`: a load in the warm process is what it is without one, and nothing outlives what was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.cli import warm_client
+from svload.host import warm
+
+from .world import World
+
+pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+BOUND_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with a warm process, which is the same for all tests here; at the end nothing of it is left."""
+    world = World(tmp_path_factory.mktemp("warm"))
+    done = world.svload("warm", "--for", "10m", "--json")
+    assert done.returncode == 0, done.stderr
+    yield world
+    assert world.svload("warm", "--end").stdout == "the warm process has ended\n"
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+def when(true: Callable[[], bool]) -> None:
+    """Return once it is."""
+    until = time.monotonic() + BOUND_S
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_waiting(world: World) -> bool:
+    return (world.root / "state" / "warm" / warm.SOCKET).exists()
+
+
+def spare(world: World) -> list[int]:
+    """Pids of the keeper and its spare."""
+    return world.processes("svload.cli.warm_keeper")
+
+
+def both(world: World, *words: str) -> tuple[Any, Any]:
+    """What the command comes to in the warm process, and without it."""
+    when(lambda: is_waiting(world))
+    here = world.svload(*words)
+    assert not is_waiting(world), "the warm process took it"
+    cold = World(world.root / "cold")
+    cold.root.mkdir(exist_ok=True)
+    return here, cold.svload(*words)
+
+
+def keys(value: Any) -> Any:
+    """The names in a JSON document, at every depth."""
+    return {name: keys(one) for name, one in value.items()} if isinstance(value, dict) else None
+
+
+def test_a_load_comes_to_the_same(warmed: World, truth: dict[str, Any]) -> None:
+    url = f"http://127.0.0.1:{truth['http_port']}/info"
+    here, cold = both(
+        warmed, "load", url, "-n", "40", "-c", "2", "--json", "--quiet", "--threshold", "errors<1%"
+    )
+    assert here.returncode in (0, 4)  # a busy machine
+    found, wanted = json.loads(here.stdout), json.loads(cold.stdout)
+    assert keys(found).keys() == keys(wanted).keys()
+    assert (found["url"], found["ok"], found["load"]) == (wanted["url"], 40, wanted["load"])
+    assert warmed.svload("lab", "status").stdout.count("svload warm --end") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["-c x", "-c 2 --rate", "--rate 0", "--cacert nowhere.pem", "-n 5 -c 1 --timeout 1s --quiet"],
+)
+def test_a_mistake_is_told_the_same(warmed: World, words: str) -> None:
+    here, cold = both(warmed, "load", "http://127.0.0.1:9/", *words.split())
+    assert (here.returncode, here.stdout, here.stderr) == (cold.returncode, cold.stdout, cold.stderr)
+    assert here.returncode in (2, 3)
+
+
+def test_ctrl_c_stops_it_and_it_says_so(warmed: World, truth: dict[str, Any]) -> None:
+    when(lambda: is_waiting(warmed))
+    with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
+        assert command.wait_for(lambda lines: any("/s" in line for line in lines))
+        assert not is_waiting(warmed)
+        command.process.send_signal(signal.SIGINT)
+        assert command.end() == 130
+        assert "svload: Interrupted" in "\n".join(command.lines)
+
+
+def test_a_killed_command_leaves_no_load(warmed: World, truth: dict[str, Any]) -> None:
+    when(lambda: is_waiting(warmed))
+    before = set(warmed.labs())
+    with warmed.start("load", f"http://127.0.0.1:{truth['http_port']}/info", "-d", "60s") as command:
+        assert command.wait_for(lambda lines: any("/s" in line for line in lines))
+        generator = set(warmed.processes("svload.drive.generator"))
+        command.process.kill()
+        command.end()
+    when(lambda: not generator & set(warmed.processes("svload.drive.generator")))
+    when(lambda: is_waiting(warmed))
+    assert not before & set(warmed.labs()), "the next spare has a lab of its own"
+
+
+def test_who_is_elsewhere_is_left_to_himself(
+    warmed: World, monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]
+) -> None:
+    """Another version, another setting: nothing is taken, and the one who waits goes on waiting."""
+    when(lambda: is_waiting(warmed))
+    monkeypatch.setenv("SVLOAD_STATE", str(warmed.root / "state"))
+    words = ["svload", "load", f"http://127.0.0.1:{truth['http_port']}/info"]
+    for change in ({"version": "0.0.0"}, {"nice": 19}):
+        there = {**warm.place(), **change}
+        monkeypatch.setattr(warm_client, "place", lambda there=there: there)
+        assert warm_client.forward(words) is None
+    assert is_waiting(warmed)
+    assert len(spare(warmed)) == 2
+
+
+def test_another_users_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    warm.warm_dir().mkdir(mode=0o700)
+    assert warm.is_own_folder()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert warm.is_own(ours)
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        assert not warm.is_own(ours)
+        assert not warm.is_own_folder()
+    monkeypatch.undo()
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    warm.warm_dir().chmod(0o755)
+    assert not warm.is_own_folder()
+
+
+def test_a_socket_that_nobody_serves_is_no_hindrance(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(world.root / "state"))
+    warm.warm_dir().mkdir(mode=0o700, parents=True)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(warm.warm_dir() / warm.SOCKET))
+    assert warm_client.forward(["svload", "load", "http://127.0.0.1:9/"]) is None
+    assert warm.warm_state() is None
+    assert not warm.end_warm()
+
+
+def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease that is over when all has been loaded: what was started is gone, and no later load would find anything."""
+    done = world.svload("warm", "--for", "0.1s")
+    assert done.returncode == 3
+    assert "did not come up" in done.stderr
+    assert world.silent() == []
+    assert world.labs() == []
