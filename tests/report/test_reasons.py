@@ -36,7 +36,7 @@ def test_weak_cases_are_told_together_with_the_reason_and_what_mends_it(reported
     assert told is not None
     assert told.text.startswith("TC0 and TC1 are WEAK (3 trials): not failed")
     assert [reason.text for reason in told.reasons] == [
-        "steadiness, 3 trials: TC0.r1 drifts. (TC0.r1, for one) → Measure longer."
+        "steadiness, 3 trials: TC0.r1 drifts (TC0.r1, for one). → Measure longer."
     ]
     (line,) = [line for line in answer(found).unsaid if line.certainty == "usable"]
     assert line.text == told.text

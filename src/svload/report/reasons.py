@@ -25,10 +25,10 @@ class Reason:
 
     @property
     def text(self) -> str:
-        """`steadiness, 60 trials: Over the kept window … (TC0.r1, for one) → Measure longer.`"""
+        """`steadiness, 60 trials: Over the kept window … (TC0.r1, for one). → Measure longer.`"""
         which = self.trials[0] + (", for one" if len(self.trials) > 1 else "")
         mend = f" → {self.remedy}" if self.remedy else ""
-        return f"{self.check}, {count_words(len(self.trials), 'trial')}: {self.example} ({which}){mend}"
+        return f"{self.check}, {count_words(len(self.trials), 'trial')}: {self.example.rstrip('.')} ({which}).{mend}"
 
 
 def reasons_of(trials: Sequence[TrialResult], grade: Literal["WEAK", "REFUSED"]) -> list[Reason]:
