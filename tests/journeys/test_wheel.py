@@ -116,7 +116,7 @@ def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
         told = json.loads(done.stdout)
         refused = refused_trials(told["findings"])
         assert (told["sealed"], told["complete"]) == (20, True)
-        assert all(set(checks) <= NOISE for checks in refused.values()), refused
+        assert all(set(checks) <= NOISE or set(checks) & OUTSIDE for checks in refused.values()), refused
         harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
         if len(harmed) <= MOST_HARMED * told["sealed"]:
             break
