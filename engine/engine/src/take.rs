@@ -1,7 +1,11 @@
 //! Variables taken from answers: a header, a place in a JSON body, what a regular expression finds in a body.
 
+use std::fmt;
+
 use regex::bytes::Regex;
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::share::TakeSpec;
 use crate::wire::keep::{Keep, Kept};
@@ -73,7 +77,6 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
 
 /// Takes every variable of a step from its answer; false if one was not found, or is longer than [`VALUE_LIMIT_BYTES`].
 pub fn take_all(takes: &[Take], kept: &Kept, values: &mut [Vec<u8>]) -> bool {
-    let mut json: Option<Option<Value>> = None;
     takes.iter().all(|take| {
         let found = match &take.source {
             Source::Header(name) => kept.header(name).map(<[u8]>::to_vec),
@@ -81,10 +84,7 @@ pub fn take_all(takes: &[Take], kept: &Kept, values: &mut [Vec<u8>]) -> bool {
                 let group = found.get(1).or_else(|| found.get(0))?;
                 Some(group.as_bytes().to_vec())
             }),
-            Source::Json(places) => {
-                let value = json.get_or_insert_with(|| serde_json::from_slice(kept.body()).ok());
-                value.as_ref().and_then(|value| text_at(value, places))
-            }
+            Source::Json(places) => text_at(kept.body(), places),
         };
         let found = found.filter(|value| !value.is_empty() && value.len() <= VALUE_LIMIT_BYTES);
         match found {
@@ -97,16 +97,68 @@ pub fn take_all(takes: &[Take], kept: &Kept, values: &mut [Vec<u8>]) -> bool {
     })
 }
 
-/// A string as it is, anything else as JSON writes it; nothing for null.
-fn text_at(value: &Value, places: &[Place]) -> Option<Vec<u8>> {
-    let found = places.iter().try_fold(value, |value, place| match place {
-        Place::Key(key) => value.get(key),
-        Place::Index(index) => value.get(index),
-    })?;
-    match found {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone().into_bytes()),
-        other => Some(other.to_string().into_bytes()),
+/// A string as it is, anything else as it stands in the body, so that a number keeps all its digits; nothing for null.
+fn text_at(body: &[u8], places: &[Place]) -> Option<Vec<u8>> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let found = Way(places).deserialize(&mut json).ok()??;
+    json.end().ok()?;
+    match found.get() {
+        "null" => None,
+        text if text.starts_with('"') => Some(serde_json::from_str::<String>(text).ok()?.into()),
+        text => Some(text.as_bytes().to_vec()),
+    }
+}
+
+/// The way to a place in a JSON value: all beside it is passed over, and of members of the same name the last one counts.
+struct Way<'a>(&'a [Place]);
+
+impl<'de> DeserializeSeed<'de> for Way<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        if self.0.is_empty() {
+            return <&RawValue>::deserialize(json).map(Some);
+        }
+        json.deserialize_any(self)
+    }
+}
+
+/// Where the way leads on.
+impl<'de> Visitor<'de> for Way<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(name) = members.next_key::<String>()? {
+            match self.0 {
+                [Place::Key(key), rest @ ..] if *key == name => {
+                    found = members.next_value_seed(Way(rest))?;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let [Place::Index(index), rest @ ..] = self.0 else {
+            while elements.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(None);
+        };
+        for _ in 0..*index {
+            if elements.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let found = elements.next_element_seed(Way(rest))?.flatten();
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
     }
 }
 
@@ -179,7 +231,7 @@ mod tests {
             ("$[\"access\"][\"odd key\"]", Some("true")),
             ("items[0].id", Some("7")),
             ("items[1][1]", Some("x")),
-            ("items[1]", Some(r#"[1,"x"]"#)),
+            ("items[1]", Some(r#"[1, "x"]"#)),
             ("items[2]", None),
             ("items.id", None),
             ("none", None),
@@ -188,7 +240,47 @@ mod tests {
             assert_eq!(json(path, body).as_deref(), wanted, "{path}");
         }
         assert_eq!(json("a", "no json"), None);
+        assert_eq!(json("a", r#"{"a": 1} and more"#), None);
+        assert_eq!(json("a", r#"{"a": 1, "b": "#), None);
+        assert_eq!(
+            json("a", r#"{"a": 1, "b": [{"a": 3}], "a": 2}"#).as_deref(),
+            Some("2")
+        );
         assert_eq!(json("[0]", "[5]").as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn a_number_keeps_its_own_text() {
+        for number in [
+            "18446744073709551615",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890123456789012345678901234567890",
+            "0.1000",
+            "3.14159265358979323846264338327950288",
+            "1E400",
+            "-0",
+        ] {
+            let body = format!(r#"{{"a": [{{"n": {number} }}]}}"#);
+            assert_eq!(json("a[0].n", &body).as_deref(), Some(number));
+        }
+        let body = r#"{"a": {"n":  18446744073709551616}}"#;
+        assert_eq!(
+            json("a", body).as_deref(),
+            Some(r#"{"n":  18446744073709551616}"#)
+        );
+    }
+
+    #[test]
+    fn a_body_nested_without_end_harms_nobody() {
+        let deep = format!(r#"{{"b": {}, "a": 1}}"#, "[".repeat(100_000));
+        assert_eq!(json("a", &deep), None);
+        let deep = format!(
+            r#"{{"b": {}{}, "a": 1}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        assert_eq!(json("a", &deep).as_deref(), Some("1"));
     }
 
     #[test]
