@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
+import trustme
 
 from .world import World, findings, known, only_run
 
@@ -15,10 +19,10 @@ pytestmark = pytest.mark.truth
 
 STUDY = """\
 name: talk
-lab: {{server: {{at: "tcp://127.0.0.1:{port}"}}}}
+lab: {{server: {{{at}}}}}
 requests:
   ping:
-    tcp: tcp://server
+    tcp: {scheme}://server
     dialogue:
       - expect: "220 ready\\r\\n"
       - send: "PING ${{vu}}/${{iteration}}\\r\\n"
@@ -41,10 +45,20 @@ class Pong(StreamRequestHandler):
                 return
             self.wfile.write(line.replace(b"PING", b"PONG"))
 
+    def finish(self) -> None:
+        super().finish()
+        if isinstance(self.request, ssl.SSLSocket):
+            # The client need not answer the goodbye.
+            with suppress(OSError):
+                self.request.unwrap()
+
 
 @contextmanager
-def answering() -> Iterator[int]:
+def answering(tls: ssl.SSLContext | None = None) -> Iterator[int]:
     with ThreadingTCPServer(("127.0.0.1", 0), Pong) as server:
+        if tls is not None:
+            # Each handshake is its own thread's affair, and none ends the server.
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield server.server_address[1]
@@ -52,9 +66,21 @@ def answering() -> Iterator[int]:
             server.shutdown()
 
 
-def test_a_dialogue_is_held_and_judged(world: World) -> None:
-    with answering() as port:
-        (world.root / "study.yaml").write_text(STUDY.format(port=port))
+def certified(folder: Path, host: str) -> ssl.SSLContext:
+    """A server's certificate for `host`; its authority's is ca.pem in the folder."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(host).configure_cert(context)
+    return context
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+def test_a_dialogue_is_held_and_judged(world: World, scheme: str) -> None:
+    tls = certified(world.root, "127.0.0.1") if scheme == "tls" else None
+    with answering(tls) as port:
+        at = f'at: "{scheme}://127.0.0.1:{port}"' + (", ca_file: ca.pem" if tls else "")
+        (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme=scheme))
         ended = world.svload("run", "study.yaml", "--out", str(world.runs))
     assert ended.returncode in (0, 4), ended.stderr[-1500:]
     trial = findings(only_run(world))["trials"][0]
@@ -66,8 +92,21 @@ def test_a_dialogue_is_held_and_judged(world: World) -> None:
     assert known(trial["metrics"]["users.response.p50"]) != 0
 
 
+def test_a_dialogue_with_a_server_of_another_name_fails_by_its_name(world: World) -> None:
+    with answering(certified(world.root, "other.test")) as port:
+        at = f'at: "tls://127.0.0.1:{port}", ca_file: ca.pem'
+        (world.root / "study.yaml").write_text(STUDY.format(at=at, scheme="tls"))
+        ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    (summary,) = only_run(world).glob("trials/*/summary.json")
+    group = json.loads(summary.read_text())["groups"][0]
+    assert (group["ok"], set(group["errors"])) == (0, {"tls_wrong_name"})
+
+
 def test_a_dialogue_that_is_none_is_one_clear_mistake(world: World) -> None:
-    text = STUDY.format(port=9).replace('expect: "220 ready\\r\\n"', "expects: hello")
+    text = STUDY.format(at='at: "tcp://127.0.0.1:9"', scheme="tcp").replace(
+        'expect: "220 ready\\r\\n"', "expects: hello"
+    )
     (world.root / "study.yaml").write_text(text)
     ended = world.svload("plan", "study.yaml")
     assert ended.returncode == 2

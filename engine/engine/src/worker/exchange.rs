@@ -191,9 +191,23 @@ impl Worker<'_> {
             self.hold(g, s, key);
         }
         self.flush(g, s, key);
-        // The server may speak first: what came with the connection makes no event of its own.
         if listens && self.groups[g].slots[s as usize].conn == Some(key) {
-            self.receive(g, s, key);
+            self.listen(g, s, key);
+        }
+    }
+
+    /// A dialogue begins, and the server may speak first: only once it has all of our handshake, whose last bytes otherwise
+    /// leave with the request; and what came with that makes no event of its own.
+    fn listen(&mut self, g: usize, s: u32, key: ConnKey) {
+        let Some(conn) = self.conns.get_mut(key) else {
+            return;
+        };
+        match conn.write(&[], &mut 0) {
+            Ok(_) => self.receive(g, s, key),
+            Err(kind) => {
+                self.tick();
+                self.fail(g, s, kind);
+            }
         }
     }
 
