@@ -23,8 +23,13 @@ factors:
   shape:
     one: {{streams: 1}}
     many: {{streams: 4}}
+requests:
+  first: {{get: http://web/file, take: {{server: {{header: server}}}}, check: [body contains xxx]}}
+  then: {{get: http://web/file, headers: {{X-Server: "${{server}}"}}}}
+scenarios:
+  both: [first, then]
 traffic:
-  load: {{executor: constant-vus, vus: 8, http2: true, streams: "${{shape.streams}}", request: GET http://web/file}}
+  load: {{executor: constant-vus, vus: 8, http2: true, streams: "${{shape.streams}}", scenario: both}}
 measure: {{duration: 2s, replicates: 1}}
 """
 
@@ -81,4 +86,5 @@ def test_a_study_compares_streams(world: World, port: int) -> None:
     assert counted == [2, 8]
     for group in summaries(only_run(world)).values():
         assert group["failed"] == 0
+        assert [step["name"] for step in group["steps"]] == ["first", "then"]
         assert group["status"] == {"200": group["ok"]}

@@ -49,6 +49,20 @@ def test_users_share_connections(
 
 
 @pytest.mark.parametrize(
+    "request_",
+    [
+        "get: https://web/, follow_redirects: 3",
+        "put: https://web/, body: {random: 1 KiB}, expect_continue: true",
+        "put: https://web/, body: {random: 1 KiB}, chunked: true",
+        "get: https://web/, check: ['body contains x', 'header.x-a == b']",
+    ],
+)
+@pytest.mark.parametrize("http2", ["true", "preferred"])
+def test_a_request_says_what_it_says_over_http1(study: Made, http2: str, request_: str) -> None:
+    assert study(f"{CLOSED}, http2: {http2}, streams: 16", request_).streams == 16
+
+
+@pytest.mark.parametrize(
     ("group", "request_", "told"),
     [
         ("streams: 4", "get: https://web/", "HTTP/2 only"),
@@ -59,8 +73,7 @@ def test_users_share_connections(
         ("http2: true, streams: 2, connection: new", "get: https://web/", "carries one stream"),
         ("http2: preferred", "get: http://web/", "without TLS"),
         ("http2: true, streams: 32, generators: 3", "get: https://web/", "only 2 connections"),
-        ("http2: true", "get: https://web/, follow_redirects: 1", "redirects"),
-        ("http2: true", "put: https://web/, body: {random: 1 KiB}, expect_continue: true", "expect_continue"),
+        ("http2: true", "tcp: tls://web, dialogue: [until_close: true]", "a stream of bytes"),
         ("http2: true", "get: https://web/, headers: {Connection: close}", "no header Connection"),
     ],
 )

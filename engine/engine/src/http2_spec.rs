@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::share::{CheckSpec, Connection, GroupSpec, RequestSpec};
+use crate::share::{Connection, GroupSpec, Part, RequestSpec};
 use crate::wire::http2::hpack::table::CONNECTION_FIELDS;
 
 /// The most streams of one connection.
@@ -21,36 +21,8 @@ pub struct Http2Spec {
 
 impl Http2Spec {
     /// The first field of the group that does not go with it, and why.
-    pub fn flaw(&self, group: &GroupSpec, request: &RequestSpec) -> Option<(String, &'static str)> {
-        let foreign = request.headers.iter().position(|(name, _)| {
-            let mut fields = CONNECTION_FIELDS.iter();
-            fields.any(|known| name.eq_ignore_ascii_case(known))
-        });
-        let header = format!("request.headers[{}]", foreign.unwrap_or(0));
-        let plain =
-            |check: &CheckSpec| matches!(check, CheckSpec::Status { .. } | CheckSpec::Size { .. });
+    pub fn flaw(&self, group: &GroupSpec) -> Option<(String, &'static str)> {
         let rules = [
-            (
-                group.steps().count() == 1,
-                "scenarios",
-                "must be one request over HTTP/2",
-            ),
-            (
-                request.dialogue.is_empty(),
-                "request.dialogue",
-                "is not possible over HTTP/2",
-            ),
-            (
-                request.url.is_none(),
-                "request.url",
-                "is not possible over HTTP/2",
-            ),
-            (
-                request.take.is_empty() && request.checks.iter().all(plain),
-                "request.checks",
-                "look at status and size alone over HTTP/2, and nothing is taken from answers",
-            ),
-            (!request.chunked, "request.chunked", "belongs to HTTP/1.1"),
             (
                 (1..=STREAMS_MAX).contains(&self.streams),
                 "http2.streams",
@@ -61,25 +33,31 @@ impl Http2Spec {
                 "http2.streams",
                 "must be 1 unless connections are kept",
             ),
+        ];
+        let broken = rules.into_iter().find(|(holds, _, _)| !holds);
+        broken.map(|(_, field, problem)| (field.to_owned(), problem))
+    }
+
+    /// The first field of a request that does not go with it, and why.
+    pub fn flaw_of(&self, request: &RequestSpec) -> Option<(String, &'static str)> {
+        let is_foreign = |(name, _): &(String, Vec<Part>)| {
+            let mut fields = CONNECTION_FIELDS.iter();
+            fields.any(|known| name.eq_ignore_ascii_case(known))
+        };
+        if let Some(at) = request.headers.iter().position(is_foreign) {
+            let problem = "says something of the connection, which HTTP/2 forbids";
+            return Some((format!("headers[{at}]"), problem));
+        }
+        let rules = [
             (
-                !self.fallback || request.endpoint.starts_with("https:"),
-                "http2.fallback",
-                "needs https: only a TLS handshake can choose the protocol",
+                request.dialogue.is_empty(),
+                "dialogue",
+                "is held on a stream of bytes, which HTTP/2 is not",
             ),
             (
-                group.follow_redirects == 0,
-                "follow_redirects",
-                "must be 0 over HTTP/2",
-            ),
-            (
-                !request.expect_continue,
-                "request.expect_continue",
-                "is not possible over HTTP/2",
-            ),
-            (
-                foreign.is_none(),
-                header.as_str(),
-                "says something of the connection, which HTTP/2 forbids",
+                !self.fallback || request.url.is_some() || request.endpoint.starts_with("https:"),
+                "endpoint",
+                "needs https where HTTP/2 may fall back: only a TLS handshake can choose",
             ),
         ];
         let broken = rules.into_iter().find(|(holds, _, _)| !holds);

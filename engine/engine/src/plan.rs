@@ -248,6 +248,7 @@ impl GroupPlan {
                 let mut ready = StepPlan::new(request, endpoint, template, maker, checks_from);
                 ready.first_of_row = ready.uses_rows && !rows_asked;
                 rows_asked |= ready.uses_rows;
+                ready.keep.location = spec.http2.is_some() && spec.follow_redirects > 0;
                 steps.push(ready);
             }
         }

@@ -14,6 +14,7 @@ use crate::wire::http2::session::Dictionary;
 use http2::Blocks;
 
 pub use crate::pieces::Asker;
+pub use http2::{block_of_text, head_bytes};
 
 /// A step's request, ready to be written again and again.
 #[derive(Clone, Debug)]
@@ -88,21 +89,31 @@ impl Template {
     /// Bytes on the wire of the body that is streamed after the request's own, 0 without one.
     pub fn upload_bytes(&self, asker: Asker) -> u64 {
         match &self.streamed {
-            None => 0,
             Some(streamed) if self.chunked => chunking::wire_bytes(streamed.length(asker)),
-            Some(streamed) => streamed.length(asker),
+            _ => self.content_bytes(asker),
         }
     }
 
-    /// Writes those bytes from place `at` on into all of `out`.
+    /// Bytes of the streamed body itself, 0 without one.
+    pub fn content_bytes(&self, asker: Asker) -> u64 {
+        let streamed = self.streamed.as_ref();
+        streamed.map_or(0, |streamed| streamed.length(asker))
+    }
+
+    /// Writes the body's bytes from place `at` on into all of `out`.
+    pub fn fill_content(&self, asker: Asker, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let streamed = self.streamed.as_ref();
+        streamed.map_or(Ok(()), |streamed| streamed.fill(asker, at, out))
+    }
+
+    /// Writes the bytes on the wire from place `at` on into all of `out`.
     pub fn fill_upload(&self, asker: Asker, at: u64, out: &mut [u8]) -> io::Result<()> {
         match &self.streamed {
-            None => Ok(()),
             Some(streamed) if self.chunked => {
                 let content = |from, piece: &mut [u8]| streamed.fill(asker, from, piece);
                 chunking::fill(streamed.length(asker), at, out, content)
             }
-            Some(streamed) => streamed.fill(asker, at, out),
+            _ => self.fill_content(asker, at, out),
         }
     }
 
@@ -116,8 +127,7 @@ impl Template {
         if self.text.is_empty() {
             return request.len();
         }
-        let end = request.windows(4).position(|four| four == b"\r\n\r\n");
-        end.map_or(request.len(), |at| at + 4)
+        head_bytes(request)
     }
 
     /// The whole request, but for a streamed body, if nothing in it varies.

@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 
 use crate::check::Check;
 use crate::dialogue;
+use crate::http2_spec::Http2Spec;
 use crate::share::{
     ensure, BodySpec, CheckSpec, Client, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec,
     StepSpec, TextTest,
@@ -89,6 +90,9 @@ impl Checker<'_> {
     fn step(&self, step: &StepSpec) -> Result<(), Fault> {
         let request = &step.request;
         self.target(request)?;
+        let flaw = |http2: Http2Spec| http2.flaw_of(request);
+        let (field, problem) = self.group.http2.and_then(flaw).unwrap_or_default();
+        ensure(problem.is_empty(), || self.at(&field), problem)?;
         ensure(
             request.timeout_ns > 0,
             || self.at("timeout_ns"),

@@ -381,9 +381,7 @@ fn check_executor(group: &GroupSpec, place: &str) -> Result<(), Fault> {
 }
 
 fn check_http2(group: &GroupSpec, place: &str) -> Result<(), Fault> {
-    let first = group.steps().next();
-    let flaw = |(http2, step): (Http2Spec, &StepSpec)| http2.flaw(group, &step.request);
-    match group.http2.zip(first).and_then(flaw) {
+    match group.http2.and_then(|http2| http2.flaw(group)) {
         Some((field, problem)) => Err(Fault::new(format!("share.{place}.{field}"), problem)),
         None => Ok(()),
     }

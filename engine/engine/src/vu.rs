@@ -15,7 +15,8 @@ use crate::share::Take;
 use crate::wire::dialogue::{Script, Talk};
 use crate::wire::http1::Decoder;
 use crate::wire::http2::answer::Answer;
-use crate::wire::keep::Keep;
+use crate::wire::http2::session::Keeper;
+use crate::wire::keep::{Keep, Kept};
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +41,11 @@ pub struct Hop {
     pub written: usize,
     /// Bytes on the wire of the streamed body, 0 without one.
     pub body_bytes: u64,
+    /// Where a text body begins in `out`, over HTTP/2.
+    pub text_from: usize,
     /// The body waits for the server's 100.
     pub held: bool,
+    pub held_until_ns: i64,
     /// The body waits for its next turn of writing.
     pub queued: bool,
     /// The answer waits for its next turn of reading.
@@ -58,6 +62,16 @@ pub struct Later {
     pub due_ns: i64,
 }
 
+/// What a request over HTTP/2 is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// The step's template.
+    #[default]
+    Template,
+    /// Its HTTP/1.1 form in `out`: a redirect hop, or an address that variables made; `body`: the request's body goes with it.
+    Text { body: bool },
+}
+
 /// A request's place on an HTTP/2 connection, which it shares with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnStream {
@@ -65,6 +79,7 @@ pub struct OnStream {
     pub id: u32,
     /// "Begun" stands: the request opened the connection, or waited for it or for a stream.
     pub begun: bool,
+    pub form: Form,
     /// What came of it, once it is over.
     pub answer: Answer,
 }
@@ -97,7 +112,7 @@ pub struct Slot {
     pub ends: Vec<usize>,
     /// Set where the request goes over HTTP/2.
     pub stream: Option<OnStream>,
-    /// The request's bytes, unless the step's are fixed; over HTTP/2 its text body.
+    /// The request's bytes, unless the step's are fixed; over HTTP/2 what its [`Form`] says, or its text body.
     pub out: Vec<u8>,
     pub out_is_fixed: bool,
     /// Reads ask for the kernel's stamp.
@@ -220,6 +235,39 @@ impl Slot {
         self.hop.held = template.expects_continue() && self.hop.body_bytes > 0;
     }
 
+    /// Whether nothing but its template holds the request over HTTP/2.
+    fn is_template(&self) -> bool {
+        self.stream
+            .is_some_and(|stream| stream.form == Form::Template)
+    }
+
+    /// Brings the request into its HTTP/1.1 form, which redirects start from.
+    pub fn spell_out(&mut self, plan: &GroupPlan) {
+        if self.is_template() {
+            self.out_is_fixed = plan.step(self.step).template.fixed().is_some();
+            if !self.out_is_fixed {
+                self.render(plan);
+            }
+        }
+    }
+
+    /// Its stream is over: this came of it.
+    pub fn leave_stream(&mut self, answer: Answer) {
+        self.conn = None;
+        if let Some(stream) = &mut self.stream {
+            stream.id = 0;
+            stream.answer = answer;
+        }
+    }
+
+    /// The answer's Location, empty without one.
+    pub fn location(&self) -> &[u8] {
+        match self.stream {
+            Some(_) => self.decoder.kept().map_or(&[], Kept::location),
+            None => self.decoder.location(),
+        }
+    }
+
     /// The bytes before a streamed body.
     pub fn request<'a>(&'a self, plan: &'a GroupPlan) -> &'a [u8] {
         match plan.step(self.step).template.fixed() {
@@ -277,5 +325,11 @@ impl Slot {
 
     pub fn active(&self) -> bool {
         self.phase != Phase::Idle
+    }
+}
+
+impl Keeper for Vec<Slot> {
+    fn kept(&mut self, key: u32) -> &mut Kept {
+        self[key as usize].decoder.keeper()
     }
 }

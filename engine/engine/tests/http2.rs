@@ -275,21 +275,17 @@ fn impossible_wishes_are_refused_by_field() {
             group["http2"]["streams"] = 2.into();
             group["connection"] = "new".into();
         }),
-        ("http2.fallback", &|group| {
+        ("request.endpoint", &|group| {
             group["http2"]["fallback"] = true.into()
         }),
         ("http2.surprise", &|group| {
             group["http2"]["surprise"] = true.into()
         }),
-        ("follow_redirects", &|group| {
-            group["follow_redirects"] = 1.into()
-        }),
         ("request.headers[0]", &|group| {
             group["request"]["headers"] = json!([["Connection", [{"text": "close"}]]])
         }),
-        ("request.expect_continue", &|group| {
-            group["request"]["body"] = json!({"random": {"bytes": 9}});
-            group["request"]["expect_continue"] = true.into();
+        ("request.dialogue", &|group| {
+            group["request"]["dialogue"] = json!(["until_close"])
         }),
     ];
     for (field, change) in wishes {

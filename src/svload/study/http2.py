@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svload.model.traffic import ClosedLoop, Group, SizeCheck, StatusCheck
+from svload.model.traffic import ClosedLoop, Group, Request
 from svload.study.mistakes import Mistake, bad_value
 from svload.study.tree import Path
 
@@ -26,7 +26,6 @@ def _without(group: Group, path: Path) -> Iterator[Mistake]:
 
 
 def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
-    request = group.request
     if group.streams > STREAMS_MAX:
         yield bad_value((*path, "streams"), f"at most {STREAMS_MAX:,} streams were expected", group.streams)
     if group.connection == "new" and group.streams > 1:
@@ -34,9 +33,6 @@ def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
         yield bad_value(
             (*path, "streams"), told, group.streams, "Leave it out, or say connection: keep-alive."
         )
-    if group.http2 == "preferred" and request.scheme != "https":
-        told = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
-        yield bad_value((*path, "http2"), told, "preferred", "Write http2: true, or ask by https.")
     executor = group.executor
     if isinstance(executor, ClosedLoop) and group.generators > group.connections(executor.most_vus):
         told = f"there are only {group.connections(executor.most_vus)} connections to share"
@@ -44,21 +40,17 @@ def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
     if group.connection == "shared":
         told = "over HTTP/2 users share connections by streams"
         yield bad_value((*path, "connection"), told, "shared", "Leave it out, and say streams: 16.")
-    if group.scenarios:
-        told = "scenarios are made over HTTP/1.1"
-        yield bad_value((*path, "http2"), told, group.http2, "Leave it out.")
-    if request.chunked:
-        told = "chunked belongs to HTTP/1.1"
-        yield bad_value((*path, "http2"), told, group.http2, f"Leave chunked out of {request.name}.")
-    if not all(isinstance(check, StatusCheck | SizeCheck) for check in request.checks):
-        told = "checks look at status and size alone over HTTP/2"
-        yield bad_value((*path, "http2"), told, group.http2, f"Leave the others out of {request.name}.")
-    if request.follow_redirects:
-        told = "redirects are not followed over HTTP/2"
-        yield bad_value((*path, "http2"), told, group.http2, f"Leave follow_redirects out of {request.name}.")
-    if request.expect_continue:
-        told = "expect_continue belongs to HTTP/1.1"
-        yield bad_value((*path, "http2"), told, group.http2, f"Leave expect_continue out of {request.name}.")
+    for request in dict.fromkeys(group.requests):
+        yield from _of_a_request(group, request, path)
+
+
+def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistake]:
+    if request.dialogue:
+        told = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
+        yield bad_value((*path, "http2"), told, group.http2, f"Put {request.name} into a group of its own.")
+    elif group.http2 == "preferred" and request.url is None and request.scheme != "https":
+        told = "without TLS nothing can choose between HTTP/2 and HTTP/1.1"
+        yield bad_value((*path, "http2"), told, "preferred", "Write http2: true, or ask by https.")
     for name, _ in request.headers:
         if name.lower() in CONNECTION_FIELDS:
             told = f"HTTP/2 has no header {name}"

@@ -48,8 +48,7 @@ impl Field {
         let name = String::from_utf8_lossy(&name).to_ascii_lowercase();
         match name.as_str() {
             "host" => Some(Field::new(":authority", value)),
-            "expect" => None,
-            _ if CONNECTION_FIELDS.contains(&name.as_str()) => None,
+            _ if is_foreign(&name) => None,
             _ => Some(Field::new(&name, value)),
         }
     }
@@ -123,6 +122,55 @@ impl Blocks {
 
 fn is_credential(name: &str) -> bool {
     CREDENTIALS.contains(&name)
+}
+
+/// Whether HTTP/2 has no such field: what it says of the connection, HTTP/2 says in frames.
+fn is_foreign(name: &str) -> bool {
+    CONNECTION_FIELDS.contains(&name)
+}
+
+/// Appends the block of a request whose HTTP/1.1 head, and what follows it, is `text`: a redirect hop, or one whose address
+/// variables made. It teaches the peer's table nothing.
+pub fn block_of_text(text: &[u8], https: bool, out: &mut Vec<u8>) {
+    let mut lines = text[..head_bytes(text)]
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_end);
+    let mut words = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
+    let mut word = || words.next().unwrap_or_default();
+    field_of_text(":method", word(), out);
+    field_of_text(":scheme", if https { b"https" } else { b"http" }, out);
+    field_of_text(":path", word(), out);
+    for line in lines {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let Some((name, value)) = colon.map(|at| line.split_at(at)) else {
+            continue;
+        };
+        let value = value[1..].trim_ascii_start();
+        match String::from_utf8_lossy(name).to_ascii_lowercase().as_str() {
+            "host" => field_of_text(":authority", value, out),
+            name if is_foreign(name) => {}
+            name => field_of_text(name, value, out),
+        }
+    }
+}
+
+fn field_of_text(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    if let Some(index) = static_field(name, value) {
+        return encoder::indexed(out, index);
+    }
+    let literal = if is_credential(name) {
+        Literal::Never
+    } else {
+        Literal::Plain
+    };
+    encoder::name(out, literal, name);
+    encoder::string(out, value);
+}
+
+/// How many of a request's bytes are request line and headers.
+pub fn head_bytes(text: &[u8]) -> usize {
+    let end = text.windows(4).position(|four| four == b"\r\n\r\n");
+    end.map_or(text.len(), |at| at + 4)
 }
 
 /// The lines of a head, without their ends.
@@ -281,6 +329,30 @@ mod tests {
             assert_eq!(fields(&mut decoder, &block), wanted(seq), "{dictionary:?}");
             // Never indexed (RFC 7541 §7.1.3), name 23.
             assert!(block.windows(2).any(|pair| pair == [0x1f, 8]));
+        }
+    }
+
+    #[test]
+    fn a_request_spelled_out_says_the_same() {
+        let varying = r#"[{"text": "/a?n="}, {"var": "iteration"}]"#;
+        let headers = [
+            ("X-One", r#"[{"text": "1: 2"}]"#),
+            ("Cookie", r#"[{"text": "a=b"}]"#),
+            ("Accept-Encoding", r#"[{"text": "gzip, deflate"}]"#),
+            ("x-two", r#"[{"text": "n"}, {"var": "iteration"}]"#),
+            ("x-empty", "[]"),
+            ("Host", r#"[{"text": "other"}]"#),
+        ];
+        for path in [varying, r#"[{"text": "/"}]"#] {
+            let template = template(&asking(&headers, path));
+            let (mut text, mut spelled) = (Vec::new(), Vec::new());
+            template.render(&by(Asker { vu: 1, seq: 7 }), &mut text);
+            super::block_of_text(&text, false, &mut spelled);
+            let made = block(&template, Dictionary::Off, 7);
+            let decode = |block: &[u8]| fields(&mut Decoder::new(TABLE_BYTES), block);
+            assert_eq!(decode(&spelled), decode(&made));
+            // Never indexed (RFC 7541 §7.1.3): name 32.
+            assert!(spelled.windows(2).any(|pair| pair == [0x1f, 17]));
         }
     }
 

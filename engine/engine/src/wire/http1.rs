@@ -97,6 +97,16 @@ impl Decoder {
         self.kept.as_deref().filter(|_| self.keeps)
     }
 
+    /// Where the answer is kept that comes over HTTP/2.
+    pub fn keeper(&mut self) -> &mut Kept {
+        self.kept.get_or_insert_default()
+    }
+
+    /// Whether the answer has no body since its request was a HEAD.
+    pub fn to_head_request(&self) -> bool {
+        self.to_head_request
+    }
+
     /// Whether any byte of the answer came.
     pub fn touched(&self) -> bool {
         self.touched

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::content;
+use super::http2::hpack::decoder::Field;
+use super::http2::hpack::table::Meaning;
+use super::HEADER_LIMIT_BYTES;
 
 /// The most of a body that is kept for variables and checks; what comes after it is not looked at.
 pub const BODY_LIMIT_BYTES: usize = 1 << 20;
@@ -26,6 +29,8 @@ pub struct Keep {
     pub body: bool,
     pub sha256: bool,
     pub md5: bool,
+    /// Where a redirect leads; over HTTP/1.1 the decoder knows it anyway.
+    pub location: bool,
 }
 
 impl Keep {
@@ -40,6 +45,7 @@ impl Keep {
             body: self.body || other.body,
             sha256: self.sha256 || other.sha256,
             md5: self.md5 || other.md5,
+            location: self.location || other.location,
         }
     }
 }
@@ -49,6 +55,7 @@ impl Keep {
 pub struct Kept {
     keep: Keep,
     head: Vec<u8>,
+    location: Vec<u8>,
     body: Vec<u8>,
     /// What was compressed in the body, once somebody has looked.
     content: OnceCell<Option<Vec<u8>>>,
@@ -61,6 +68,7 @@ impl Kept {
     pub fn begin(&mut self, keep: Keep) {
         self.keep = keep;
         self.head.clear();
+        self.location.clear();
         self.body.clear();
         self.content.take();
         if keep.sha256 {
@@ -76,6 +84,37 @@ impl Kept {
         if self.keep.head || self.keep.body {
             self.head.extend_from_slice(bytes);
         }
+    }
+
+    /// A head begins that comes field by field; of several the last one stays.
+    pub fn begin_head(&mut self) {
+        self.head.clear();
+        self.location.clear();
+        // In place of a status line.
+        self.take_head(b"\n");
+    }
+
+    /// A field of that head. One that is beyond the limit fails its answer; till that is known, no more of it is held.
+    pub fn take_field(&mut self, field: &Field<'_>) {
+        if self.keep.location && field.meaning == Meaning::Location {
+            self.location.clear();
+            self.location.extend_from_slice(field.value);
+        }
+        if self.head.len() < HEADER_LIMIT_BYTES {
+            for bytes in [field.name, b":", field.value, b"\n"] {
+                self.take_head(bytes);
+            }
+        }
+    }
+
+    /// The Location of a head that came field by field, empty if it has none.
+    pub fn location(&self) -> &[u8] {
+        &self.location
+    }
+
+    #[cfg(test)]
+    pub fn head_capacity(&self) -> usize {
+        self.head.capacity()
     }
 
     /// The next bytes of the body.

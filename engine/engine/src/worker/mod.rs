@@ -52,8 +52,8 @@ struct GroupRun<'a> {
     idle: Vec<(usize, ConnKey)>,
     /// Slots that share HTTP/2 connections.
     lines: Lines,
-    /// The server has chosen HTTP/1.1.
-    fell_back: bool,
+    /// Endpoints whose server has chosen HTTP/1.1.
+    without_http2: Vec<usize>,
     record: GroupRecord,
     recent: Recent,
     /// Something may begin although no time has passed.
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
                 executor,
                 idle: Vec::new(),
                 lines: Lines::new(group.spec.http2),
-                fell_back: false,
+                without_http2: Vec::new(),
                 record: GroupRecord::new(RecordPlan {
                     course: group.course.clone(),
                     interval_ns: plan.interval_ns,

@@ -8,6 +8,7 @@ use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
 use crate::target::Address;
+use crate::vu::Form;
 use crate::wire::keep::Keep;
 
 /// Addresses that redirects may add to a share's endpoints.
@@ -16,14 +17,16 @@ const LITERALS_MAX: usize = 1_000;
 impl Worker<'_> {
     /// Follows a complete redirect answer, or fails the request for what it asks.
     pub(super) fn redirect(&mut self, g: usize, s: u32) {
-        let group = &self.groups[g];
-        let slot = &group.slots[s as usize];
+        let group = &mut self.groups[g];
+        let slot = &mut group.slots[s as usize];
         if slot.sample.redirects >= group.plan.spec.follow_redirects {
             return self.finish(g, s, ErrorKind::TooManyRedirects);
         }
+        slot.spell_out(group.plan);
         let (method, path) = request_line(slot.request(group.plan));
-        let method = next_method(slot.decoder.status(), method).to_owned();
-        let (from, location) = (slot.hop.endpoint, slot.decoder.location());
+        let status = slot.answer(group.plan).status;
+        let method = next_method(status, method).to_owned();
+        let (from, location) = (slot.hop.endpoint, slot.location());
         let base_https = self.endpoints[from].origin.https;
         let hop = Some(location)
             .filter(|location| !location.is_empty())
@@ -70,7 +73,12 @@ impl Worker<'_> {
                     .render_hop(&line, &slot.source(plan), &mut out);
                 slot.out = out;
                 slot.out_is_fixed = false;
-                self.begin_at(g, s, endpoint);
+                match self.http2_at(g, endpoint) {
+                    Some(http2) => {
+                        self.begin_stream(g, s, http2, endpoint, Form::Text { body: true })
+                    }
+                    None => self.begin_at(g, s, endpoint),
+                }
             }
             Err(kind) => {
                 slot.out = out;
@@ -127,10 +135,12 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let (from, home, plan) = (slot.hop.endpoint, slot.home, group.plan);
-        group.record.hop_status[usize::from(slot.decoder.status())] += 1;
+        let answer = slot.answer(plan);
+        group.record.hop_status[usize::from(answer.status)] += 1;
         slot.sample.redirects += 1;
         slot.sample.redirect_ns = now_ns - slot.sample.begun_ns;
-        slot.sample.header_bytes += slot.decoder.header_bytes() as u32;
+        slot.sample.header_bytes += answer.header_bytes as u32;
+        slot.sample.received_bytes += answer.received_bytes;
         let step = plan.step(slot.step);
         let body = method == step.template.method() && method != "GET" && method != "HEAD";
         let line = HopLine {
@@ -150,6 +160,9 @@ impl Worker<'_> {
         if body {
             slot.take_body(plan);
         }
+        slot.stream = None;
+        let http2 = self.http2_at(g, endpoint);
+        let slot = &mut self.groups[g].slots[s as usize];
         if reusable && from == endpoint {
             if let Some(key) = key {
                 return self.send(g, s, key);
@@ -169,9 +182,10 @@ impl Worker<'_> {
         if let Some(key) = key.filter(|_| !stays) {
             self.retire(key, server_closes);
         }
-        match back {
-            Some(key) => self.send(g, s, key),
-            None => self.open(g, s),
+        match (back, http2) {
+            (Some(key), _) => self.send(g, s, key),
+            (None, Some(http2)) => self.hop_stream(g, s, http2, body),
+            (None, None) => self.open(g, s),
         }
     }
 }

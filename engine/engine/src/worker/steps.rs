@@ -9,7 +9,7 @@ use crate::executor::{Ledger, Release, Start};
 use crate::record::GroupRecord;
 use crate::scenario::Next;
 use crate::take::take_all;
-use crate::vu::{Later, Slot};
+use crate::vu::{Form, Later, Slot};
 
 impl Worker<'_> {
     /// Begins an iteration with its first step.
@@ -34,13 +34,14 @@ impl Worker<'_> {
         let repeat = todo.first_of_row && slot.repeats_early(plan, start.asker(), row);
         slot.begin(&start, step, row);
         group.record.begun(step, start.due_ns, row, repeat);
-        if let Some(http2) = plan.spec.http2.filter(|_| !group.fell_back) {
-            return self.begin_stream(g, start.slot, http2);
-        }
-        slot.out_is_fixed = todo.template.fixed().is_some();
         let Some(endpoint) = todo.endpoint else {
             return self.begin_at_address(g, start.slot);
         };
+        if let Some(http2) = self.http2_at(g, endpoint) {
+            return self.begin_stream(g, start.slot, http2, endpoint, Form::Template);
+        }
+        let slot = &mut self.groups[g].slots[start.slot as usize];
+        slot.out_is_fixed = todo.template.fixed().is_some();
         if !slot.out_is_fixed {
             slot.render(plan);
         }

@@ -114,6 +114,14 @@ impl Worker<'_> {
         (slot.conn == Some(key) && slot.phase == Phase::Sending).then_some(key)
     }
 
+    /// The connection of an entry, if its body, and no later one's, still waits for the server's 100.
+    fn still_held(&self, at_ns: i64, unsent: Unfinished) -> Option<ConnKey> {
+        let key = self.conns.find(unsent.token)?;
+        let slot = &self.groups[unsent.group].slots[unsent.slot as usize];
+        let waits = slot.hop.held && slot.hop.held_until_ns == at_ns;
+        (slot.conn == Some(key) && waits).then_some(key)
+    }
+
     /// Goes on with bodies that could be written on when their turn was over.
     pub(super) fn go_on(&mut self) {
         for _ in 0..self.unsent.len() {
@@ -127,14 +135,14 @@ impl Worker<'_> {
                 self.upload(unsent.group, unsent.slot, key);
             }
         }
-        while let Some((_, unsent)) = self
+        while let Some((at_ns, unsent)) = self
             .held
             .front()
             .copied()
             .filter(|(at_ns, _)| *at_ns <= self.now_ns)
         {
             self.held.pop_front();
-            if let Some(key) = self.still_sending(unsent) {
+            if let Some(key) = self.still_held(at_ns, unsent) {
                 self.let_go(unsent.group, unsent.slot, key);
             }
         }
@@ -143,6 +151,7 @@ impl Worker<'_> {
     /// A body begins to wait for the server's 100.
     pub(super) fn hold(&mut self, g: usize, s: u32, key: ConnKey) {
         let at_ns = self.now_ns + CONTINUE_NS;
+        self.groups[g].slots[s as usize].hop.held_until_ns = at_ns;
         let unsent = self.unfinished_of(g, s, key);
         self.held.extend(unsent.map(|unsent| (at_ns, unsent)));
     }
@@ -151,7 +160,10 @@ impl Worker<'_> {
     pub(super) fn let_go(&mut self, g: usize, s: u32, key: ConnKey) {
         let slot = &mut self.groups[g].slots[s as usize];
         if std::mem::take(&mut slot.hop.held) {
-            self.upload(g, s, key);
+            match slot.stream {
+                Some(stream) => self.upload_on_stream(s, stream.id, key),
+                None => self.upload(g, s, key),
+            }
         }
     }
 }

@@ -180,3 +180,48 @@ pub fn share_of(address: SocketAddr, vus: u64, streams: u64, limit: u64) -> Valu
     group["graceful_stop_ns"] = (10_000 * MS).into();
     share
 }
+
+/// A server that answers every request, once its body is here, with the frames that `make` gives for it.
+pub fn serving(make: impl Fn(&Asked, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> Server {
+    peer(move |peer| serve(peer, &make))
+}
+
+/// Answers requests until the client goes away.
+pub fn serve<S: Read + Write>(
+    mut peer: Peer<S>,
+    make: &impl Fn(&Asked, &[u8]) -> Vec<u8>,
+) -> Option<()> {
+    let mut open: HashMap<u32, (Asked, Vec<u8>)> = HashMap::new();
+    loop {
+        let (head, payload) = peer.frame()?;
+        match head.kind {
+            kind::HEADERS => {
+                let asked = peer.read_head(head, payload)?;
+                open.insert(asked.stream, (asked, Vec::new()));
+            }
+            kind::DATA => {
+                let by = (payload.len() as u32).to_be_bytes();
+                open.get_mut(&head.stream)?.1.extend(payload);
+                if by != [0; 4] {
+                    peer.send(&frame_of(kind::WINDOW_UPDATE, 0, head.stream, &by))?;
+                    peer.send(&frame_of(kind::WINDOW_UPDATE, 0, 0, &by))?;
+                }
+            }
+            kind::SETTINGS if !head.has(flag::ACK) => {
+                peer.send(&frame_of(kind::SETTINGS, flag::ACK, 0, &[]))?;
+                continue;
+            }
+            _ => continue,
+        }
+        if head.has(flag::END_STREAM) {
+            let (asked, body) = open.remove(&head.stream)?;
+            peer.send(&make(&asked, &body))?;
+        }
+    }
+}
+
+/// An answer without a body that leads elsewhere.
+pub fn leads_to(stream: u32, status: &str, location: &str) -> Vec<u8> {
+    let fields = [(":status", status), ("location", location)];
+    headers(stream, flag::END_STREAM, &fields)
+}

@@ -45,6 +45,11 @@ impl Fields {
             Meaning::Location | Meaning::Plain => self.plain = true,
         }
     }
+
+    /// Whether they are those of 100 Continue.
+    pub fn says_continue(&self) -> bool {
+        self.status == Some(100)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +74,11 @@ impl Reading {
             state: State::Head,
             to_head_request,
         }
+    }
+
+    /// Whether the next fields are a head's.
+    pub fn awaits_head(&self) -> bool {
+        self.state == State::Head
     }
 
     /// A head or a trailer; `frame_bytes` on the wire. True once the answer is complete.

@@ -3,6 +3,8 @@
 pub mod answer;
 pub mod frame;
 pub mod hpack;
+#[cfg(test)]
+mod kept_tests;
 pub mod reader;
 pub mod session;
 pub mod settings;

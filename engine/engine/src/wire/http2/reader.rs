@@ -1,5 +1,4 @@
-//! Cuts a stream of bytes into frames. Bodies pass as they come and are only counted; any other frame is held until it is
-//! whole, in at most 16 KiB.
+//! Cuts a stream of bytes into frames. Bodies pass as they come; any other frame is held until it is whole, in at most 16 KiB.
 
 use super::frame::{flag, kind, Head, HEAD_BYTES, PAYLOAD_MAX};
 use super::Fault;
@@ -9,10 +8,10 @@ use super::Fault;
 pub enum Piece<'a> {
     /// A whole frame.
     Frame(Head, &'a [u8]),
-    /// So many bytes of an unpadded DATA frame; `begins`, `ends`: the first, the last of it.
+    /// Bytes of an unpadded DATA frame; `begins`, `ends`: the first, the last of it.
     Data {
         head: Head,
-        bytes: usize,
+        bytes: &'a [u8],
         begins: bool,
         ends: bool,
     },
@@ -22,7 +21,7 @@ pub enum Piece<'a> {
 pub struct Reader {
     /// The frame that is being read.
     head: Option<Head>,
-    /// Bytes of its payload still to come, where they are only counted.
+    /// Bytes of its payload still to come, where it is a body's.
     left: usize,
     /// A header or payload that has come in part.
     partial: Vec<u8>,
@@ -80,13 +79,13 @@ impl Reader {
         *input = rest;
     }
 
-    fn data(&mut self, head: Head, begins: bool, input: &mut &[u8]) -> Option<Piece<'static>> {
-        let bytes = input.len().min(self.left);
-        if bytes == 0 && !begins {
+    fn data<'i>(&mut self, head: Head, begins: bool, input: &mut &'i [u8]) -> Option<Piece<'i>> {
+        let (bytes, rest) = input.split_at(input.len().min(self.left));
+        if bytes.is_empty() && !begins {
             return None;
         }
-        *input = &input[bytes..];
-        self.left -= bytes;
+        *input = rest;
+        self.left -= bytes.len();
         let ends = self.left == 0;
         if ends {
             self.head = None;
@@ -143,7 +142,7 @@ mod tests {
                         begins,
                         ends,
                     } => {
-                        sum = if begins { bytes } else { sum + bytes };
+                        sum = if begins { 0 } else { sum } + bytes.len();
                         if ends {
                             assert_eq!(sum, head.length);
                             frames.push((head, Vec::new()));

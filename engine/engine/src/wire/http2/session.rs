@@ -1,7 +1,8 @@
 //! One HTTP/2 connection from the client's side: requests become frames in `out`, bytes that come become events.
 //!
-//! It keeps no bodies and no headers. What a hostile peer can make it hold is bounded: one frame (16 KiB), one header block
-//! (64 KiB), its table (4 KiB), the answers to its pings until they are sent (10,000 at most).
+//! It keeps no bodies and no headers: what is wanted of them goes to a [`Keeper`]. What a hostile peer can make it hold is
+//! bounded: one frame (16 KiB), one header block (64 KiB), its table (4 KiB), the answers to its pings until they are sent
+//! (10,000 at most).
 
 mod incoming;
 
@@ -13,12 +14,15 @@ use super::reader::Reader;
 use super::settings::{self, Peer, Windows, WINDOW_FIRST};
 use super::streams::{Stream, Streams};
 use super::{code, Fault};
+use crate::wire::keep::Kept;
 
 /// What has happened to a stream, by the caller's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first bytes of its answer are here.
     Touched { key: u32 },
+    /// The peer has said 100 Continue while the request's body was not all sent.
+    Continued { key: u32 },
     /// It is over: a whole answer, or why not. The caller's key may be used again.
     Ended {
         key: u32,
@@ -27,13 +31,48 @@ pub enum Event {
     },
 }
 
-/// Whether the peer's table holds the fields that requests have in common.
+/// Who keeps what is wanted of answers.
+pub trait Keeper {
+    /// Where the answer is kept that the caller's key stands for.
+    fn kept(&mut self, key: u32) -> &mut Kept;
+}
+
+/// Where what comes goes.
+struct Heard<'a> {
+    events: &'a mut Vec<Event>,
+    keeper: &'a mut dyn Keeper,
+}
+
+/// A stream to be opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// The caller's name for it.
+    pub key: u32,
+    pub to_head_request: bool,
+    /// No body follows.
+    pub ends: bool,
+    /// Something of its answer is kept.
+    pub keeps: bool,
+    /// What its block can teach the peer's table.
+    pub lesson: Option<Lesson>,
+}
+
+/// The fields that requests of one kind have in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lesson {
+    /// The kind: one of a connection is taught.
+    pub owner: u16,
+    /// The room that they need in the table.
+    pub bytes: usize,
+}
+
+/// Whether the peer's table holds the fields that requests of a kind have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dictionary {
     /// Not yet: the next block teaches them.
     Empty,
     Taught,
-    /// It has no room for them.
+    /// It has no room for them, or holds those of others.
     Off,
 }
 
@@ -83,8 +122,9 @@ pub struct Session {
     /// What the very first bytes were, to tell a server that speaks something else.
     first: Vec<u8>,
     streams: Streams,
-    dictionary: Dictionary,
-    dictionary_bytes: usize,
+    taught: Option<Lesson>,
+    /// The smallest table that the peer ever had.
+    table_bytes: usize,
     /// The smallest table that the peer has asked for since our last block, and the last.
     table_change: Option<(usize, usize)>,
     windows: Windows,
@@ -95,9 +135,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a connection: preface and SETTINGS stand in `out`. `dictionary_bytes`: the room that the fields need which
-    /// requests have in common.
-    pub fn new(windows: Windows, dictionary_bytes: usize) -> Self {
+    /// Starts a connection: preface and SETTINGS stand in `out`.
+    pub fn new(windows: Windows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         settings::announce(&mut out, windows);
         Session {
@@ -111,12 +150,8 @@ impl Session {
             greeted: false,
             first: Vec::new(),
             streams: Streams::new(),
-            dictionary: if dictionary_bytes <= TABLE_BYTES {
-                Dictionary::Empty
-            } else {
-                Dictionary::Off
-            },
-            dictionary_bytes,
+            taught: None,
+            table_bytes: TABLE_BYTES,
             table_change: None,
             windows,
             send_window: WINDOW_FIRST,
@@ -147,30 +182,26 @@ impl Session {
     }
 
     /// Opens a stream: `write` appends the header block that the dictionary asks for. Returns its id and the bytes of its
-    /// frames. `ends`: no body follows.
+    /// frames.
     pub fn open(
         &mut self,
-        key: u32,
-        to_head_request: bool,
-        ends: bool,
+        opening: Opening,
         write: impl FnOnce(Dictionary, &mut Vec<u8>),
     ) -> (u32, usize) {
         let id = self.streams.open(Stream {
-            key,
-            reading: Reading::new(to_head_request),
+            key: opening.key,
+            reading: Reading::new(opening.to_head_request),
             send_window: self.peer.window,
             receive_window: self.windows.stream,
-            sent: ends,
+            sent: opening.ends,
+            keeps: opening.keeps,
             touched: false,
         });
         let at = self.out.len();
-        let flags = flag::END_HEADERS | if ends { flag::END_STREAM } else { 0 };
+        let flags = flag::END_HEADERS | if opening.ends { flag::END_STREAM } else { 0 };
         frame::head(&mut self.out, 0, kind::HEADERS, flags, id);
         self.say_table_change();
-        write(self.dictionary, &mut self.out);
-        if self.dictionary == Dictionary::Empty {
-            self.dictionary = Dictionary::Taught;
-        }
+        write(self.dictionary(opening.lesson), &mut self.out);
         let length = self.out.len() - at - HEAD_BYTES;
         if length <= self.peer.frame_bytes {
             frame::set_length(&mut self.out, at, length);
@@ -189,8 +220,19 @@ impl Session {
             super::hpack::encoder::table_size(&mut self.out, least);
         }
         super::hpack::encoder::table_size(&mut self.out, last);
-        if least < self.dictionary_bytes {
-            self.dictionary = Dictionary::Off;
+        self.table_bytes = self.table_bytes.min(least);
+    }
+
+    /// How the next block is written, and what the table holds after it.
+    fn dictionary(&mut self, lesson: Option<Lesson>) -> Dictionary {
+        match (lesson, self.taught) {
+            (Some(lesson), _) if lesson.bytes > self.table_bytes => Dictionary::Off,
+            (Some(lesson), Some(taught)) if lesson.owner == taught.owner => Dictionary::Taught,
+            (Some(lesson), None) => {
+                self.taught = Some(lesson);
+                Dictionary::Empty
+            }
+            _ => Dictionary::Off,
         }
     }
 
@@ -273,16 +315,22 @@ impl Session {
     }
 
     /// Takes the next bytes of the connection. An error ends it, with all streams.
-    pub fn push(&mut self, mut input: &[u8], events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub fn push(
+        &mut self,
+        mut input: &[u8],
+        events: &mut Vec<Event>,
+        keeper: &mut dyn Keeper,
+    ) -> Result<(), Fault> {
         if !self.greeted {
             self.notice_other_protocols(input)?;
         }
+        let mut heard = Heard { events, keeper };
         let mut reader = std::mem::take(&mut self.reader);
         let mut result = Ok(());
         while result.is_ok() {
             result = match reader.next(&mut input) {
                 Ok(None) => break,
-                Ok(Some(piece)) => self.take(piece, events),
+                Ok(Some(piece)) => self.take(piece, &mut heard),
                 Err(fault) => Err(fault),
             };
         }
@@ -312,3 +360,7 @@ impl Session {
 #[cfg(test)]
 #[path = "session_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "session_block_tests.rs"]
+mod block_tests;

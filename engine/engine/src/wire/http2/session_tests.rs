@@ -4,13 +4,28 @@ use crate::wire::http2::reader::Piece;
 use crate::wire::HEADER_LIMIT_BYTES;
 use proptest::prelude::*;
 
-const SMALL: Windows = Windows {
+pub const SMALL: Windows = Windows {
     connection: 100_000,
     stream: 70_000,
 };
 
+impl Keeper for Kept {
+    fn kept(&mut self, _: u32) -> &mut Kept {
+        self
+    }
+}
+
+/// A GET, or a request whose body follows.
+pub fn opening(key: u32, ends: bool) -> Opening {
+    Opening {
+        key,
+        ends,
+        ..Opening::default()
+    }
+}
+
 /// A connection whose SETTINGS have been exchanged, with `streams` open GET requests of keys 0, 1, …
-fn session(streams: u32) -> Session {
+pub fn session(streams: u32) -> Session {
     let mut session = fresh(streams);
     push(&mut session, &settings(&[])).unwrap();
     session.out.clear();
@@ -18,16 +33,18 @@ fn session(streams: u32) -> Session {
 }
 
 fn fresh(streams: u32) -> Session {
-    let mut session = Session::new(SMALL, 0);
+    let mut session = Session::new(SMALL);
     for key in 0..streams {
-        session.open(key, false, true, |_, out| out.push(0x82));
+        session.open(opening(key, true), |_, out| out.push(0x82));
     }
     session
 }
 
-fn push(session: &mut Session, bytes: &[u8]) -> Result<Vec<Event>, Fault> {
+pub fn push(session: &mut Session, bytes: &[u8]) -> Result<Vec<Event>, Fault> {
     let mut events = Vec::new();
-    session.push(bytes, &mut events).map(|()| events)
+    session
+        .push(bytes, &mut events, &mut Kept::default())
+        .map(|()| events)
 }
 
 fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -37,7 +54,7 @@ fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
+pub fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (name, value) in entries {
         payload.extend(name.to_be_bytes());
@@ -74,7 +91,7 @@ const END: u8 = flag::END_STREAM;
 fn outcomes(events: &[Event]) -> Vec<(u32, Result<(), Fault>)> {
     let ended = |event: &Event| match event {
         Event::Ended { key, outcome, .. } => Some((*key, *outcome)),
-        Event::Touched { .. } => None,
+        Event::Touched { .. } | Event::Continued { .. } => None,
     };
     events.iter().filter_map(ended).collect()
 }
@@ -89,7 +106,7 @@ fn outcome(bytes: &[u8]) -> Result<(), Fault> {
 }
 
 /// The frames that stand in `out`.
-fn sent(session: &Session) -> Vec<(u8, u32)> {
+pub fn sent(session: &Session) -> Vec<(u8, u32)> {
     let (mut reader, mut input, mut sent) = (Reader::default(), session.out.as_slice(), Vec::new());
     while let Some(piece) = reader.next(&mut input).unwrap() {
         let (Piece::Frame(head, _) | Piece::Data { head, .. }) = piece;
@@ -118,7 +135,9 @@ fn answers_of_several_streams_come_in_any_order_and_in_pieces() {
         let mut session = session(2);
         let mut events = Vec::new();
         for piece in bytes.chunks(step) {
-            session.push(piece, &mut events).unwrap();
+            session
+                .push(piece, &mut events, &mut Kept::default())
+                .unwrap();
         }
         let ended: Vec<_> = events
             .iter()
@@ -128,7 +147,7 @@ fn answers_of_several_streams_come_in_any_order_and_in_pieces() {
                     answer,
                     outcome,
                 } => Some((*key, *answer, *outcome)),
-                Event::Touched { .. } => None,
+                Event::Touched { .. } | Event::Continued { .. } => None,
             })
             .collect();
         assert_eq!(events[0], Event::Touched { key: 1 });
@@ -413,7 +432,7 @@ fn data_beyond_a_window_is_refused_and_windows_are_given_back() {
 #[test]
 fn bodies_leave_as_the_windows_allow() {
     let mut session = session(0);
-    let (id, _) = session.open(7, false, false, |_, _| ());
+    let (id, _) = session.open(opening(7, false), |_, _| ());
     assert_eq!(session.may_send(id), frame::PAYLOAD_MAX);
     let fill = |out: &mut [u8]| -> Result<(), ()> {
         out.fill(b'x');
@@ -439,7 +458,7 @@ fn bodies_leave_as_the_windows_allow() {
     assert_eq!(outcomes(&events), [(7, Ok(()))]);
     assert_eq!(sent(&session).last(), Some(&(kind::RST_STREAM, id)));
     // A window that overflows by SETTINGS.
-    let (id, _) = session.open(8, false, false, |_, _| ());
+    let (id, _) = session.open(opening(8, false), |_, _| ());
     push(
         &mut session,
         &frame_of(kind::WINDOW_UPDATE, 0, id, &0x7fff_0000u32.to_be_bytes()),
@@ -487,14 +506,14 @@ fn the_peers_limits_are_kept() {
     let mut session = fresh(0);
     assert!(session.has_room());
     push(&mut session, &settings(&[(3, 1)])).unwrap();
-    session.open(0, false, true, |_, _| ());
+    session.open(opening(0, true), |_, _| ());
     assert!(!session.has_room() && session.takes_streams());
     push(&mut session, &settings(&[(3, 2)])).unwrap();
     assert!(session.has_room());
     // Ids run out.
     session.streams = Streams::new();
     session.streams.set_next((1 << 31) - 1);
-    session.open(1, false, true, |_, _| ());
+    session.open(opening(1, true), |_, _| ());
     assert!(!session.takes_streams());
 }
 
@@ -519,55 +538,6 @@ fn first_bytes_tell_another_protocol() {
     }
 }
 
-#[test]
-fn a_smaller_table_of_the_peer_is_announced_and_switches_the_dictionary_off() {
-    let blocks = |changes: &[u32], room: usize| {
-        let mut session = Session::new(SMALL, room);
-        let mut seen = Vec::new();
-        session.open(0, false, true, |dictionary, _| seen.push(dictionary));
-        let all: Vec<u8> = changes
-            .iter()
-            .flat_map(|bytes| settings(&[(1, *bytes)]))
-            .collect();
-        push(&mut session, &settings(&[])).unwrap();
-        push(&mut session, &all).unwrap();
-        session.out.clear();
-        session.open(1, false, true, |dictionary, _| seen.push(dictionary));
-        (seen, session.out[HEAD_BYTES..].to_vec())
-    };
-    use Dictionary::{Empty, Off, Taught};
-    assert_eq!(blocks(&[], 100), (vec![Empty, Taught], vec![]));
-    assert_eq!(blocks(&[65_536], 100), (vec![Empty, Taught], vec![]));
-    assert_eq!(
-        blocks(&[200], 100),
-        (vec![Empty, Taught], vec![0x3f, 169, 1])
-    );
-    assert_eq!(blocks(&[0], 100), (vec![Empty, Off], vec![0x20]));
-    assert_eq!(
-        blocks(&[0, 4096], 100),
-        (vec![Empty, Off], vec![0x20, 0x3f, 225, 31])
-    );
-    assert_eq!(blocks(&[], 5_000), (vec![Off, Off], vec![]));
-}
-
-#[test]
-fn long_blocks_are_cut_into_continuations() {
-    let mut session = session(0);
-    let (id, bytes) = session.open(0, false, true, |_, out| out.resize(out.len() + 40_000, 7));
-    assert_eq!(bytes, 40_000 + 3 * HEAD_BYTES);
-    let kinds: Vec<u8> = sent(&session).iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(
-        kinds,
-        [kind::HEADERS, kind::CONTINUATION, kind::CONTINUATION]
-    );
-    assert_eq!(session.out[4], END);
-    assert_eq!(
-        session.out[2 * (HEAD_BYTES + 16_384) + 4],
-        flag::END_HEADERS
-    );
-    assert_eq!(id, 1);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -580,7 +550,7 @@ proptest! {
         let bytes: Vec<u8> = frames.iter().flat_map(|(kind, flags, stream, payload)| frame_of(*kind, *flags, *stream, payload)).collect();
         let mut events = Vec::new();
         for piece in bytes.chunks(step) {
-            if session.push(piece, &mut events).is_err() {
+            if session.push(piece, &mut events, &mut Kept::default()).is_err() {
                 break;
             }
         }

@@ -73,13 +73,9 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Takes the payload of a SETTINGS frame. `table`: sees every table size, for the smallest counts too.
+    /// Takes the payload of a SETTINGS frame, whole entries of six bytes. `table`: sees every table size, for the smallest counts too.
     pub fn take(&mut self, payload: &[u8], mut table: impl FnMut(usize)) -> Result<(), Fault> {
-        let entries = payload.chunks_exact(6);
-        if !entries.remainder().is_empty() {
-            return Err(Fault::FrameSize);
-        }
-        for entry in entries {
+        for entry in payload.chunks_exact(6) {
             let value = number(&entry[2..]);
             match u16::from_be_bytes([entry[0], entry[1]]) {
                 HEADER_TABLE_SIZE => {

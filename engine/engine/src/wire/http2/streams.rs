@@ -17,6 +17,8 @@ pub struct Stream {
     pub receive_window: i64,
     /// Our side is closed: all of the request has been handed over.
     pub sent: bool,
+    /// Something of its answer is kept.
+    pub keeps: bool,
     /// Bytes of its answer have come.
     pub touched: bool,
 }

@@ -1,5 +1,5 @@
 //! HTTP/2: connections that several slots share. A line is so many slots as the group has streams for a connection; each line
-//! has one connection for new requests at a time, and older ones until their last answer.
+//! has one connection to an endpoint for new requests at a time, and older ones until their last answer.
 //!
 //! `open` brings requests to connections, `write` moves what leaves, `read` what comes.
 
@@ -25,10 +25,32 @@ const BACKLOG_MAX: usize = 256 * 1024;
 /// The slots that share a connection.
 #[derive(Default)]
 struct Line {
-    /// Where new requests go.
-    current: Option<ConnKey>,
-    /// With this line's TLS sessions.
-    tls: Option<Arc<ClientConfig>>,
+    /// Where new requests go, by endpoint.
+    links: Vec<(usize, ConnKey)>,
+    /// By endpoint, with this line's TLS sessions.
+    tls: Vec<(usize, Arc<ClientConfig>)>,
+}
+
+impl Line {
+    /// The connection to an endpoint.
+    fn link_to(&self, endpoint: usize) -> Option<ConnKey> {
+        let mut links = self.links.iter();
+        links.find(|(at, _)| *at == endpoint).map(|(_, key)| *key)
+    }
+
+    /// The TLS configuration for an endpoint; `make` makes it once.
+    fn tls_to(
+        &mut self,
+        endpoint: usize,
+        make: impl FnOnce() -> Arc<ClientConfig>,
+    ) -> Arc<ClientConfig> {
+        if let Some((_, tls)) = self.tls.iter().find(|(at, _)| *at == endpoint) {
+            return tls.clone();
+        }
+        let tls = make();
+        self.tls.push((endpoint, tls.clone()));
+        tls
+    }
 }
 
 /// The lines of a group on this thread.
@@ -61,7 +83,7 @@ impl Lines {
     /// Whether the slot has a live connection to share.
     pub fn is_live(&self, slot: u32) -> bool {
         let line = self.lines.get(self.number(slot));
-        line.is_some_and(|line| line.current.is_some())
+        line.is_some_and(|line| !line.links.is_empty())
     }
 }
 
@@ -85,6 +107,9 @@ struct Multiplex {
     group: usize,
     /// One of its line's slots: the one whose request opened it.
     opener: u32,
+    endpoint: usize,
+    /// Redirect hops alone have used it: it ends with the last of them.
+    passing: bool,
     /// It stands, and HTTP/2 may be spoken.
     ready: bool,
     /// Requests that wait for it to stand, or for a stream.
@@ -109,11 +134,13 @@ struct Multiplex {
 }
 
 impl Multiplex {
-    fn new(group: usize, opener: u32, dictionary_bytes: usize) -> Self {
+    fn new(group: usize, opener: u32, endpoint: usize) -> Self {
         Multiplex {
-            session: Session::new(Windows::default(), dictionary_bytes),
+            session: Session::new(Windows::default()),
             group,
             opener,
+            endpoint,
+            passing: true,
             ready: false,
             waiting: VecDeque::new(),
             unwritten: VecDeque::new(),
@@ -147,6 +174,8 @@ pub(super) struct Multiplexes {
     /// Those that have something to write, or could be read on.
     unflushed: Vec<ConnKey>,
     events: Vec<Event>,
+    /// Requests whose answer is to be followed, by group and slot.
+    redirected: Vec<(usize, u32)>,
 }
 
 impl Multiplexes {
@@ -183,14 +212,28 @@ impl Worker<'_> {
             .is_some_and(Option::is_some)
     }
 
+    /// How an endpoint is asked over HTTP/2; `None`: it is asked over HTTP/1.1.
+    #[inline]
+    pub(super) fn http2_at(&self, g: usize, endpoint: usize) -> Option<Http2Spec> {
+        let group = &self.groups[g];
+        let http2 = group.plan.spec.http2?;
+        // Without TLS nothing can choose.
+        let chosen = !http2.fallback
+            || (self.endpoints[endpoint].tls.is_some() && !group.without_http2.contains(&endpoint));
+        chosen.then_some(http2)
+    }
+
     /// A line has lost its connection: new requests open another.
     fn leave_line(&mut self, link: &Multiplex, key: ConnKey) {
         let group = &mut self.groups[link.group];
         let line = group.lines.of(link.opener);
-        if line.current != Some(key) {
+        let Some(at) = line.links.iter().position(|(_, known)| *known == key) else {
+            return;
+        };
+        line.links.swap_remove(at);
+        if !line.links.is_empty() {
             return;
         }
-        line.current = None;
         let number = group.lines.number(link.opener) as u32;
         let slots = number * group.lines.streams..(number + 1) * group.lines.streams;
         if let Some(executor) = &mut group.executor {

@@ -6,27 +6,53 @@ use crate::conn::{ConnKey, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::http2_spec::Http2Spec;
 use crate::pieces::Source;
+use crate::request::{block_of_text, head_bytes};
 use crate::share::Client;
-use crate::vu::{OnStream, Phase};
+use crate::vu::{Form, OnStream, Phase};
+use crate::wire::http2::session::{Lesson, Opening};
 
 impl Worker<'_> {
     /// Begins a request over HTTP/2.
-    pub(in crate::worker) fn begin_stream(&mut self, g: usize, s: u32, http2: Http2Spec) {
+    pub(in crate::worker) fn begin_stream(
+        &mut self,
+        g: usize,
+        s: u32,
+        http2: Http2Spec,
+        endpoint: usize,
+        form: Form,
+    ) {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let step = group.plan.step(slot.step);
-        let endpoint = step.endpoint.unwrap_or_default();
+        slot.aim(endpoint);
         slot.begin_hop(endpoint, step.to_head_request, step.keep);
-        slot.stream = Some(OnStream::default());
+        slot.stream = Some(OnStream {
+            form,
+            ..OnStream::default()
+        });
         slot.phase = Phase::Opening;
         // Where it is written in this pass, that moment is "begun".
         self.begin_clock(g, s, self.now_ns);
         self.take_place(g, s, http2);
     }
 
+    /// Begins a redirect hop, whose text stands ready; `body`: the request's body goes with it.
+    pub(in crate::worker) fn hop_stream(&mut self, g: usize, s: u32, http2: Http2Spec, body: bool) {
+        let slot = &mut self.groups[g].slots[s as usize];
+        slot.stream = Some(OnStream {
+            form: Form::Text { body },
+            ..OnStream::default()
+        });
+        slot.phase = Phase::Opening;
+        slot.hop.begun_ns = self.now_ns;
+        self.take_place(g, s, http2);
+    }
+
     /// Puts a request on its line's connection.
     fn take_place(&mut self, g: usize, s: u32, http2: Http2Spec) {
-        match self.groups[g].lines.of(s).current {
+        let group = &mut self.groups[g];
+        let endpoint = group.slots[s as usize].hop.endpoint;
+        match group.lines.of(s).link_to(endpoint) {
             Some(key) => self.join(g, s, key),
             None => self.open_line(g, s, http2),
         }
@@ -37,7 +63,9 @@ impl Worker<'_> {
             return;
         };
         let group = &mut self.groups[g];
-        group.slots[s as usize].conn = Some(key);
+        let slot = &mut group.slots[s as usize];
+        slot.conn = Some(key);
+        link.passing &= link.endpoint != slot.own_endpoint;
         if link.waiting.is_empty() && link.has_room() {
             self.open_stream(key, &mut link, s);
         } else {
@@ -58,7 +86,8 @@ impl Worker<'_> {
         slot.hop.begun_ns = now_ns;
         if let Some(stream) = &mut slot.stream {
             // A request that was moved here from a connection that left has begun there.
-            if !std::mem::replace(&mut stream.begun, true) {
+            // So has one whose answer led here.
+            if !std::mem::replace(&mut stream.begun, true) && !slot.ever_written {
                 slot.sample.begun_ns = now_ns;
             }
         }
@@ -66,23 +95,22 @@ impl Worker<'_> {
         let endpoint = slot.hop.endpoint;
         let tls = self.endpoints[endpoint].tls.as_ref();
         let line = group.lines.of(s);
-        let config = tls.map(|tls| {
-            let own = || tls.for_http2(resumes, http2.fallback);
-            line.tls.get_or_insert_with(own).clone()
-        });
+        let config =
+            tls.map(|tls| line.tls_to(endpoint, || tls.for_http2(resumes, http2.fallback)));
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
         let owner = Owner { group: g, slot: s };
-        let dictionary_bytes = plan.step(slot.step).template.dictionary_bytes();
         match self.dial(endpoint, config, owner) {
             Ok(conn) => {
                 let stage = conn.stage;
                 let key = self.conns.insert(conn);
-                let mut link = Box::new(Multiplex::new(g, s, dictionary_bytes));
+                let group = &mut self.groups[g];
+                group.lines.of(s).links.push((endpoint, key));
+                let slot = &mut group.slots[s as usize];
+                slot.conn = Some(key);
+                let mut link = Box::new(Multiplex::new(g, s, endpoint));
+                link.passing = endpoint != slot.own_endpoint;
                 link.waiting.push_back(s);
                 self.multiplexes.put(key, link);
-                let group = &mut self.groups[g];
-                group.lines.of(s).current = Some(key);
-                group.slots[s as usize].conn = Some(key);
                 self.watch_line(key, stage);
             }
             Err(kind) => {
@@ -169,30 +197,43 @@ impl Worker<'_> {
         }
     }
 
-    /// The server speaks HTTP/1.1: the group goes on with that, a connection a slot.
+    /// The server speaks HTTP/1.1: the group goes on with that there, a connection a slot.
     fn fall_back(&mut self, key: ConnKey, link: Multiplex) {
         let g = link.group;
         self.leave_line(&link, key);
         let group = &mut self.groups[g];
-        let plan = group.plan;
-        group.fell_back = true;
+        if !group.without_http2.contains(&link.endpoint) {
+            group.without_http2.push(link.endpoint);
+        }
         group.record.totals.http2_fallbacks += 1;
         let mut connection = Some(key);
         for s in link.waiting {
-            let slot = &mut self.groups[g].slots[s as usize];
-            slot.stream = None;
-            slot.out_is_fixed = plan.step(slot.step).template.fixed().is_some();
-            if !slot.out_is_fixed {
-                slot.render(plan);
-            }
-            let endpoint = slot.hop.endpoint;
-            slot.aim(endpoint);
-            slot.home = connection.take();
-            self.begin_at(g, s, endpoint);
+            self.begin_without(g, s, connection.take());
         }
         if connection.is_some() {
             self.close_later(key);
         }
+    }
+
+    /// Begins a request over HTTP/1.1 that was to go over HTTP/2, on this connection or a new one.
+    fn begin_without(&mut self, g: usize, s: u32, connection: Option<ConnKey>) {
+        let group = &mut self.groups[g];
+        let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
+        slot.spell_out(plan);
+        let stream = slot.stream.take().unwrap_or_default();
+        let (endpoint, step) = (slot.hop.endpoint, plan.step(slot.step));
+        slot.begin_hop(endpoint, step.to_head_request, step.keep);
+        if stream.form != (Form::Text { body: false }) {
+            slot.take_body(plan);
+        }
+        slot.conn = connection;
+        let Some(key) = connection else {
+            return self.open(g, s);
+        };
+        if let Some(conn) = self.conns.get_mut(key) {
+            conn.owner.slot = s;
+        }
+        self.send(g, s, key);
     }
 
     /// Opens streams for those that wait, as far as there is room.
@@ -217,30 +258,50 @@ impl Worker<'_> {
         }
         let group = &mut self.groups[link.group];
         let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
-        let step = plan.step(slot.step);
+        let template = &plan.step(slot.step).template;
+        let form = slot.stream.map_or(Form::Template, |stream| stream.form);
         let source = Source {
             feeders: &plan.feeders,
             asker: slot.asker,
             taken: &slot.taken,
         };
-        slot.hop.body_bytes = step.template.upload_bytes(slot.asker);
-        if step.template.has_text() {
-            step.template.render_text(&source, &mut slot.out);
-            slot.hop.body_bytes = slot.out.len() as u64;
+        slot.hop.body_bytes = match form {
+            Form::Text { body: false } => 0,
+            _ => template.content_bytes(slot.asker),
+        };
+        if form != Form::Template {
+            slot.hop.text_from = head_bytes(&slot.out);
+        } else if template.has_text() {
+            template.render_text(&source, &mut slot.out);
+            slot.hop.text_from = 0;
+        }
+        if template.has_text() {
+            slot.hop.body_bytes = (slot.out.len() - slot.hop.text_from) as u64;
         }
         let ends = slot.hop.body_bytes == 0;
+        slot.hop.held = template.expects_continue() && !ends;
+        let (held, https) = (slot.hop.held, self.endpoints[link.endpoint].origin.https);
         let place = link.before + link.session.out.len() as u64;
-        let (id, bytes) = link
-            .session
-            .open(s, step.to_head_request, ends, |dictionary, out| {
-                step.template.render_block(dictionary, &source, out);
-            });
+        let opening = Opening {
+            key: s,
+            to_head_request: slot.decoder.to_head_request(),
+            ends,
+            keeps: slot.decoder.kept().is_some(),
+            lesson: (form == Form::Template).then(|| Lesson {
+                owner: slot.step,
+                bytes: template.dictionary_bytes(),
+            }),
+        };
+        let (id, bytes) = link.session.open(opening, |dictionary, out| match form {
+            Form::Template => template.render_block(dictionary, &source, out),
+            Form::Text { .. } => block_of_text(&slot.out, https, out),
+        });
         link.unwritten.push_back(Unwritten {
             place,
             slot: s,
             stream: id,
         });
-        if !ends {
+        if !ends && !held {
             link.uploads.push_back(Upload {
                 slot: s,
                 stream: id,
@@ -256,6 +317,9 @@ impl Worker<'_> {
         slot.sample.request_bytes += bytes as u32;
         conn.requests = conn.requests.saturating_add(1);
         self.multiplexes.mark(key, link);
+        if held {
+            self.hold(link.group, s, key);
+        }
     }
 
     /// A request that its connection has not taken goes to the line's next one.

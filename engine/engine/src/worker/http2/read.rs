@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::super::Worker;
-use super::Multiplex;
+use super::{Multiplex, Upload};
 use crate::conn::{ConnKey, Got, Stage};
 use crate::error::ErrorKind;
 use crate::record::NEVER;
+use crate::redirect::is_redirect;
 use crate::wire::http2::answer::Answer;
 use crate::wire::http2::session::Event;
 use crate::wire::http2::Fault;
@@ -59,7 +60,8 @@ impl Worker<'_> {
                 (End::Closed, Some(kind)) => End::Broken(kind),
                 (end, _) => end,
             };
-            return self.end_link(key, *link, end);
+            self.end_link(key, *link, end);
+            return self.follow_redirects();
         }
         self.open_waiting(key, &mut link);
         // The socket may take more now, or a window be open.
@@ -73,6 +75,8 @@ impl Worker<'_> {
             homeless = std::mem::take(&mut link.waiting);
         }
         self.multiplexes.put(key, link);
+        // A hop to the same place finds the connection that would end now.
+        self.follow_redirects();
         self.tidy(key);
         for s in homeless {
             // A server that answers nothing before it leaves would be asked for ever.
@@ -81,6 +85,13 @@ impl Worker<'_> {
             } else {
                 self.end_request(g, s, Answer::default(), ErrorKind::Http2Goaway);
             }
+        }
+    }
+
+    /// Goes on with requests whose answers lead elsewhere: no connection is being read now, so that any may be used.
+    fn follow_redirects(&mut self) {
+        while let Some((g, s)) = self.multiplexes.redirected.pop() {
+            self.redirect(g, s);
         }
     }
 
@@ -104,7 +115,8 @@ impl Worker<'_> {
                 Err(kind) => return Some(End::Broken(kind)),
             };
             self.groups[link.group].record.totals.bytes_received += bytes as u64;
-            let pushed = link.session.push(&buf[..bytes], events);
+            let slots = &mut self.groups[link.group].slots;
+            let pushed = link.session.push(&buf[..bytes], events, slots);
             for event in events.drain(..) {
                 self.on_stream_event(link, event, lag_ns);
             }
@@ -128,6 +140,13 @@ impl Worker<'_> {
                 let slot = &mut self.groups[link.group].slots[s as usize];
                 slot.sample.first_byte_ns = self.now_ns;
             }
+            Event::Continued { key: s } => {
+                let slot = &mut self.groups[link.group].slots[s as usize];
+                if std::mem::take(&mut slot.hop.held) {
+                    let stream = slot.stream.map_or(0, |stream| stream.id);
+                    link.uploads.push_back(Upload { slot: s, stream });
+                }
+            }
             Event::Ended {
                 key: s,
                 answer,
@@ -139,19 +158,20 @@ impl Worker<'_> {
                     self.groups[link.group].slots[s as usize].sample.read_lag_ns = lag_ns;
                 }
                 let kind = outcome.map_or_else(ErrorKind::from, |()| ErrorKind::None);
-                self.end_request(link.group, s, answer, kind);
+                let follows = self.groups[link.group].plan.spec.follow_redirects > 0;
+                if follows && kind == ErrorKind::None && is_redirect(answer.status) {
+                    self.groups[link.group].slots[s as usize].leave_stream(answer);
+                    self.multiplexes.redirected.push((link.group, s));
+                } else {
+                    self.end_request(link.group, s, answer, kind);
+                }
             }
         }
     }
 
     /// A request on a shared connection is over.
     pub(super) fn end_request(&mut self, g: usize, s: u32, answer: Answer, kind: ErrorKind) {
-        let slot = &mut self.groups[g].slots[s as usize];
-        slot.conn = None;
-        if let Some(stream) = &mut slot.stream {
-            stream.id = 0;
-            stream.answer = answer;
-        }
+        self.groups[g].slots[s as usize].leave_stream(answer);
         self.finish(g, s, kind);
     }
 
@@ -186,7 +206,7 @@ impl Worker<'_> {
         };
         let new = self.groups[link.group].plan.new_connections;
         let carries = link.session.open_streams() > 0 || !link.waiting.is_empty();
-        let over = !link.ready || new || !link.session.takes_streams();
+        let over = !link.ready || new || link.passing || !link.session.takes_streams();
         if carries || !over {
             return self.multiplexes.put(key, link);
         }

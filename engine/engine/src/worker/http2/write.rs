@@ -4,6 +4,7 @@ use super::super::Worker;
 use super::{Multiplex, Upload};
 use crate::conn::ConnKey;
 use crate::error::ErrorKind;
+use crate::record::NEVER;
 use crate::request::Template;
 use crate::vu::Slot;
 
@@ -96,17 +97,30 @@ impl Worker<'_> {
             let Some(stream) = slot.stream.filter(|stream| stream.id == head.stream) else {
                 continue;
             };
-            if !slot.ever_written {
-                slot.ever_written = true;
-                group.record.written(true);
+            let mut from_ns = slot.sample.written_ns;
+            if from_ns == NEVER {
+                let first = !std::mem::replace(&mut slot.ever_written, true);
+                group.record.written(first);
                 group.record.totals.http2_requests += 1;
                 if !stream.begun {
-                    slot.sample.begun_ns = now_ns;
                     slot.hop.begun_ns = now_ns;
+                    if first {
+                        slot.sample.begun_ns = now_ns;
+                    }
                 }
+                from_ns = slot.hop.begun_ns;
             }
             slot.sample.written_ns = now_ns;
-            slot.sample.pretransfer_ns = now_ns - slot.hop.begun_ns;
+            slot.sample.pretransfer_ns += now_ns - from_ns;
+        }
+    }
+
+    /// A body that waited for the server's 100 is sent.
+    pub(in crate::worker) fn upload_on_stream(&mut self, slot: u32, stream: u32, key: ConnKey) {
+        if let Some(mut link) = self.multiplexes.take(key) {
+            link.uploads.push_back(Upload { slot, stream });
+            self.multiplexes.mark(key, &mut link);
+            self.multiplexes.put(key, link);
         }
     }
 
@@ -159,10 +173,11 @@ fn make_data(
     let ends = at + bytes == all;
     link.session.send(upload.stream, bytes, ends, |out| {
         if template.has_text() {
-            out.copy_from_slice(&slot.out[at..at + bytes]);
+            let from = slot.hop.text_from + at;
+            out.copy_from_slice(&slot.out[from..from + bytes]);
             return Ok(());
         }
-        let filled = template.fill_upload(slot.asker, at as u64, out);
+        let filled = template.fill_content(slot.asker, at as u64, out);
         filled.map_err(|_| ErrorKind::Other)
     })?;
     slot.hop.written += bytes;

@@ -12,7 +12,7 @@ pub enum Meaning {
     /// `None`: no whole number.
     ContentLength(Option<u64>),
     Location,
-    /// A pseudo-header that a response has not, or a name that HTTP/2 forbids: the answer is malformed.
+    /// A pseudo-header that a response has not, or a name or value that HTTP/2 forbids: the answer is malformed.
     Forbidden,
     Plain,
 }
@@ -31,8 +31,8 @@ impl Meaning {
         match name {
             b":status" => Meaning::Status(status(value)),
             b"content-length" => Meaning::ContentLength(length(value)),
+            _ if forbidden(name) || breaks_lines(value) => Meaning::Forbidden,
             b"location" => Meaning::Location,
-            _ if forbidden(name) => Meaning::Forbidden,
             _ => Meaning::Plain,
         }
     }
@@ -52,6 +52,12 @@ fn status(value: &[u8]) -> Option<u16> {
 fn length(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     digits.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+}
+
+/// RFC 9113 §8.2.1. All bytes are looked at, which takes less time than to stop at the first.
+fn breaks_lines(value: &[u8]) -> bool {
+    let breaks = |byte: &u8| matches!(byte, 0 | b'\r' | b'\n');
+    value.iter().fold(false, |any, byte| any | breaks(byte))
 }
 
 fn forbidden(name: &[u8]) -> bool {

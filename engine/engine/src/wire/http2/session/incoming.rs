@@ -5,9 +5,9 @@ use super::super::frame::{self, flag, kind, number, Head, HEAD_BYTES};
 use super::super::hpack::TABLE_BYTES;
 use super::super::reader::Piece;
 use super::super::settings::{WINDOW_FIRST, WINDOW_MAX};
-use super::super::streams::{Standing, Stream};
+use super::super::streams::{Standing, Stream, Streams};
 use super::super::{code, Fault};
-use super::{slot_of, Event, Open, Session};
+use super::{slot_of, Event, Heard, Open, Session};
 use crate::wire::HEADER_LIMIT_BYTES;
 
 /// So many frames in a row that bring no answer on are a flood (§10.5).
@@ -16,7 +16,7 @@ const IDLE_MAX: u32 = 10_000;
 const FRAGMENTS_MAX: u32 = 64;
 
 impl Session {
-    pub(super) fn take(&mut self, piece: Piece<'_>, events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, piece: Piece<'_>, heard: &mut Heard<'_>) -> Result<(), Fault> {
         self.idle += 1;
         if self.idle > IDLE_MAX {
             return Err(Fault::Flood);
@@ -36,41 +36,52 @@ impl Session {
                 ends,
             } => {
                 if begins {
-                    self.account(head, events)?;
+                    self.account(head, heard)?;
                 }
                 let last = ends && head.has(flag::END_STREAM);
-                self.data(head.stream, bytes, begins, last, events)
+                self.data(head.stream, bytes, begins, last, heard)
             }
-            Piece::Frame(head, payload) => self.frame(head, payload, events),
+            Piece::Frame(head, payload) => self.frame(head, payload, heard),
         }
     }
 
-    fn frame(&mut self, head: Head, payload: &[u8], events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn frame(&mut self, head: Head, payload: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
         match head.kind {
             kind::DATA => {
-                self.account(head, events)?;
+                self.account(head, heard)?;
                 let data = frame::unpadded(head, payload).ok_or(Fault::Protocol)?;
                 let last = head.has(flag::END_STREAM);
-                self.data(head.stream, data.len(), true, last, events)
+                self.data(head.stream, data, true, last, heard)
             }
-            kind::HEADERS => self.headers(head, payload, events),
-            kind::CONTINUATION => self.continuation(head, payload, events),
-            kind::RST_STREAM => self.reset_by_peer(head, payload, events),
+            kind::HEADERS => self.headers(head, payload, heard),
+            kind::CONTINUATION => self.continuation(head, payload, heard),
+            _ => {
+                check_shape(head)?;
+                self.control(head, payload, heard)
+            }
+        }
+    }
+
+    /// A frame that brings no part of an answer; its shape is right.
+    fn control(&mut self, head: Head, payload: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
+        match head.kind {
+            kind::RST_STREAM => self.reset_by_peer(head, payload, heard),
             kind::SETTINGS => self.settings(head, payload),
-            kind::PING => self.ping(head, payload),
-            kind::GOAWAY => self.goaway(head, payload, events),
-            kind::WINDOW_UPDATE => self.window_update(head, payload, events),
-            kind::PRIORITY if head.stream == 0 => Err(Fault::Protocol),
-            kind::PRIORITY if payload.len() != 5 => Err(Fault::FrameSize),
+            kind::PING => {
+                self.ping(head, payload);
+                Ok(())
+            }
+            kind::GOAWAY => self.goaway(payload, heard),
+            kind::WINDOW_UPDATE => self.window_update(head, payload, heard),
             // We have switched it off.
             kind::PUSH_PROMISE => Err(Fault::Protocol),
-            // Unknown kinds say nothing (§5.5).
+            // Priorities are no affair of a client's, unknown kinds say nothing (§5.5).
             _ => Ok(()),
         }
     }
 
     /// Counts a DATA frame against both windows, padding included (§6.9.1).
-    fn account(&mut self, head: Head, events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn account(&mut self, head: Head, heard: &mut Heard<'_>) -> Result<(), Fault> {
         if head.stream == 0 || self.streams.standing(head.stream) == Standing::Idle {
             return Err(Fault::Protocol);
         }
@@ -93,7 +104,7 @@ impl Session {
         };
         stream.receive_window -= bytes;
         if stream.receive_window < 0 {
-            self.fail(head.stream, Fault::FlowControl, events);
+            self.fail(head.stream, Fault::FlowControl, heard);
         } else if stream.receive_window < full / 2 && !head.has(flag::END_STREAM) {
             let by = full - stream.receive_window;
             stream.receive_window = full;
@@ -105,28 +116,26 @@ impl Session {
     fn data(
         &mut self,
         id: u32,
-        bytes: usize,
+        bytes: &[u8],
         begins: bool,
         ends: bool,
-        events: &mut Vec<Event>,
+        heard: &mut Heard<'_>,
     ) -> Result<(), Fault> {
         if self.streams.standing(id) == Standing::Ended {
             return Err(Fault::Protocol);
         }
-        let Some(stream) = self.touch(id, events) else {
+        let Some(stream) = touch(&mut self.streams, id, heard) else {
             return Ok(());
         };
-        let verdict = stream.reading.data(bytes, begins, ends);
-        self.judge(id, verdict, events);
+        let verdict = stream.reading.data(bytes.len(), begins, ends);
+        if stream.keeps && verdict.is_ok() {
+            heard.keeper.kept(stream.key).take_body(bytes);
+        }
+        self.judge(id, verdict, heard);
         Ok(())
     }
 
-    fn headers(
-        &mut self,
-        head: Head,
-        payload: &[u8],
-        events: &mut Vec<Event>,
-    ) -> Result<(), Fault> {
+    fn headers(&mut self, head: Head, payload: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
         if matches!(
             self.streams.standing(head.stream),
             Standing::Idle | Standing::Ended
@@ -145,7 +154,7 @@ impl Session {
             fragments: 1,
         };
         if head.has(flag::END_HEADERS) {
-            return self.block(&open, fragment, events);
+            return self.block(&open, fragment, heard);
         }
         self.block.clear();
         self.block.extend_from_slice(fragment);
@@ -157,7 +166,7 @@ impl Session {
         &mut self,
         head: Head,
         payload: &[u8],
-        events: &mut Vec<Event>,
+        heard: &mut Heard<'_>,
     ) -> Result<(), Fault> {
         let mut open = self.open_block.take().ok_or(Fault::Protocol)?;
         open.fragments += 1;
@@ -174,36 +183,43 @@ impl Session {
             return Ok(());
         }
         let block = std::mem::take(&mut self.block);
-        let result = self.block(&open, &block, events);
+        let result = self.block(&open, &block, heard);
         self.block = block;
         result
     }
 
     /// A whole header block. It is decoded for streams that are gone, too: the table depends on it.
-    fn block(&mut self, open: &Open, block: &[u8], events: &mut Vec<Event>) -> Result<(), Fault> {
+    fn block(&mut self, open: &Open, block: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
         let mut fields = Fields::default();
-        self.decoder
-            .decode(block, |field| fields.add(field))
-            .map_err(|_| Fault::Compression)?;
-        let Some(stream) = self.touch(open.stream, events) else {
+        let stream = touch(&mut self.streams, open.stream, heard);
+        let keeping = stream
+            .as_ref()
+            .filter(|stream| stream.keeps && stream.reading.awaits_head());
+        let decoded = match keeping.map(|stream| heard.keeper.kept(stream.key)) {
+            None => self.decoder.decode(block, |field| fields.add(field)),
+            Some(kept) => {
+                kept.begin_head();
+                self.decoder.decode(block, |field| {
+                    kept.take_field(&field);
+                    fields.add(field);
+                })
+            }
+        };
+        decoded.map_err(|_| Fault::Compression)?;
+        let Some(stream) = stream else {
             return Ok(());
         };
+        if !stream.sent && fields.says_continue() {
+            heard.events.push(Event::Continued { key: stream.key });
+        }
         stream.reading.answer.received_bytes += open.frame_bytes as u64;
         let verdict = stream.reading.fields(fields, open.frame_bytes, open.ends);
-        self.judge(open.stream, verdict, events);
+        self.judge(open.stream, verdict, heard);
         Ok(())
     }
 
-    fn touch(&mut self, id: u32, events: &mut Vec<Event>) -> Option<&mut Stream> {
-        let stream = self.streams.get_mut(id)?;
-        if !std::mem::replace(&mut stream.touched, true) {
-            events.push(Event::Touched { key: stream.key });
-        }
-        Some(stream)
-    }
-
     /// What a stream's next bytes have made of it.
-    fn judge(&mut self, id: u32, verdict: Result<bool, Fault>, events: &mut Vec<Event>) {
+    fn judge(&mut self, id: u32, verdict: Result<bool, Fault>, heard: &mut Heard<'_>) {
         match verdict {
             Ok(false) => {}
             Ok(true) => {
@@ -214,27 +230,24 @@ impl Session {
                 } else {
                     self.reset(id, code::NO_ERROR)
                 };
-                ended(stream, Ok(()), events);
+                ended(stream, Ok(()), heard);
             }
-            Err(fault) => self.fail(id, fault, events),
+            Err(fault) => self.fail(id, fault, heard),
         }
     }
 
     /// A stream ends by its own fault; the connection goes on.
-    fn fail(&mut self, id: u32, fault: Fault, events: &mut Vec<Event>) {
+    fn fail(&mut self, id: u32, fault: Fault, heard: &mut Heard<'_>) {
         let stream = self.reset(id, fault.code());
-        ended(stream, Err(fault), events);
+        ended(stream, Err(fault), heard);
     }
 
     fn reset_by_peer(
         &mut self,
         head: Head,
         payload: &[u8],
-        events: &mut Vec<Event>,
+        heard: &mut Heard<'_>,
     ) -> Result<(), Fault> {
-        if payload.len() != 4 {
-            return Err(Fault::FrameSize);
-        }
         if self.streams.standing(head.stream) == Standing::Idle {
             return Err(Fault::Protocol);
         }
@@ -243,15 +256,12 @@ impl Session {
             self.notices.resets[slot_of(code)] += 1;
             self.idle = 0;
             stream.reading.answer.received_bytes += (payload.len() + HEAD_BYTES) as u64;
-            ended(Some(stream), Err(Fault::Reset(code)), events);
+            ended(Some(stream), Err(Fault::Reset(code)), heard);
         }
         Ok(())
     }
 
     fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(Fault::Protocol);
-        }
         if head.has(flag::ACK) {
             return match payload {
                 _ if !self.greeted => Err(Fault::Protocol),
@@ -284,27 +294,14 @@ impl Session {
         Ok(())
     }
 
-    fn ping(&mut self, head: Head, payload: &[u8]) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(Fault::Protocol);
-        }
-        if payload.len() != 8 {
-            return Err(Fault::FrameSize);
-        }
+    fn ping(&mut self, head: Head, payload: &[u8]) {
         if !head.has(flag::ACK) {
             frame::head(&mut self.out, 8, kind::PING, flag::ACK, 0);
             self.out.extend_from_slice(payload);
         }
-        Ok(())
     }
 
-    fn goaway(&mut self, head: Head, payload: &[u8], events: &mut Vec<Event>) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(Fault::Protocol);
-        }
-        if payload.len() < 8 {
-            return Err(Fault::FrameSize);
-        }
+    fn goaway(&mut self, payload: &[u8], heard: &mut Heard<'_>) -> Result<(), Fault> {
         let last = number(payload) & 0x7fff_ffff;
         // It may take back, never add (§6.8).
         if self.last_stream.is_some_and(|before| last > before) {
@@ -313,7 +310,7 @@ impl Session {
         self.notices.goaways[slot_of(number(&payload[4..]))] += 1;
         self.last_stream = Some(last);
         for (_, stream) in self.streams.close_above(last) {
-            ended(Some(stream), Err(Fault::Goaway), events);
+            ended(Some(stream), Err(Fault::Goaway), heard);
         }
         Ok(())
     }
@@ -322,11 +319,8 @@ impl Session {
         &mut self,
         head: Head,
         payload: &[u8],
-        events: &mut Vec<Event>,
+        heard: &mut Heard<'_>,
     ) -> Result<(), Fault> {
-        if payload.len() != 4 {
-            return Err(Fault::FrameSize);
-        }
         let by = i64::from(number(payload) & 0x7fff_ffff);
         if head.stream == 0 {
             self.send_window += by;
@@ -344,17 +338,45 @@ impl Session {
         if let Some(stream) = self.streams.get_mut(head.stream) {
             stream.send_window += by;
             if by == 0 {
-                self.fail(head.stream, Fault::Protocol, events);
+                self.fail(head.stream, Fault::Protocol, heard);
             } else if stream.send_window > WINDOW_MAX {
-                self.fail(head.stream, Fault::FlowControl, events);
+                self.fail(head.stream, Fault::FlowControl, heard);
             }
         }
         Ok(())
     }
 }
 
-fn ended(stream: Option<Stream>, outcome: Result<(), Fault>, events: &mut Vec<Event>) {
-    events.extend(stream.map(|stream| Event::Ended {
+/// Whose a frame of this kind is, and how long (§6); of kinds that are not named here nothing is asked.
+fn check_shape(head: Head) -> Result<(), Fault> {
+    let of_connection = head.stream == 0;
+    let (whose, long) = match head.kind {
+        kind::PRIORITY => (!of_connection, head.length == 5),
+        kind::RST_STREAM => (!of_connection, head.length == 4),
+        kind::SETTINGS => (of_connection, head.length.is_multiple_of(6)),
+        kind::PING => (of_connection, head.length == 8),
+        kind::GOAWAY => (of_connection, head.length >= 8),
+        kind::WINDOW_UPDATE => (true, head.length == 4),
+        _ => (true, true),
+    };
+    match (whose, long) {
+        (false, _) => Err(Fault::Protocol),
+        (true, false) => Err(Fault::FrameSize),
+        (true, true) => Ok(()),
+    }
+}
+
+/// A stream to which bytes of its answer have come.
+fn touch<'s>(streams: &'s mut Streams, id: u32, heard: &mut Heard<'_>) -> Option<&'s mut Stream> {
+    let stream = streams.get_mut(id)?;
+    if !std::mem::replace(&mut stream.touched, true) {
+        heard.events.push(Event::Touched { key: stream.key });
+    }
+    Some(stream)
+}
+
+fn ended(stream: Option<Stream>, outcome: Result<(), Fault>, heard: &mut Heard<'_>) {
+    heard.events.extend(stream.map(|stream| Event::Ended {
         key: stream.key,
         answer: stream.reading.answer,
         outcome,
