@@ -1,7 +1,8 @@
-"""HTTP/2 against servers that others wrote: what the engine counts is what they logged."""
+"""HTTP/2, and HTTP/1.1 beside it, against servers that others wrote: what the engine counts is what they logged."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -97,8 +98,8 @@ def load(
                 "stop_offset_ns": 20_000 * MS,
                 "graceful_stop_ns": 20_000 * MS,
                 "executor": {"kind": "constant-vus", "vus": vus, "limit": requests},
-                "request": request | group.pop("request", {}),
             }
+            | ({} if "scenarios" in group else {"request": request | group.pop("request", {})})
             | group
         ],
     }
@@ -120,6 +121,7 @@ http {{
   server {{
     listen 127.0.0.1:{port} {listen}; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
     location / {{ root {folder}; }}
+    absolute_redirect off; location = /moved {{ return 302 /file; }}
   }}
 }}
 """
@@ -134,11 +136,11 @@ def nginx(folder: Path, serve: Serve, listen: str, settings: str = "keepalive_re
     return port
 
 
-def logged(folder: Path, requests: int) -> list[list[str]]:
+def logged(folder: Path, requests: int, name: str = "access.log") -> list[list[str]]:
     """The server's lines, once all are written."""
     deadline = time.monotonic() + 5
     while True:
-        lines = (folder / "access.log").read_text().splitlines()
+        lines = (folder / name).read_text().splitlines()
         if len(lines) >= requests or time.monotonic() > deadline:
             return [line.split() for line in lines]
         time.sleep(0.02)
@@ -226,3 +228,87 @@ def test_nghttpd_answers_many_streams_with_trailers(tmp_path: Path, serve: Serve
     )
     found = load(port, 200, 100, 4_000)
     assert (found["ok"], found["body_bytes"], found["connections_opened"]) == (4_000, 4_000 * 100_000, 2)
+
+
+HAPROXY = """\
+global
+  log stdout format raw daemon
+defaults
+  mode http
+  log global
+  log-format "%HV %ST %B %cp"
+  timeout client 20s
+  timeout server 20s
+  timeout connect 1s
+frontend web
+  bind 127.0.0.1:{port} {bind}
+  http-request redirect location /file code 302 if {{ path /moved }}
+  http-request return status 200 content-type text/plain hdr x-token t-%cp file {folder}/file
+"""
+
+
+def haproxy(folder: Path, serve: Serve, bind: str) -> int:
+    port = free_port()
+    (folder / "both.pem").write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
+    (folder / "file").write_bytes(b"z" * 10_000)
+    (folder / "haproxy.cfg").write_text(
+        HAPROXY.format(folder=folder, port=port, bind=bind.format(folder=folder))
+    )
+    serve(["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], port)
+    return port
+
+
+@pytest.mark.parametrize(
+    ("bind", "http2", "version", "connections"),
+    [
+        ("", None, "HTTP/1.1", 32),
+        ("proto h2", {"streams": 16}, "HTTP/2.0", 2),
+        ("ssl crt {folder}/both.pem alpn http/1.1", None, "HTTP/1.1", 32),
+        ("ssl crt {folder}/both.pem alpn h2,http/1.1", {"streams": 16}, "HTTP/2.0", 2),
+    ],
+)
+def test_haproxy_logged_what_was_counted(
+    tmp_path: Path,
+    serve: Serve,
+    certificate: str,
+    bind: str,
+    http2: dict[str, int] | None,
+    version: str,
+    connections: int,
+) -> None:
+    port = haproxy(tmp_path, serve, bind)
+    found = load(port, 32, 1, 1_000, certificate if "ssl" in bind else None, http2=http2)
+    assert (found["ok"], found["status"], found["body_bytes"]) == (1_000, {"200": 1_000}, 1_000 * 10_000)
+    assert found["connections_opened"] == connections
+    # The look whether it listens is no request.
+    lines = [line for line in logged(tmp_path, 1_000, "server.log") if line[:2] == [version, "200"]]
+    assert len(lines) == 1_000
+    assert len({line[3] for line in lines}) == connections
+
+
+@pytest.mark.parametrize("server", ["nginx", "haproxy"])
+@pytest.mark.parametrize("http2", [None, {"streams": 4}])
+def test_steps_redirects_and_digests_are_the_same_over_both(
+    tmp_path: Path, serve: Serve, certificate: str, server: str, http2: dict[str, int] | None
+) -> None:
+    port = (
+        nginx(tmp_path, serve, "http2" if http2 else "")
+        if server == "nginx"
+        else haproxy(tmp_path, serve, "proto h2" if http2 else "")
+    )
+    digest = hashlib.sha256((tmp_path / "file").read_bytes()).hexdigest()
+    fetch = {"name": "fetch", "method": "GET", "endpoint": "http://web", "timeout_ns": 20_000 * MS}
+    moved = fetch | {
+        "path": [{"text": "/moved"}],
+        "take": [{"name": "type", "header": "content-type"}],
+        "checks": [{"name": "digest", "digest": "sha256", "equals": [{"text": digest}]}],
+    }
+    again = fetch | {
+        "name": "again",
+        "path": [{"text": "/file"}],
+        "headers": [["X-Type", [{"taken": "type"}]]],
+    }
+    steps = [{"request": moved}, {"request": again}]
+    found = load(port, 8, 1, 80, http2=http2, scenarios=[{"steps": steps}], follow_redirects=2)
+    assert (found["ok"], found["redirect_hops"], found["hop_status"]) == (160, 80, {"302": 80})
+    assert (found["connections_opened"], found["http2"]["requests"]) == ((2, 240) if http2 else (8, 0))

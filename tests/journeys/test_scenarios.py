@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
+import pyarrow
 import pytest
+from pyarrow.parquet import write_table
 
 from .world import World, findings, known, only_run
 
@@ -75,6 +77,28 @@ def run(world: World, text: str, port: int) -> dict[str, Any]:
         assert grades[name]["grade"] == "VALID", grades[name]
     assert world.silent() == []
     return trial
+
+
+PARQUET = """\
+name: rows-of-parquet
+lab: {server: {at: "http://127.0.0.1:PORT"}}
+feeders:
+  file: {parquet: rows.parquet, take: sequential}
+requests:
+  fetch: {get: "http://server/f${file.name}", check: ["size_bytes == ${file.size_bytes}"]}
+traffic:
+  users: {executor: shared-iterations, vus: 2, iterations: 20, request: fetch}
+measure: {duration: 10s, replicates: 1}
+"""
+
+
+def test_rows_of_a_parquet_file_are_asked_as_they_are_dealt(world: World, server: int) -> None:
+    names = [f"n-{n}" for n in range(7)]
+    write_table(pyarrow.table({"name": names, "size_bytes": [4] * 7}), world.root / "rows.parquet")
+    trial = run(world, PARQUET, server)
+    assert trial["metrics"]["users.success_rate"]["value"] == 1
+    asked = Counter(path for path, _ in Handler.asked if path != "/")
+    assert asked == Counter(f"/f{names[n % 7]}" for n in range(20))
 
 
 TOKEN = """\
