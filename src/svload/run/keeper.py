@@ -22,7 +22,7 @@ from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.messages import Lease
 from svload.model.study import Lock
-from svload.run.kept import FACTS, LOCK, SOCKET
+from svload.run.kept import FACTS, LOCK, door_of
 
 
 def main(folder: Path, until_wall: float) -> int:
@@ -52,7 +52,8 @@ def main(folder: Path, until_wall: float) -> int:
 
 def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
     with socket.socket(socket.AF_UNIX) as door:
-        door.bind(str(folder / SOCKET))
+        with door_of(folder) as path:
+            door.bind(path)
         door.listen(8)
         facts = {
             "id": folder.name,

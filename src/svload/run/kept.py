@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +85,24 @@ def _remove_dead(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def door_of(folder: Path) -> Iterator[str]:
+    """The path of a keeper's socket, through /proc, since a socket's path must be short. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
 def ask(lab_id: str, what: str) -> dict[str, Any]:
     """Ask a keeper to `reset` or go `down`; its answer. Raises SvloadError usage if there is none."""
     folder = _folder(lab_id)
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(ASK_TIMEOUT_S)
-            line.connect(str(folder / SOCKET))
+            with door_of(folder) as door:
+                line.connect(door)
             line.sendall(json.dumps({"do": what}).encode() + b"\n")
             answer = line.makefile().readline()
         return dict(json.loads(answer))
@@ -105,7 +117,8 @@ def _answers(folder: Path) -> bool:
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(2)
-            line.connect(str(folder / SOCKET))
+            with door_of(folder) as door:
+                line.connect(door)
         return True
     except OSError:
         return False
