@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 SVLOAD = (sys.executable, "-m", "svload")
-OUTSIDE = {"others-cpu", "steal", "calibration", "clocks"}
-"""Checks that refuse a trial for what the machine did beside it: a test machine may be busy."""
+OUTSIDE = {"others-cpu", "steal", "calibration", "clocks", "time-wait", "page-cache"}
+"""Checks that doubt a trial for what the machine did before it and beside it: a test machine may be busy."""
 NOISE = OUTSIDE | {"generator-harm", "hiccups", "run-queue"}
 """And those that the same shows in, with the load's own delays."""
 BOUND_S = 240.0
