@@ -10,12 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from . import stalls
-from .world import NOISE, World, only_run
+from .world import NOISE, UNSETTLED, World, only_run
 
 pytestmark = pytest.mark.truth_long
 
-UNSETTLED = {"warm-up", "steadiness"}
-"""Two stalls in 2.5 s are a short series, and a busy machine changes its level."""
 STALL = stalls.Stall(every_ns=5 * stalls.S // 4, for_ns=stalls.S // 4)
 
 

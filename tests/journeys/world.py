@@ -22,6 +22,8 @@ OUTSIDE = {"others-cpu", "steal", "calibration", "clocks", "time-wait", "page-ca
 """Checks that doubt a trial for what the machine did before it and beside it: a test machine may be busy."""
 NOISE = OUTSIDE | {"generator-harm", "hiccups", "run-queue"}
 """And those that the same shows in, with the load's own delays."""
+UNSETTLED = {"warm-up", "steadiness"}
+"""And those that a series of a second or two fails where a busy machine changes its level."""
 BOUND_S = 240.0
 
 
