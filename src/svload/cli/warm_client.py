@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svload.host.warm import SOCKET, address, is_own, is_own_folder, place, warm_dir
+from svload.host.warm import SOCKET, is_own, is_own_folder, place, warm_dir
 
 if TYPE_CHECKING:
     import socket
@@ -40,12 +40,11 @@ def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
     import json
     import socket
 
+    from svload.host.unix_socket import short_path
+
     line.settimeout(_ANSWER_BOUND_S)
-    folder = os.open(warm_dir(), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        line.connect(address(folder))
-    finally:
-        os.close(folder)
+    with short_path(warm_dir(), SOCKET) as path:
+        line.connect(path)
     if not is_own(line):
         return False
     said = {"place": place(), "arguments": list(arguments), "environment": dict(os.environ)}

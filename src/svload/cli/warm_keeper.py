@@ -23,7 +23,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from svload.cli.warm_client import GO, TAKEN
-from svload.host.warm import FACTS, LOCK, SOCKET, address, is_own, place, warm_dir
+from svload.host.unix_socket import listen
+from svload.host.warm import FACTS, LOCK, SOCKET, is_own, place, warm_dir
 
 LOADED = (
     "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load", "svload.cli.app", "svload.drive.totals", "svload.host.preflight",
@@ -146,7 +147,7 @@ def _serve(until_wall: float, life: int, ready: int) -> int:
     hands = hold_ready("warm", generators=1)
     try:
         hands.wait()
-        with _listen() as door:
+        with listen(warm_dir(), SOCKET, 4) as door:
             with contextlib.suppress(OSError):
                 os.write(ready, b"ready\n")
             os.close(ready)
@@ -163,21 +164,6 @@ def _serve(until_wall: float, life: int, ready: int) -> int:
         return _USED
     finally:
         hands.drop()
-
-
-def _listen() -> socket.socket:
-    """The socket, for its user only."""
-    (warm_dir() / SOCKET).unlink(missing_ok=True)
-    folder = os.open(warm_dir(), os.O_RDONLY | os.O_DIRECTORY)
-    before = os.umask(0o177)
-    try:
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        door.bind(address(folder))
-    finally:
-        os.umask(before)
-        os.close(folder)
-    door.listen(4)
-    return door
 
 
 def _accepted(

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from svload.host import journal
 from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
+from svload.host.unix_socket import short_path
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 from svload.model.messages import Action, Lease, Notice
 
@@ -376,20 +377,16 @@ def is_served(folder: Path) -> bool:
 
 
 def _connect(folder: Path) -> socket.socket:
-    """Connected to the lab's socket, through /proc, since a socket's path must be short."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as why:
-        raise fail("agent-lost", reason=f"{folder} is gone") from why
+    """Connected to the lab's socket. Raises SvloadError agent-lost."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_BOUND_S, 0))
     try:
-        connection.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        with short_path(folder, SOCKET) as path:
+            connection.connect(path)
     except OSError as why:
         connection.close()
-        raise fail("agent-lost", reason=f"nobody answers at {folder / SOCKET}") from why
-    finally:
-        os.close(descriptor)
+        gone = f"nobody answers at {folder / SOCKET}" if folder.is_dir() else f"{folder} is gone"
+        raise fail("agent-lost", reason=gone) from why
     return connection
 
 

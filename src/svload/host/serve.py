@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import signal
-import socket
 import stat
 import sys
 import time
@@ -26,6 +25,7 @@ from svload.host.folders import OWNER, SOCKET
 from svload.host.journal import Journal, normal, sysctl_path
 from svload.host.notices import Notices
 from svload.host.spawn import refused
+from svload.host.unix_socket import listen
 from svload.model.errors import SvloadError, fail
 from svload.model.messages import Action, SetSysctl, WriteFile, read_action
 
@@ -46,7 +46,7 @@ def run(folder: Path, life: int, ready: int | None, *, first_process: bool) -> i
 
 async def _run(folder: Path, life: int, ready: int | None, first_process: bool) -> int:
     agent = AgentServer(folder, first_process=first_process)
-    listener = _listen(folder)
+    listener = listen(folder, SOCKET, 16)
     loop = asyncio.get_running_loop()
     loop.add_reader(life, agent.lose_lease, "the keeper ended")
     loop.add_signal_handler(signal.SIGCHLD, agent.children.reap)
@@ -61,22 +61,6 @@ async def _run(folder: Path, life: int, ready: int | None, first_process: bool) 
     loop.remove_reader(life)
     server.close()
     return await agent.wind_down()
-
-
-def _listen(folder: Path) -> socket.socket:
-    """The lab's socket, for its user only. Bound through /proc, since a socket's path must be short."""
-    path = folder / SOCKET
-    path.unlink(missing_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    before = os.umask(0o177)
-    try:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(f"/proc/self/fd/{descriptor}/{SOCKET}")
-    finally:
-        os.umask(before)
-        os.close(descriptor)
-    listener.listen(16)
-    return listener
 
 
 class AgentServer:

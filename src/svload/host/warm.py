@@ -91,11 +91,6 @@ def is_own(line: socket.socket) -> bool:
     return uid == os.geteuid()
 
 
-def address(folder: int) -> str:
-    """The socket's address below the open `folder`, through /proc, since a socket's path must be short."""
-    return f"/proc/self/fd/{folder}/{SOCKET}"
-
-
 def warm_state() -> dict[str, Any] | None:
     """`until`, `until_wall` (s since the epoch) and `pid` of the living warm process; None without one."""
     import fcntl

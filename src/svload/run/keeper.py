@@ -17,12 +17,13 @@ from typing import Any
 
 from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
+from svload.host.unix_socket import short_path
 from svload.lab import Lab, endpoints
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.messages import Lease
 from svload.model.study import Lock
-from svload.run.kept import FACTS, LOCK, door_of
+from svload.run.kept import FACTS, LOCK, SOCKET
 
 
 def main(folder: Path, until_wall: float) -> int:
@@ -52,7 +53,7 @@ def main(folder: Path, until_wall: float) -> int:
 
 def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
     with socket.socket(socket.AF_UNIX) as door:
-        with door_of(folder) as path:
+        with short_path(folder, SOCKET) as path:
             door.bind(path)
         door.listen(8)
         facts = {

@@ -13,12 +13,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from svload.host import list_labs, state_dir
+from svload.host.unix_socket import short_path
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.study import Lock
 
@@ -85,23 +85,13 @@ def _remove_dead(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def door_of(folder: Path) -> Iterator[str]:
-    """The path of a keeper's socket, through /proc, since a socket's path must be short. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
-    finally:
-        os.close(descriptor)
-
-
 def ask(lab_id: str, what: str) -> dict[str, Any]:
     """Ask a keeper to `reset` or go `down`; its answer. Raises SvloadError usage if there is none."""
     folder = _folder(lab_id)
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(ASK_TIMEOUT_S)
-            with door_of(folder) as door:
+            with short_path(folder, SOCKET) as door:
                 line.connect(door)
             line.sendall(json.dumps({"do": what}).encode() + b"\n")
             answer = line.makefile().readline()
@@ -117,7 +107,7 @@ def _answers(folder: Path) -> bool:
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(2)
-            with door_of(folder) as door:
+            with short_path(folder, SOCKET) as door:
                 line.connect(door)
         return True
     except OSError:
