@@ -8,7 +8,7 @@ from typing import Any
 
 from benches.figures import Ratio
 from benches.measure import CLIENT_CORE, SERVER_CORE
-from benches.works import EFFORTS, UNMEASURED, Outcome, Special
+from benches.works import EFFORTS, Outcome, Special
 
 QUIET_SHARE = 0.05
 """Foreign CPU above this share of a core makes figures weak (METHOD §3)."""
@@ -47,7 +47,6 @@ def table(result: Result) -> str:
         f"  {'kept  ' if kept else 'MISSED'}  {name}{figure(result, name)}"
         for name, kept in result.verdicts().items()
     ]
-    lines += [f"  not measured  {name}: {why}" for name, why in UNMEASURED.items()]
     lines += [f"  missing  {name}: {get}" for name, get in result.missing.items()]
     lines += [f"  ! {trouble}" for trouble in result.troubles]
     return "\n".join(lines)
@@ -125,6 +124,6 @@ def plain(result: Result) -> dict[str, Any]:
             return None
         return value
 
-    found = {"format": 1, **asdict(result), "verdicts": result.verdicts(), "unmeasured": UNMEASURED}
+    found = {"format": 1, **asdict(result), "verdicts": result.verdicts()}
     data: dict[str, Any] = whole(found)
     return data

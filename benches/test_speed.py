@@ -8,7 +8,7 @@ import pytest
 
 from benches.report import Result, figure, table
 from benches.run import SPECIALS, bench
-from benches.works import EFFORTS, UNMEASURED, WORKS
+from benches.works import EFFORTS, WORKS
 
 pytestmark = pytest.mark.timeout(0)
 LIMITS = [name for work in WORKS for name in (work.key, f"{work.key}@half")[: 1 + work.half]] + list(SPECIALS)
@@ -35,8 +35,3 @@ def test_limit_is_kept(result: Result, limit: str) -> None:
 def test_nothing_went_wrong(result: Result) -> None:
     assert not result.troubles
     assert not result.interrupted
-
-
-@pytest.mark.parametrize("limit", UNMEASURED)
-def test_limit_is_not_measured_yet(limit: str) -> None:
-    pytest.skip(f"{limit}: {UNMEASURED[limit]}")

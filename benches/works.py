@@ -56,8 +56,6 @@ WORKS: tuple[Work, ...] = (
     Work("http2-64x1", "HTTP/2, 64 connections of 1 stream, 1 KiB, nginx", 0.90, streams=1),
     Work("http2-4x16", "HTTP/2, 4 connections of 16 streams, 1 KiB, nginx", 0.90, connections=4, streams=16),
 )
-UNMEASURED: dict[str, str] = {}
-"""What the limits name and this bench does not measure yet: printed, so that nobody takes silence for a pass."""
 
 
 @dataclass(frozen=True)

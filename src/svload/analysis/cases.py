@@ -14,12 +14,12 @@ from svload.analysis.server import most_severe
 from svload.model.metrics import CATALOGUE, Source, metric_name
 from svload.model.results import (
     CaseResult,
-    CheckResult,
     Estimate,
     Grade,
     ServerState,
     ThresholdResult,
     TrialResult,
+    marks,
 )
 from svload.model.study import Case, CaseConfig, Lock
 
@@ -81,6 +81,9 @@ def _server(trials: Sequence[TrialResult]) -> ServerState | None:
     return most_severe(state for state, count in counts.items() if count == most)
 
 
+_DOUBTS: tuple[Grade, ...] = ("REFUSED", "WEAK")
+
+
 def _reasons(
     trials: Sequence[TrialResult], kept: Sequence[TrialResult], grade: Grade | None, replicates: int
 ) -> tuple[str, ...]:
@@ -89,16 +92,11 @@ def _reasons(
         told.append(
             f"Only {len(kept)} of {len(trials)} trials can be believed, {least_blocks(replicates)} are needed: the case is shown, and enters no comparison."
         )
-    by_check: dict[tuple[Grade, str], list[CheckResult]] = {}
-    for trial in trials:
-        for check in trial.verdict.checks:
-            if check.grade != "VALID":
-                by_check.setdefault((check.grade, check.check), []).append(check)
-    for (bad, name), found in sorted(
-        by_check.items(), key=lambda one: (one[0][0] != "REFUSED", -len(one[1]), one[0])
-    ):
-        mend = f" {found[0].remedy}" if bad == "REFUSED" else ""
-        told.append(f"{len(found)} of {len(trials)} trials {bad} {name}: {found[0].sentence}{mend}")
+    for bad in _DOUBTS:
+        for name, found in sorted(marks(trials, bad).items(), key=lambda one: (-len(one[1]), one[0])):
+            _, first = found[0]
+            mend = f" {first.remedy}" if bad == "REFUSED" else ""
+            told.append(f"{len(found)} of {len(trials)} trials {bad} {name}: {first.sentence}{mend}")
     return tuple(told)
 
 

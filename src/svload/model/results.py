@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -184,6 +185,18 @@ class TrialResult(Frozen):
     verdict: Verdict
     metrics: dict[str, Estimate]
     cut_ns: int = 0
+
+
+def marks(
+    trials: Iterable[TrialResult], grade: Grade | None = None
+) -> dict[str, list[tuple[TrialResult, CheckResult]]]:
+    """The trials' rows by check, in the order met; only those of `grade` where it is given."""
+    found: dict[str, list[tuple[TrialResult, CheckResult]]] = {}
+    for trial in trials:
+        for check in trial.verdict.checks:
+            if grade in (None, check.grade):
+                found.setdefault(check.check, []).append((trial, check))
+    return found
 
 
 class CaseResult(Frozen):

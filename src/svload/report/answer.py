@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from svload.model.results import Claim, Finding, Findings, TrialResult
+from svload.model.results import Claim, Finding, Findings, TrialResult, marks
 from svload.report.reasons import Graded, refused_cases, refused_trials, weak_cases
 from svload.report.words import (
     count_words,
@@ -199,14 +199,10 @@ def why_nothing(findings: Findings) -> str | None:
 
 def _refusals(trials: Sequence[TrialResult]) -> list[str]:
     """A sentence a check that refused, the most frequent first, three at most, each with one trial's own words."""
-    by_check: dict[str, list[str]] = {}
-    for trial in trials:
-        for check in trial.verdict.checks:
-            if check.grade == "REFUSED":
-                by_check.setdefault(check.check, []).append(check.sentence)
-    most = sorted(by_check.items(), key=lambda pair: -len(pair[1]))[:3]
+    most = sorted(marks(trials, "REFUSED").items(), key=lambda pair: -len(pair[1]))[:3]
     return [
-        f"{name[:1].upper()}{name[1:]} ({count_words(len(told), 'trial')}): {told[0]}" for name, told in most
+        f"{name[:1].upper()}{name[1:]} ({count_words(len(found), 'trial')}): {found[0][1].sentence}"
+        for name, found in most
     ]
 
 

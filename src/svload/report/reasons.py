@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from svload.model.results import CheckResult, Findings, TrialResult
+from svload.model.results import CheckResult, Findings, TrialResult, marks
 from svload.report.words import count_words, list_words
 
 MOST_REASONS = 4
@@ -33,18 +33,13 @@ class Reason:
 
 def reasons_of(trials: Sequence[TrialResult], grade: Literal["WEAK", "REFUSED"]) -> list[Reason]:
     """What gave these trials that grade, a reason a check."""
-    found: dict[str, list[tuple[str, CheckResult]]] = {}
-    for trial in trials:
-        for check in trial.verdict.checks:
-            if check.grade == grade:
-                found.setdefault(check.check, []).append((trial.trial, check))
-    by_number = sorted(found.items(), key=lambda pair: -len(pair[1]))
+    by_number = sorted(marks(trials, grade).items(), key=lambda pair: -len(pair[1]))
     return [_reason(name, marked) for name, marked in by_number[:MOST_REASONS]]
 
 
-def _reason(name: str, marked: Sequence[tuple[str, CheckResult]]) -> Reason:
+def _reason(name: str, marked: Sequence[tuple[TrialResult, CheckResult]]) -> Reason:
     remedy, _ = Counter(check.remedy for _, check in marked).most_common(1)[0]
-    return Reason(name, tuple(trial for trial, _ in marked), marked[0][1].sentence, remedy)
+    return Reason(name, tuple(trial.trial for trial, _ in marked), marked[0][1].sentence, remedy)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult
+from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
@@ -359,11 +359,7 @@ def _hit_ratio(counts: Mapping[str, float]) -> str:
 
 
 def _checks(trials: Sequence[TrialResult], detail: Detail) -> list[CheckRow]:
-    by_check: dict[str, list[tuple[TrialResult, CheckResult]]] = {}
-    for trial in trials:
-        for check in trial.verdict.checks:
-            by_check.setdefault(check.check, []).append((trial, check))
-    rows = [_check_row(name, found, detail) for name, found in by_check.items()]
+    rows = [_check_row(name, found, detail) for name, found in marks(trials).items()]
     return rows if detail.passed else _folded(rows)
 
 
