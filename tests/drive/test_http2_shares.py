@@ -51,7 +51,7 @@ def test_without_it_nothing_is_said() -> None:
 def test_what_shares_counted_is_added() -> None:
     class Result:
         def __init__(self, http2: dict[str, Any]) -> None:
-            self.share = type("Share", (), {"group": 0})
+            self.share = type("Share", (), {"groups": (0,)})
             self.summary = {"groups": [{"name": "load", "http2": http2}]}
 
     one = {

@@ -138,7 +138,7 @@ def test_what_variables_address_may_be_any_service() -> None:
 def test_a_warming_asks_as_the_step_does_without_what_only_the_scenario_knows() -> None:
     case = config(ConstantVus(vus=1), 1)
     share = build_shares(case, 7, timeline(case, 400 * MS), ENDPOINTS, [])[0]
-    warm = warm_share(share, "object", 30, "http://other", ENDPOINTS, ["127.0.0.0/8"])
+    warm = warm_share(share, 0, "object", 30, "http://other", ENDPOINTS, ["127.0.0.0/8"])
     (group,) = warm.spec["groups"]
     assert group["request"]["endpoint"] == "http://other"
     assert group["request"]["headers"] == [["X", [{"text": "y"}]]]

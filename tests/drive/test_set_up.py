@@ -60,8 +60,8 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
         (group,) = share.spec["groups"]
         headers = dict(group["request"]["headers"])
         assert headers == {"X-T": [{"text": "t0"}], "X-K": [{"feeder": "setup", "column": "key"}]}
-        assert group["feeders"] == {"setup": {"table": "setup", "take": "vu", "vus_total": 3}}
-        assert share.values == {"setup": {"key": ["k0", "k1", "k2"]}}
+        assert group["feeders"] == {"setup": {"table": "setup.users", "take": "vu", "vus_total": 3}}
+        assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}
         assert share.tables == ()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload import _native
-from svload.drive.shares import build_shares, on_cores, shortened, timeline, warm_share
+from svload.drive.shares import build_shares, shortened, timeline, warm_share
 from svload.model.facts import Endpoint
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
@@ -104,7 +104,7 @@ def test_warming_asks_for_each_row_once_and_through_the_cache():
     case = config(ConstantVus(vus=4))
     times = timeline(case, 1_000_000_000)
     template = build_shares(case, 7, times, ENDPOINTS, [])[0]
-    share = warm_share(template, "object", 2000, "http://cache", ENDPOINTS, [])
+    share = warm_share(template, 0, "object", 2000, "http://cache", ENDPOINTS, [])
     executor = share.spec["groups"][0]["executor"]
     assert (executor["limit"], executor["on_full"]) == (2000, "wait")
     assert share.spec["groups"][0]["request"]["endpoint"] == "http://cache"
@@ -182,9 +182,3 @@ def test_work_that_is_done_ends_the_window():
     for other in (group.model_copy(update={"plan_done": False}), None):
         kept = shortened(times, [other or group, group]) if other else shortened(timeline(case, 5), [group])
         assert kept[0] == (0, times.end_ns if other else 5)
-
-
-@given(generators=st.integers(1, 12), cores=st.integers(0, 6))
-def test_no_more_generators_than_cores(generators: int, cores: int):
-    case = on_cores(config(ConstantVus(vus=20), generators), cores)
-    assert case.groups[0].generators == max(1, min(generators, cores))

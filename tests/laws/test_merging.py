@@ -107,7 +107,7 @@ def test_totals_of_any_shares_keep_both_identities(
     requests: list[Request], to: list[int], shares: int
 ) -> None:
     results = [
-        ShareResult(Share(f"load.{number}", 0, {}, ()), summary(part), Path())
+        ShareResult(Share(f"load.{number}", (0,), {}, ()), summary(part), Path())
         for number, part in enumerate(dealt(requests, to, shares))
     ]
     (merged,) = merge_summaries(results, ["load"])

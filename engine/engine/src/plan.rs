@@ -17,7 +17,7 @@ use crate::request::Template;
 use crate::rng::{Draws, Stream};
 use crate::scenario::{step_key, Course};
 use crate::share::{
-    BodySpec, CheckSpec, Connection, Fault, GroupSpec, RequestSpec, Share, StepSpec,
+    BodySpec, CheckSpec, Client, Connection, Fault, GroupSpec, RequestSpec, Share, StepSpec,
 };
 use crate::table::Table;
 use crate::take::Take;
@@ -265,6 +265,11 @@ impl GroupPlan {
             longest_timeout_ns: longest_timeout_ns.unwrap_or(0),
             spec,
         })
+    }
+
+    /// Whether a user takes up TLS sessions of its own; a curl process starts without any.
+    pub fn resumes(&self) -> bool {
+        self.spec.tls_resumption && !(self.new_connections && self.spec.client == Client::Curl)
     }
 
     /// A step by its number.

@@ -70,8 +70,6 @@ pub struct TlsSpec {
     pub ca_pem: Option<String>,
     #[serde(default = "yes")]
     pub verify: bool,
-    #[serde(default = "yes")]
-    pub resumption: bool,
     #[serde(default)]
     pub min: TlsVersion,
 }
@@ -129,6 +127,9 @@ pub struct GroupSpec {
     /// Addresses of this machine that connections leave from, in turn.
     #[serde(default)]
     pub source_addresses: Vec<String>,
+    /// Users may take up TLS sessions that they had before.
+    #[serde(default = "yes")]
+    pub tls_resumption: bool,
     /// Connections end with RST in place of FIN, so that no local port rests in TIME_WAIT.
     #[serde(default)]
     pub close_by_reset: bool,

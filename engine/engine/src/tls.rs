@@ -16,7 +16,6 @@ use crate::share::{Fault, TlsSpec, TlsVersion};
 pub struct Tls {
     config: Arc<ClientConfig>,
     pub name: ServerName<'static>,
-    resumption: bool,
 }
 
 impl Tls {
@@ -53,13 +52,12 @@ impl Tls {
         Ok(Tls {
             config: Arc::new(config),
             name,
-            resumption: spec.resumption,
         })
     }
 
-    /// The configuration of one user: sessions are kept per user, as separate clients would. `resumes`: the client keeps any.
+    /// The configuration of one user: sessions are kept per user, as separate clients would. `resumes`: it keeps any.
     pub fn for_user(&self, resumes: bool) -> Arc<ClientConfig> {
-        if !(self.resumption && resumes) {
+        if !resumes {
             return self.config.clone();
         }
         let mut own = ClientConfig::clone(&self.config);

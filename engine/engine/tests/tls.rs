@@ -23,7 +23,8 @@ fn tls_server(lab: &Lab, answer: &'static str) -> Server {
 
 fn tls_share(server: &Server, lab: &Lab) -> Value {
     let mut share = share(server.address);
-    let tls = json!({"server_name": "cache.test", "ca_pem": lab.ca_pem, "verify": true, "resumption": true, "min": "1.2"});
+    let tls =
+        json!({"server_name": "cache.test", "ca_pem": lab.ca_pem, "verify": true, "min": "1.2"});
     share["endpoints"] =
         json!({"https://cache.test": {"address": server.address.to_string(), "tls": tls}});
     share["groups"][0]["request"]["endpoint"] = "https://cache.test".into();
@@ -71,7 +72,7 @@ fn new_connections_resume_their_users_session_or_not() {
     share["groups"][0]["connection"] = "new".into();
     for min in ["1.2", "1.3"] {
         share["endpoints"]["https://cache.test"]["tls"]["min"] = min.into();
-        share["endpoints"]["https://cache.test"]["tls"]["resumption"] = true.into();
+        share["groups"][0]["tls_resumption"] = true.into();
         share["groups"][0]["client"] = "engine".into();
         let resuming = run(&share);
         resuming.assert_all_ok();
@@ -83,7 +84,7 @@ fn new_connections_resume_their_users_session_or_not() {
         let curl = run(&share);
         assert_eq!((curl.count("tls_full"), curl.count("tls_resumed")), (20, 0));
         share["groups"][0]["client"] = "engine".into();
-        share["endpoints"]["https://cache.test"]["tls"]["resumption"] = false.into();
+        share["groups"][0]["tls_resumption"] = false.into();
         let full = run(&share);
         assert_eq!((full.count("tls_full"), full.count("tls_resumed")), (20, 0));
         assert!(full.samples("appconnect_ns").iter().all(|ns| *ns > 0));

@@ -67,7 +67,6 @@ def _share(
             "server_name": target.host,
             "ca_pem": ca_pem or system_authorities(),
             "verify": True,
-            "resumption": False,
             "min": "1.2",
         }
     span_ns = round(timeout_s * 1e9) * count
@@ -88,6 +87,7 @@ def _share(
                 "name": "probe",
                 "client": "curl",
                 "connection": connection,
+                "tls_resumption": False,
                 "record": "rows",
                 "start_offset_ns": 0,
                 "stop_offset_ns": 1_000_000_000,

@@ -32,17 +32,22 @@ SET_UP = "setup"
 class Writer:
     """Writes requests of one group. `trial`: variables of the whole trial; `vus`: variable → values by VU number."""
 
+    group: str = ""
     trial: Mapping[str, str] = field(default_factory=dict)
     vus: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def tables(self) -> dict[str, Mapping[str, Sequence[str]]]:
         """The table of the group's own feeder."""
-        return {SET_UP: self.vus} if self.vus else {}
+        return {self._table: self.vus} if self.vus else {}
 
     def feeder(self, vus: int) -> dict[str, Any]:
         """The feeder that hands out `vus`."""
-        return {SET_UP: {"table": SET_UP, "take": "vu", "vus_total": vus}} if self.vus else {}
+        return {SET_UP: {"table": self._table, "take": "vu", "vus_total": vus}} if self.vus else {}
+
+    @property
+    def _table(self) -> str:
+        return f"{SET_UP}.{self.group}"
 
     def request(self, request: Request, origins: Mapping[str, str]) -> dict[str, Any]:
         """A request. `origins`: its endpoint as the study names it → the share's name of it. Raises KeyError for an unknown one."""
@@ -130,7 +135,7 @@ class Taken:
 
     def writer(self, group: str) -> Writer:
         """What writes the requests of a group."""
-        return Writer(self.trial, self.vus.get(group, {}))
+        return Writer(group, self.trial, self.vus.get(group, {}))
 
 
 def feeders_of(requests: Iterable[Request]) -> list[str]:

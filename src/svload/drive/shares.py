@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from svload.drive.packing import MANY_CORES, Part, name_of, packed
 from svload.drive.places import ROOMY, Places, places_of
 from svload.drive.requests import Taken, Writer, feeders_of
 from svload.model.facts import Endpoint
@@ -71,13 +72,13 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Share:
-    """One generator's part: the engine's JSON as plain data, and which of the case's groups it serves (index).
+    """One generator process's part: the engine's JSON as plain data, and which of the case's groups its groups are (indices).
 
     `tables` are those of inputs/ that it needs; `values` are more tables (name → column → rows) that go with it and are never written.
     """
 
     name: str
-    group: int
+    groups: tuple[int, ...]
     spec: dict[str, Any]
     tables: tuple[str, ...]
     values: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -89,18 +90,6 @@ def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
     return Timeline(config.ramp_ns, duration_ns, work_only)
 
 
-def on_cores(config: CaseConfig, cores: int) -> CaseConfig:
-    """The case with no group cut into more generators than there are cores for the load: two on one core only wait for each other.
-
-    However many there are, the same requests are asked.
-    """
-    groups = tuple(
-        group.model_copy(update={"generators": min(group.generators, max(cores, 1))})
-        for group in config.groups
-    )
-    return config.model_copy(update={"groups": groups})
-
-
 def build_shares(
     config: CaseConfig,
     seed: int,
@@ -109,53 +98,82 @@ def build_shares(
     allowed: Sequence[str],
     room: Room = ROOMY,
     taken: Taken | None = None,
+    cores: int = MANY_CORES,
 ) -> list[Share]:
-    """The shares of one trial, group by group. `endpoints` is keyed `scheme://host`; `allowed` are CIDR blocks; `taken` is what set-up took.
+    """The shares of one trial, one a generator process. `endpoints` is keyed `scheme://host`; `allowed` are CIDR blocks; `taken` is
+    what set-up took; `cores` are those of the load (`drive.packing`).
 
     Raises KeyError for a host that no service has and no authorised address stands for.
     """
     taken = taken or Taken()
-    ramp_of = {group.name: group.executor.ramp_up_ns for group in config.groups}
-    feeders = {feeder.name: feeder for feeder in config.feeders}
     shares = []
-    for index, group in enumerate(config.groups):
-        start_ns = ramp_of.get(group.start_when or "", 0)
-        used = feeders_of(group.requests)
-        writer = taken.writer(group.name)
-        places = places_of(group, room)
-        for part in range(group.generators):
-            spec = {
-                "format": 1,
-                "id": f"{group.name}.{part}",
-                "seed": seed,
-                "start_at_ns": 0,
-                "stop_fd": -1,
-                "threads": 1,
-                "cpus": [],
-                "interval_ns": times.interval_ns,
-                "spin_ns": group.spin_ns,
-                "window_ns": [times.ramp_ns, times.end_ns],
-                "endpoints": _endpoints(group, endpoints),
-                "allowed": list(allowed),
-                "groups": [
-                    _common(group, start_ns, _stop_ns(group.executor, start_ns, times.end_ns))
-                    | {
-                        "executor": _executor(group, part, places),
-                        "feeders": {
-                            **{name: _feeder(feeders[name], _vus(group.executor)) for name in used},
-                            **writer.feeder(_vus(group.executor)),
-                        },
-                    }
-                    | _iteration(group, endpoints, writer)
-                ],
-            }
-            tables = tuple(dict.fromkeys(feeders[name].table for name in used))
-            shares.append(Share(f"{group.name}.{part}", index, spec, tables, writer.tables))
+    for parts in packed(config, cores):
+        name = name_of(config, parts)
+        groups = [config.groups[part.group] for part in parts]
+        writers = [taken.writer(group.name) for group in groups]
+        spec = {
+            "format": 1,
+            "id": name,
+            "seed": seed,
+            "start_at_ns": 0,
+            "stop_fd": -1,
+            "threads": 1,
+            "cpus": [],
+            "interval_ns": times.interval_ns,
+            "spin_ns": max(group.spin_ns for group in groups),
+            "window_ns": [times.ramp_ns, times.end_ns],
+            "endpoints": {
+                origin: spec for group in groups for origin, spec in _endpoints(group, endpoints).items()
+            },
+            "allowed": list(allowed),
+            "groups": [
+                _group(config, part, times, endpoints, places_of(group, room), writer)
+                for part, group, writer in zip(parts, groups, writers, strict=True)
+            ],
+        }
+        used = {name: None for group in groups for name in feeders_of(group.requests)}
+        tables = dict.fromkeys(feeder.table for feeder in config.feeders if feeder.name in used)
+        values = {name: table for writer in writers for name, table in writer.tables.items()}
+        shares.append(Share(name, tuple(part.group for part in parts), spec, tuple(tables), values))
     return shares
+
+
+def _group(
+    config: CaseConfig,
+    part: Part,
+    times: Timeline,
+    endpoints: Mapping[str, Endpoint],
+    places: Places | None,
+    writer: Writer,
+) -> dict[str, Any]:
+    """One group of a share."""
+    group = config.groups[part.group]
+    ramp_of = {other.name: other.executor.ramp_up_ns for other in config.groups}
+    start_ns = ramp_of.get(group.start_when or "", 0)
+    feeders = {feeder.name: feeder for feeder in config.feeders}
+    vus = _vus(group.executor)
+    return (
+        _common(group, start_ns, _stop_ns(group.executor, start_ns, times.end_ns))
+        | {
+            "executor": _executor(group, part.number, places),
+            "feeders": {
+                **{name: _feeder(feeders[name], vus) for name in feeders_of(group.requests)},
+                **writer.feeder(vus),
+            },
+        }
+        | _iteration(group, endpoints, writer)
+    )
+
+
+def asks_for(share: Share, feeder: str) -> int | None:
+    """Which of the share's groups takes rows of `feeder`; None where none does."""
+    takers = (at for at, group in enumerate(share.spec["groups"]) if feeder in group["feeders"])
+    return next(takers, None)
 
 
 def warm_share(
     template: Share,
+    at: int,
     feeder: str,
     rows: int,
     endpoint: str,
@@ -164,9 +182,9 @@ def warm_share(
 ) -> Share:
     """A share that asks for each of the first `rows` rows of `feeder` exactly once through `endpoint`, `WARM_SLOTS` at a time.
 
-    It reuses the request of `template` (a share of the case), so that what is warmed is what is asked.
+    It reuses the request of `template`'s group `at` (a share of the case), so that what is warmed is what is asked.
     """
-    group = dict(template.spec["groups"][0])
+    group = dict(template.spec["groups"][at])
     origin = _origin(endpoint, endpoints[endpoint])
     request = _asking_for(group, feeder) | {"endpoint": origin}
     group.pop("scenarios", None)
@@ -204,11 +222,11 @@ def warm_share(
         "interval_ns": 1_000_000_000,
         "spin_ns": 0,
         "window_ns": [0, last_ns],
-        "endpoints": {origin: _endpoint(endpoints[endpoint], endpoint, resumption=True)},
+        "endpoints": {origin: _endpoint(endpoints[endpoint], endpoint)},
         "allowed": list(allowed),
         "groups": [group],
     }
-    return Share("warm", 0, spec, template.tables, template.values)
+    return Share("warm", (), spec, template.tables, template.values)
 
 
 def _asking_for(group: Mapping[str, Any], feeder: str) -> dict[str, Any]:
@@ -270,6 +288,7 @@ def _common(group: Group, start_ns: int, stop_ns: int) -> dict[str, Any]:
             "follow_redirects": max(request.follow_redirects for request in group.requests),
         }
         | _source(group)
+        | ({} if group.tls_resumption else {"tls_resumption": False})
         | ({"close_by_reset": True} if group.close == "reset" else {})
         | ({"pacing_quantum_ns": group.pacing_quantum_ns} if group.pacing_quantum_ns else {})
         | _http2(group)
@@ -405,10 +424,7 @@ def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, Any
     """The group's own targets; every service's where an answer may name any of them: in a redirect, or a variable."""
     anywhere = any(request.goes_anywhere for request in group.requests)
     names = list(endpoints) if anywhere else list(group.endpoints)
-    return {
-        _origin(name, endpoints[name]): _endpoint(endpoints[name], name, group.tls_resumption)
-        for name in names
-    }
+    return {_origin(name, endpoints[name]): _endpoint(endpoints[name], name) for name in names}
 
 
 def _origin(name: str, endpoint: Endpoint) -> str:
@@ -421,7 +437,7 @@ _AS_HTTP = {"tcp": "http", "tls": "https"}
 """The engine knows endpoints by HTTP's schemes, with and without TLS."""
 
 
-def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]:
+def _endpoint(endpoint: Endpoint, name: str) -> dict[str, Any]:
     tls = None
     origin = urlsplit(_origin(name, endpoint))
     if origin.scheme == "https":
@@ -429,7 +445,6 @@ def _endpoint(endpoint: Endpoint, name: str, resumption: bool) -> dict[str, Any]
             "server_name": origin.hostname,
             "ca_pem": endpoint.ca_pem,
             "verify": endpoint.verify,
-            "resumption": resumption,
             "min": "1.2",
         }
     return {"address": endpoint.connects_to, "tls": tls}

@@ -21,8 +21,8 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
         parts = [
             group | group.get("vu_time", {})
             for result in results
-            if result.share.group == index
-            for group in result.summary["groups"]
+            for place, group in zip(result.share.groups, result.summary["groups"], strict=True)
+            if place == index
         ]
         fields: dict[str, Any] = {"name": name}
         for key in GroupSummary.model_fields:

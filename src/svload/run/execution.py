@@ -16,7 +16,7 @@ from typing import Any
 
 from svload import study
 from svload.drive.generators import MOST
-from svload.drive.shares import on_cores
+from svload.drive.packing import name_of, on_cores, packed
 from svload.host import (
     Agent,
     CoreSplit,
@@ -137,12 +137,14 @@ class _Execution:
     unauthorised: set[str] = field(default_factory=set)
     previous_case: str | None = None
     lab_broken: bool = False
+    load_cores: int = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
 
     def __post_init__(self) -> None:
-        cores = len(split_cores(os.sched_getaffinity(0)).load)
+        self.load_cores = len(split_cores(os.sched_getaffinity(0)).load)
         self.configs = {
-            case.name: on_cores(study.resolve(self.lock, case), cores) for case in self.lock.valid_cases
+            case.name: on_cores(study.resolve(self.lock, case), self.load_cores)
+            for case in self.lock.valid_cases
         }
 
     def go(self) -> None:
@@ -232,13 +234,14 @@ class _Execution:
             permitted,
             room,
             can,
+            self.load_cores,
             self.emit,
             self.stop.is_set,
         )
 
     def _hands(self, stack: ExitStack) -> Hands:
         """Agent, generators and sampler, closed with the stack: those that were started beforehand, else new ones."""
-        count = max(sum(group.generators for group in config.groups) for config in self.configs.values())
+        count = max(len(shares) for shares in self._shares())
         if self.options.early is not None:
             hands = self.options.early.take()
         else:
@@ -248,9 +251,15 @@ class _Execution:
         hands.generators.ensure(count)
         return hands
 
+    def _shares(self) -> list[list[str]]:
+        """By case: the names of its shares, a generator process each."""
+        return [
+            [name_of(config, parts) for parts in packed(config, self.load_cores)]
+            for config in self.configs.values()
+        ]
+
     def _place(self, agent: Agent, cores: CoreSplit, room: Room) -> None:
-        groups = {group for case in self.configs.values() for group in case.groups}
-        shares = sorted({f"{group.name}.{part}" for group in groups for part in range(group.generators)})
+        shares = sorted({share for shares in self._shares() for share in shares})
         placement = Placement(
             machines={agent.machine: tuple(shares)},
             load_cores=cores.load,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
+from svload.drive.packing import on_cores, packed
 from svload.drive.places import RESERVE
 from svload.model.conditions import Machine
 from svload.model.errors import Problem
@@ -28,25 +29,32 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     for group in config.groups:
         sources = max(len(group.source_addresses), 1)
         yield from _new_ones(group, sources, machine)
-        connections = _connections(group)
-        if connections is None:
-            continue
-        each = ceil(connections / min(group.generators, machine.load_cores)) * max(len(group.endpoints), 1)
-        if each + RESERVE > machine.open_files:
-            hint = f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users."
-            yield (
-                f"{group.name} asks a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
-                hint,
-            )
+        connections = _connections(group) or 0
         for target in group.endpoints:
             held[target] = held.get(target, 0) + connections
             ports[target] = max(ports.get(target, 0), sources * machine.local_ports)
+    for parts in packed(on_cores(config, machine.load_cores), machine.load_cores):
+        yield from _open_files([config.groups[part.group] for part in parts], machine)
     for target, connections in held.items():
         if connections > ports[target]:
             yield (
                 f"{target} would get {connections:,} connections at once, and this machine has {ports[target]:,} local ports for them",
                 "Widen net.ipv4.ip_local_port_range, use more source addresses, or ask for fewer users.",
             )
+
+
+def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str, str]]:
+    """More connections than one process that makes these groups' load may have open."""
+    each = 0
+    for group in groups:
+        generators = min(group.generators, machine.load_cores)
+        each += ceil((_connections(group) or 0) / generators) * max(len(group.endpoints), 1)
+    if each + RESERVE > machine.open_files:
+        names = " and ".join(group.name for group in groups)
+        yield (
+            f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
+            f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users.",
+        )
 
 
 def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[str, str]]:

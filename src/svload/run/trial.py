@@ -13,7 +13,7 @@ import svload
 from svload.drive.generators import Generators, Load
 from svload.drive.requests import Taken
 from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
-from svload.drive.shares import Share, Timeline, build_shares, shortened, timeline, warm_share
+from svload.drive.shares import Share, Timeline, asks_for, build_shares, shortened, timeline, warm_share
 from svload.drive.targets import Target, allowed_blocks
 from svload.drive.totals import generator_costs, merge_summaries
 from svload.drive.witness import with_witnesses
@@ -48,6 +48,7 @@ class Bench:
     permitted: Mapping[Target, Endpoint]
     room: Room
     machine: Machine
+    load_cores: int
     emit: Emit
     should_stop: Callable[[], bool]
 
@@ -112,7 +113,9 @@ class TrialRun:
     def _shares(self, config: CaseConfig, times: Timeline, taken: Taken) -> list[Share]:
         known = self._endpoints()
         allowed = allowed_blocks(known.values())
-        return build_shares(config, self.plan.seed, times, known, allowed, self.bench.room, taken)
+        return build_shares(
+            config, self.plan.seed, times, known, allowed, self.bench.room, taken, self.bench.load_cores
+        )
 
     def _set_up(self, config: CaseConfig) -> Taken:
         """Ask what set-up asks; what it took goes into the load's requests and is written nowhere."""
@@ -163,16 +166,15 @@ class TrialRun:
 
     def _warm_step(self, step: Step, config: CaseConfig, shares: list[Share]) -> None:
         feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
-        template = next(
-            (share for share in shares if feeder.name in share.spec["groups"][0]["feeders"]), None
-        )
+        takers = ((share, at) for share in shares if (at := asks_for(share, feeder.name)) is not None)
+        template, at = next(takers, (None, 0))
         if template is None:
             return
         rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
         known = self._endpoints()
-        service = step.through or config.groups[template.group].request.host
+        service = step.through or config.groups[template.groups[at]].request.host
         endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
-        share = warm_share(template, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
+        share = warm_share(template, at, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
         done = self._apart(share)["groups"][0]
         if done["ok"] != rows:
             reason = f"{done['ok']} of {rows} rows were warmed ({done['errors'] or done['status']})"
@@ -225,7 +227,7 @@ class TrialRun:
         from svload.store import merge_shares, read_tables, write_trial_tables
 
         parts = [(result.share, read_tables(result.tables)) for result in load.results]
-        tables = merge_shares([(share.group, found) for share, found in parts])
+        tables = merge_shares([(share.groups, found) for share, found in parts])
         end_ns = load.start_at_ns + times.end_ns
         readings = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
         tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))

@@ -10,7 +10,6 @@ use crate::error::ErrorKind;
 use crate::plan::{Endpoint, GroupPlan};
 use crate::record::NEVER;
 use crate::redirect::is_redirect;
-use crate::share::Client;
 use crate::sys::Event;
 use crate::vu::{Phase, Slot};
 use crate::wire::dialogue::{Next, Script};
@@ -30,8 +29,7 @@ impl Worker<'_> {
             if slot.tls.len() <= slot.hop.endpoint {
                 slot.tls.resize(slot.hop.endpoint + 1, None);
             }
-            // A curl process starts without sessions.
-            let resumes = !(group.plan.new_connections && group.plan.spec.client == Client::Curl);
+            let resumes = group.plan.resumes();
             slot.tls[slot.hop.endpoint]
                 .get_or_insert_with(|| tls.for_user(resumes))
                 .clone()

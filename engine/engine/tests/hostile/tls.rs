@@ -38,7 +38,7 @@ static TRUSTED: LazyLock<Authority> = LazyLock::new(authority);
 
 /// The share's side: the one authority that it trusts.
 pub fn trust() -> Value {
-    json!({"server_name": NAME, "ca_pem": TRUSTED.pem(), "verify": true, "resumption": true, "min": "1.2"})
+    json!({"server_name": NAME, "ca_pem": TRUSTED.pem(), "verify": true, "min": "1.2"})
 }
 
 /// The server's side.

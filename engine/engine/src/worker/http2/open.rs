@@ -7,7 +7,6 @@ use crate::error::ErrorKind;
 use crate::http2_spec::Http2Spec;
 use crate::pieces::Source;
 use crate::request::{block_of_text, head_bytes};
-use crate::share::Client;
 use crate::vu::{Form, OnStream, Phase};
 use crate::wire::http2::session::{Lesson, Opening};
 
@@ -91,12 +90,11 @@ impl Worker<'_> {
                 slot.sample.begun_ns = now_ns;
             }
         }
-        let resumes = !(plan.new_connections && plan.spec.client == Client::Curl);
         let endpoint = slot.hop.endpoint;
         let tls = self.endpoints[endpoint].tls.as_ref();
         let line = group.lines.of(s);
         let config =
-            tls.map(|tls| line.tls_to(endpoint, || tls.for_http2(resumes, http2.fallback)));
+            tls.map(|tls| line.tls_to(endpoint, || tls.for_http2(plan.resumes(), http2.fallback)));
         slot.sample.lookup_ns += self.clock.now_ns() - now_ns;
         let owner = Owner { group: g, slot: s };
         match self.dial(endpoint, config, owner) {

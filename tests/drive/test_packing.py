@@ -1,0 +1,127 @@
+"""Who shares a generator process: as many as there are cores for the load, whose requests are the same however they are packed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from svload import _native
+from svload.drive.packing import MANY_CORES, Part, name_of, on_cores, packed
+from svload.drive.requests import Taken
+from svload.drive.shares import Share, asks_for, build_shares, timeline
+from svload.model.facts import Endpoint
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import ConstantVus, Feeder, FeederPart, Group, Request, TakenPart, ThinkTime
+
+SECOND = 1_000_000_000
+OBJECT = FeederPart(feeder="object", column="path")
+REQUEST = Request(name="fetch", scheme="https", host="cache", path=(OBJECT,))
+TLS = Endpoint(scheme="https", address="127.0.0.1", port=8443, ca_pem="PEM")
+INPUTS = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(30)])}}
+
+
+def config(generators: int = 1, request: Request = REQUEST, **probe: Any) -> CaseConfig:
+    think = ThinkTime(constant_ns=SECOND // 10)
+    background = ConstantVus(vus=12, think_time=think)
+    groups = (
+        Group(name="background", executor=background, request=request, generators=generators),
+        Group(
+            name="probe",
+            client="curl",
+            executor=ConstantVus(vus=3, think_time=think),
+            request=request,
+            **probe,
+        ),
+    )
+    return CaseConfig(
+        case=Case(name="c", levels={}),
+        services=(),
+        feeders=(Feeder(name="object", table="objects"),),
+        groups=groups,
+    )
+
+
+def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[Share]:
+    times = timeline(case, SECOND)
+    return build_shares(case, 7, times, {"https://cache": TLS}, ["127.0.0.0/8"], taken=taken, cores=cores)
+
+
+def asked(shares: list[Share]) -> dict[str, list[bytes]]:
+    """By group: its rehearsed requests, as bytes, in order of their VU."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for share in shares:
+        for name, table in _native.rehearse(json.dumps(share.spec), INPUTS, 1_000_000).items():
+            due, vu, seq = (memoryview(table[key][1]).cast("B").cast("q") for key in ("due_ns", "vu", "seq"))
+            found.setdefault(name, []).extend(zip(vu, seq, due, strict=True))
+    return {name: sorted(requests) for name, requests in found.items()}
+
+
+@given(generators=st.integers(1, 12), cores=st.integers(0, 6))
+def test_no_more_generators_than_cores(generators: int, cores: int):
+    case = on_cores(config(generators), cores)
+    assert case.groups[0].generators == max(1, min(generators, cores))
+
+
+@given(generators=st.integers(1, 6), cores=st.integers(1, 8))
+def test_every_part_has_one_process_and_no_process_two_of_a_group(generators: int, cores: int):
+    case = on_cores(config(generators), cores)
+    processes = packed(case, cores)
+    parts = [part for process in processes for part in process]
+    assert sorted(parts) == [Part(0, k) for k in range(case.groups[0].generators)] + [Part(1, 0)]
+    assert len(processes) == min(cores, len(parts))
+    assert all(len({part.group for part in process}) == len(process) for process in processes)
+    assert len({name_of(case, process) for process in processes}) == len(processes)
+
+
+def test_one_core_has_one_process_and_cores_enough_one_for_each():
+    case = config()
+    assert [share.name for share in shares_of(case, 1)] == ["background.0+probe.0"]
+    assert [share.name for share in shares_of(case, MANY_CORES)] == ["background.0", "probe.0"]
+    assert [share.groups for share in shares_of(config(2), 2)] == [(0, 1), (0,)]
+
+
+def test_the_same_is_asked_however_it_is_packed():
+    alone = asked(shares_of(config(), MANY_CORES))
+    assert set(alone) == {"background", "probe"} and len(alone["background"]) > 100
+    assert asked(shares_of(config(), 1)) == alone
+    assert asked(shares_of(config(2), 2)) == alone
+
+
+def test_a_process_spins_as_its_most_impatient_group():
+    assert [share.spec["spin_ns"] for share in shares_of(config(spin_ns=60_000), 1)] == [60_000]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_each_group_keeps_its_own_word_on_tls_sessions(cores: int):
+    shares = shares_of(config(tls_resumption=False), cores)
+    told = {
+        group["name"]: group.get("tls_resumption", True) for share in shares for group in share.spec["groups"]
+    }
+    assert told == {"background": True, "probe": False}
+
+
+def test_each_group_has_its_own_variables_of_set_up():
+    token = Request(name="fetch", scheme="https", host="cache", path=(OBJECT, TakenPart(taken="token")))
+    vus = {"background": {"token": ["b"] * 12}, "probe": {"token": ["p"] * 3}}
+    [share] = shares_of(config(request=token), 1, Taken({}, vus))
+    for group in share.spec["groups"]:
+        [own] = [feeder for name, feeder in group["feeders"].items() if name != "object"]
+        assert share.values[own["table"]] == vus[group["name"]]
+
+
+def test_a_share_tells_which_of_its_groups_asks_for_a_feeder():
+    [share] = shares_of(config(), 1)
+    assert (asks_for(share, "object"), asks_for(share, "other")) == (0, None)
+
+
+def test_many_groups_make_no_long_name():
+    case = config()
+    many = case.model_copy(
+        update={"groups": tuple(case.groups[0].model_copy(update={"name": f"group-{k}"}) for k in range(60))}
+    )
+    [share] = shares_of(many, 1)
+    assert share.name == "group-0.0+59 more"
