@@ -21,7 +21,7 @@ from svload.analysis.series import CaseCut
 from svload.model.columns import bucket
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantVus
+from svload.model.traffic import ConstantVus, ThinkTime
 from svload.store import TrialData
 
 Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
@@ -171,6 +171,14 @@ def test_planted(closed: Bench, name: str, trial: str, plant: Plant, grade: str,
     found = check(planted, config, name)
     assert (found.grade, words in found.sentence) == (grade, True), found.sentence
     assert bool(found.remedy) == (grade != "VALID")
+
+
+def test_users_who_all_think_equally_long_are_told_of_it_where_a_series_drifts(closed: Bench) -> None:
+    planted, config = drifting(closed.trial("TC4.r1"), closed.configs["TC4"])
+    for think, told in ((ThinkTime(constant_ns=10**8), True), (ThinkTime(uniform_ns=(1, 10**8)), False)):
+        asked = with_config(config, "probe", executor=ConstantVus(vus=10, think_time=think))
+        remedy = check(planted, asked, "steadiness").remedy
+        assert ("Users of probe all think equally long" in remedy) == told, remedy
 
 
 @pytest.mark.parametrize("trial", ["TC0.r1", "TC1.r2", "TC2.r1", "TC4.r1", "TC5.r2"])

@@ -366,6 +366,18 @@ def test_workers_whose_connections_nobody_counted_in_time(closed: Bench) -> None
     assert (found.measured, "share a port" in found.sentence) == (False, True)
 
 
+def test_only_workers_that_users_keep_connections_to_are_judged(closed: Bench) -> None:
+    planted, config = workers(8, 0)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    assert check(planted, config, "worker-spread").grade == "WEAK"
+    fleeting = with_config(config, "background", connection="new")
+    assert "keep connections" in check(planted, fleeting, "worker-spread").sentence
+    elsewhere = config.groups[0].request.model_copy(update={"host": "another"})
+    away = with_config(config, "background", request=elsewhere)
+    assert check(planted, away, "worker-spread").grade == "VALID"
+    anywhere = with_config(away, "background", request=elsewhere.model_copy(update={"follow_redirects": 1}))
+    assert check(planted, anywhere, "worker-spread").grade == "WEAK"
+
+
 def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     assert "SAME HOST" in check(trial, closed.config(trial), "same-host").sentence

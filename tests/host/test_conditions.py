@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from svload.host import conditions, preflight
+from svload.host import conditions, preflight, sock_diag
 from svload.host.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
-from svload.host.sock_diag import TCP_LISTEN, count_time_wait, tcp_sockets
+from svload.host.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
 
 
 def test_a_moment_holds_the_three_clocks() -> None:
@@ -45,6 +48,29 @@ def test_only_a_port_of_ours_rests() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert rested(server, client_first=True) == 1
         assert rested(server, client_first=False) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may end connections")
+def test_what_rests_towards_a_server_of_ours_can_be_ended_and_nothing_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as ours, socket.create_server(("127.0.0.1", 0)) as other:
+        mine, another = (int(server.getsockname()[1]) for server in (ours, other))
+        assert rested(ours, client_first=True) == rested(other, client_first=True) == 1
+        assert end_time_wait({mine}) == 1
+        assert end_time_wait({mine}) == 0
+        assert end_time_wait({another}) == 1
+
+
+def test_who_may_not_end_connections_ends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = (2, struct.pack("=i", -errno.EPERM) + bytes(20))
+    real = sock_diag._messages
+
+    def messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
+        return iter([refused]) if kind == 21 else real(kind, flags, query)
+
+    monkeypatch.setattr(sock_diag, "_messages", messages)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert rested(server, client_first=True) == 1
+        assert end_time_wait({int(server.getsockname()[1])}) == 0
 
 
 def test_a_listener_is_found_by_its_port() -> None:

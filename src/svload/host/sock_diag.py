@@ -1,15 +1,17 @@
-"""The kernel's table of TCP sockets by sock_diag, as `ss` reads it (Linux, linux/inet_diag.h): by state, without a line of text."""
+"""The kernel's table of TCP sockets by sock_diag, as `ss` reads it and ends what rests there (Linux, linux/inet_diag.h): without a line of text."""
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from ipaddress import ip_address
 from typing import NamedTuple
 
 _SOCK_DIAG_BY_FAMILY = 20
-_DUMP = 0x300  # NLM_F_ROOT | NLM_F_MATCH
-_REQUEST = 0x1
+_SOCK_DESTROY = 21
+_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300  # NLM_F_REQUEST, NLM_F_ACK, NLM_F_ROOT | NLM_F_MATCH
 _NLMSG_DONE, _NLMSG_ERROR = 3, 2
 _NETLINK_SOCK_DIAG = 4
 TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
@@ -48,10 +50,47 @@ def count_time_wait(among: range) -> int:
     )
 
 
+def end_time_wait(servers: Container[int]) -> int:
+    """End connections over loopback that rest in TIME_WAIT towards these ports, as RST at their end would have (SOCK_DESTROY); how many.
+
+    Their local ports are free at once. 0 where this user or kernel may not (CAP_NET_ADMIN, CONFIG_INET_DIAG_DESTROY).
+    """
+    ended = 0
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for entry in list(_entries(family, TCP_TIME_WAIT)):
+            [server] = struct.unpack_from("!H", entry, 6)
+            length = 4 if family == socket.AF_INET else 16
+            to = ip_address(entry[24 : 24 + length])
+            if to.is_loopback and server in servers:
+                if not _destroy(family, entry[4:52]):
+                    return ended
+                ended += 1
+    return ended
+
+
+def _destroy(family: int, socket_id: bytes) -> bool:
+    """End the socket of a struct inet_diag_sockid; False where it may not be. One that has gone meanwhile has ended too."""
+    query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << TCP_TIME_WAIT) + socket_id
+    answer = next(_messages(_SOCK_DESTROY, _REQUEST | _ACK, query), None)
+    if answer is None or answer[0] != _NLMSG_ERROR:
+        return False
+    [code] = struct.unpack_from("=i", answer[1], 0)
+    return -code in (0, errno.ENOENT)
+
+
 def _entries(family: int, state: int) -> Iterator[bytes]:
     # struct inet_diag_req_v2: family, protocol, ext, pad, states, then struct inet_diag_sockid (48 bytes, all zero: any)
     query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << state) + bytes(48)
-    message = struct.pack("=IHHII", 16 + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, 1, 0) + query
+    for kind, payload in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
+        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
+            return
+        if len(payload) >= _ENTRY_BYTES:
+            yield payload
+
+
+def _messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
+    """What the kernel answers, message by message (type, payload), until nothing more is read; what can't be asked gives none."""
+    message = struct.pack("=IHHII", 16 + len(query), kind, flags, 1, 0) + query
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
             netlink.settimeout(1.0)
@@ -60,11 +99,10 @@ def _entries(family: int, state: int) -> Iterator[bytes]:
                 data = netlink.recv(1 << 17)
                 at = 0
                 while len(data) - at >= 16:
-                    length, kind = struct.unpack_from("=IH", data, at)
-                    if kind in (_NLMSG_DONE, _NLMSG_ERROR) or length < 16:
+                    length, answer = struct.unpack_from("=IH", data, at)
+                    if length < 16:
                         return
-                    if length >= 16 + _ENTRY_BYTES:
-                        yield data[at + 16 : at + length]
+                    yield answer, data[at + 16 : at + length]
                     at += (length + 3) & ~3
     except OSError:
         return

@@ -31,6 +31,11 @@ class Ports:
             self._given[service, part] = port
             return port
 
+    def given(self) -> frozenset[int]:
+        """Every port that was given."""
+        with self._lock:
+            return frozenset(self._given.values())
+
     def _check(self, service: str, port: int) -> int:
         others = {given for (owner, _), given in self._given.items() if owner != service}
         if port in others or not is_free(self._address, port):

@@ -34,6 +34,8 @@ from svload.store import Journal, TrialDir, seal_trial, write_artefact
 from svload.watch import Sampler
 
 Emit = Callable[[Event], None]
+RESTING = "connections at rest"
+"""Where lab.json says how many connections in TIME_WAIT were ended before the trial, among the resets."""
 
 
 @dataclass
@@ -89,6 +91,8 @@ class TrialRun:
                 self._warm(config, shares)
             with self._phase("count"):
                 self._settle()
+                if ended := self.bench.lab.free_ports():
+                    proof[RESTING] = {"ended": ended}
                 before = self.bench.lab.counters(), self._moment(ports=True)
                 self.marked_ns = self.bench.sampler.mark()
             load = self._load(shares, times)

@@ -16,6 +16,7 @@ from svload.analysis.series import (
 )
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
+from svload.model.traffic import ConstantVus, Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -47,7 +48,7 @@ class Steadiness(Check):
                 f"Over the kept window it drifts: {told}.",
                 largest,
                 limits.DRIFT,
-                "Measure longer, or let the lab warm up before the trial.",
+                "Measure longer, or let the lab warm up before the trial." + _in_step(config),
             )
         if not found and all(group.shape != "constant" for group in context.groups):
             return self.result(
@@ -63,6 +64,19 @@ class Steadiness(Check):
             largest,
             limits.DRIFT,
         )
+
+
+def _in_step(config: CaseConfig) -> str:
+    """What else may drift: users who wait for one another once are due together from then on, if they all think equally long."""
+    marching = [group.name for group in config.groups if _thinks_alike(group)]
+    if not marching:
+        return ""
+    return f" Users of {' and '.join(marching)} all think equally long and so fall into step: a random think_time of the same mean keeps them apart."
+
+
+def _thinks_alike(group: Group) -> bool:
+    executor = group.executor
+    return isinstance(executor, ConstantVus) and executor.vus > 1 and bool(executor.think_time.constant_ns)
 
 
 def drifts(context: Context) -> dict[str, Drift]:

@@ -36,7 +36,10 @@ class WorkerSpread(Check):
     order = 59
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Each service, at the reading within the window that counted most connections."""
+        """Each service that users keep connections to, at the reading within the window that counted most.
+
+        Connections of one request each are dealt anew every time, and those of other servers are no users'.
+        """
         window = kept_window(trial.summary, context.cut.cut_ns)
         mine = trial.monitors["monitor"] == "workers"
         listeners = mine & (trial.monitors["metric"] == "listeners")
@@ -45,6 +48,10 @@ class WorkerSpread(Check):
         sharing = sorted(set(trial.monitors["service"][listeners & (trial.monitors["value"] > 1)]))
         if not sharing:
             return self.result("VALID", "No server's workers share a port.", 0.0)
+        kept = _kept_to(config)
+        sharing = [service for service in sharing if kept is None or service in kept]
+        if not sharing:
+            return self.result("VALID", "No users keep connections to workers that share a port.", 0.0)
         spreads = [found for service in sharing if (found := _spread(trial, service, window)) is not None]
         if not spreads:
             return self.unmeasured(
@@ -61,6 +68,15 @@ class WorkerSpread(Check):
             limits.UNEVEN_WORKERS,
             "Ask with more connections (or connection: new), or let one process accept for all workers.",
         )
+
+
+def _kept_to(config: CaseConfig) -> set[str] | None:
+    """The services to which users keep connections; None where an answer says to which."""
+    groups = [group for group in config.groups if group.connection != "new"]
+    requests = [request for group in groups for request in group.requests]
+    if any(request.goes_anywhere for request in requests):
+        return None
+    return {request.host for request in requests}
 
 
 def _spread(trial: TrialData, service: str, window: Window) -> Spread | None:
