@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,28 @@ while True:
     kept.append(server.accept()[0])
     kept[-1].sendall(b"x")
 """
+PARENT = """
+import os, socket, sys
+servers = []
+for _ in range(2):
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind(("127.0.0.1", servers[0].getsockname()[1] if servers else 0))
+    server.listen()
+    servers.append(server)
+alone = socket.create_server(("127.0.0.1", 0))
+print(servers[0].getsockname()[1], alone.getsockname()[1], flush=True)
+for number in range(2):
+    if os.fork() == 0:
+        alone.close()
+        servers[1 - number].close()
+        kept = []
+        while True:
+            kept.append(servers[number].accept()[0])
+            kept[-1].sendall(b"x")
+while True:
+    os.wait()
+"""
 CONNECTIONS = 12
 
 
@@ -43,9 +66,20 @@ def shared() -> Iterator[tuple[int, list[int]]]:
         process.wait()
 
 
-def monitor(port: int, pids: list[int]) -> WorkersMonitor:
+@pytest.fixture
+def parent() -> Iterator[tuple[int, int, int]]:
+    """(shared port, its own port, pid) of a parent that keeps the sockets of its two workers open, as Swift's proxy does."""
+    process = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    port, alone = map(int, process.stdout.readline().split())
+    yield port, alone, process.pid
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def monitor(port: int, pids: list[int], *others: int) -> WorkersMonitor:
     processes = [{"name": f"w{pid}", "pid": pid, "start_ticks": 0} for pid in pids]
-    endpoints = [{"scheme": "http", "address": "127.0.0.1", "port": port}]
+    endpoints = [{"scheme": "http", "address": "127.0.0.1", "port": one} for one in (port, *others)]
     return WorkersMonitor("web", {"service": "web", "processes": processes, "endpoints": endpoints})
 
 
@@ -57,6 +91,20 @@ def test_every_worker_has_its_connections(shared: tuple[int, list[int]]) -> None
     counts = {pid: readings.pop((str(pid), "connections")) for pid in pids}
     assert readings == {("", "listeners"): 2}
     assert sum(counts.values()) == CONNECTIONS
+    for client in clients:
+        client.close()
+
+
+def test_a_parent_that_only_keeps_the_sockets_open_is_no_worker(parent: tuple[int, int, int]) -> None:
+    port, alone, pid = parent
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
+    clients.append(socket.create_connection(("127.0.0.1", alone)))
+    WorkersMonitor.table.renew()
+    readings = list(monitor(port, [pid], alone).sample())
+    assert [(one.entity, one.value) for one in readings[:1]] == [("", 2)]
+    assert str(pid) not in {one.entity for one in readings[1:]}
+    assert (len(readings[1:]), sum(one.value for one in readings[1:])) == (2, CONNECTIONS)
     for client in clients:
         client.close()
 

@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from svload.host.sock_diag import end_time_wait
 from svload.lab import setup
 from svload.lab.catalogue import all_kits
 from svload.lab.data import Filled, OnProgress, fill
 from svload.lab.front import HitchFront
-from svload.host.sock_diag import end_time_wait
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.kit import Host, Kit, KitContext, KitOptions
 from svload.lab.objects import fill_key

@@ -39,22 +39,28 @@ class WorkersMonitor(Monitor):
         listening = _on(ports, TCP_LISTEN)
         if not listening:
             raise ConnectionError(f"nothing listens for {self.service}")
-        most = max(Counter((one.family, one.address, one.port) for one in listening).values())
-        readings = [Reading("", "listeners", most)]
-        if most > 1:
-            readings += self._workers(listening, _on(ports, TCP_ESTABLISHED))
+        by_port = Counter((one.family, one.address, one.port) for one in listening)
+        readings = [Reading("", "listeners", max(by_port.values()))]
+        shared = {port for (_, _, port), count in by_port.items() if count > 1}
+        if shared:
+            readings += self._workers(_on(shared, TCP_LISTEN), _on(shared, TCP_ESTABLISHED))
         return readings
 
     def _workers(self, listening: list[Socket], open_ones: list[Socket]) -> list[Reading]:
-        """A reading for each process that listens, with its open connections."""
+        """A reading for each worker, with its open connections on the shared ports.
+
+        A parent that only hands the listening sockets on keeps them all open; its workers hold fewer, and are those who accept.
+        """
         listens, connected = ({f"socket:[{one.inode}]" for one in found} for found in (listening, open_ones))
         roots = {int(process["pid"]) for process in self.facts["processes"]}
-        readings = []
-        for pid in sorted(proc.families(roots, self.table.all())):
-            held = descriptors(pid)
-            if held & listens:
-                readings.append(Reading(str(pid), "connections", len(held & connected)))
-        return readings
+        holders = {pid: descriptors(pid) for pid in sorted(proc.families(roots, self.table.all()))}
+        held = {pid: len(files & listens) for pid, files in holders.items() if files & listens}
+        fewest = min(held.values(), default=0)
+        return [
+            Reading(str(pid), "connections", len(holders[pid] & connected))
+            for pid, count in held.items()
+            if count == fewest
+        ]
 
 
 def _on(ports: set[int], state: int) -> list[Socket]:
