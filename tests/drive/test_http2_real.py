@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import socket
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
+from tests.servers import free_port, running
 
 from svload import _native
 
@@ -28,32 +26,13 @@ Serve = Callable[[Sequence[str], int], None]
 @pytest.fixture
 def serve(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Serve]:
     """Starts a server that stays in the foreground, and waits until it listens."""
-    running: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as started:
 
-    def start(command: Sequence[str], port: int) -> None:
-        needs(command[0])
-        program = shutil.which(command[0], path=os.environ.get("PATH", "") + ":/usr/sbin") or command[0]
-        with (tmp_path / "server.log").open("wb") as log:
-            running.append(subprocess.Popen([program, *command[1:]], stdout=log, stderr=log))
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return
-            except OSError:
-                assert running[-1].poll() is None and time.monotonic() < deadline, "it did not come up"
-                time.sleep(0.02)
+        def start(command: Sequence[str], port: int) -> None:
+            needs(command[0])
+            started.enter_context(running(command, port, tmp_path / "server.log"))
 
-    yield start
-    for child in running:
-        child.terminate()
-        child.wait(10)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        yield start
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from svload.drive.shares import build_shares, timeline
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantVus, Group, Request, SetUp, Take, TakenPart, Text
+from svload.model.traffic import ConstantVus, Group, Http2, Request, SetUp, Take, TakenPart, Text
 
 ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
 LOGIN = Request(name="login", method="POST", scheme="http", host="web", path=(Text(text="/login"),), take=(Take(name="token", header="X-T"),))  # fmt: skip
@@ -49,6 +49,27 @@ def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -
     (group,) = shares["users"].spec["groups"]
     assert (group["executor"]["kind"], group["executor"]["vus"]) == ("per-vu-iterations", 3)
     assert group["scenarios"][0]["steps"][0]["request"]["path"] == [{"text": "t0"}]
+
+
+@pytest.mark.parametrize(("spoken", "elsewhere", "told"), [
+    (False, False, None),
+    (True, False, {"streams": 1, "fallback": False}),
+    ("preferred", False, {"streams": 1, "fallback": True}),
+    (True, True, None),
+])  # fmt: skip
+def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
+    spoken: Http2, elsewhere: bool, told: Any
+) -> None:
+    case = config()
+    groups = (case.groups[0].model_copy(update={"http2": spoken}),)
+    login = LOGIN.model_copy(update={"host": "auth"}) if elsewhere else LOGIN
+    set_up = (SetUp(request=login), SetUp(request=OWN, once="vu"))
+    case = case.model_copy(update={"groups": groups, "set_up": set_up})
+    known = ENDPOINTS | {"http://auth": Endpoint(scheme="http", address="127.0.0.1", port=8081)}
+    share = trial_set_up(case, 7, known, [])
+    assert share is not None and share.spec["groups"][0].get("http2") == told
+    [each] = vu_set_ups(case, 7, known, [], Taken({"token": "t0"})).values()
+    assert bool(each.spec["groups"][0].get("http2")) == bool(spoken)
 
 
 def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import free_port, running
 
 from .world import World, only_run
 
@@ -39,22 +37,9 @@ def port(tmp_path: Path, needs: Callable[..., None]) -> Iterator[int]:
     """nghttpd that speaks HTTP/2 alone."""
     needs("nghttpd")
     (tmp_path / "file").write_bytes(b"x" * 1024)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number = int(probe.getsockname()[1])
-    command = ["nghttpd", "--no-tls", "-a", "127.0.0.1", "-d", str(tmp_path), str(number)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", number), timeout=1).close()
-            break
-        except OSError:
-            assert server.poll() is None and time.monotonic() < deadline, "nghttpd did not come up"
-            time.sleep(0.02)
-    yield number
-    server.terminate()
-    server.wait(10)
+    number = free_port()
+    with running(["nghttpd", "--no-tls", "-a", "127.0.0.1", "-d", str(tmp_path), str(number)], number):
+        yield number
 
 
 def summaries(run: Path) -> dict[str, dict[str, Any]]:

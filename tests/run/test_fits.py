@@ -46,12 +46,15 @@ FITS: list[dict[str, Any]] = [
     {"executor": "constant-vus", "vus": 28_000, "generators": 2},
     {"executor": "constant-arrival-rate", "rate": "470/s", "connection": "new"},
     {"executor": "constant-arrival-rate", "rate": "5000/s"},
+    {"executor": "constant-arrival-rate", "rate": "500000/s"},
+    {"executor": "constant-arrival-rate", "rate": "5000000/s", "http2": True, "streams": 16},
 ]
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"executor": "constant-vus", "vus": 19_990}, "20,000 files"),
     ({"executor": "constant-vus", "vus": 29_000, "generators": 2}, "28,232 local ports"),
     ({"executor": "constant-vus", "vus": 28_000}, "28,000 connections at once"),
     ({"executor": "constant-arrival-rate", "rate": "480/s", "connection": "new"}, "470.533"),
+    ({"executor": "constant-arrival-rate", "rate": "1100000/s", "generators": 5}, "2 cores of load"),
 ]
 
 

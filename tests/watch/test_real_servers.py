@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.servers import free_port, running, wait_for
 
 from svload.watch import Monitor, monitors_for
 
 pytestmark = pytest.mark.real
-BOUND_S = 20.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-@contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            wait_for(lambda: accepts(port))
-            yield process
-        finally:
-            process.terminate()
-            process.wait(BOUND_S)
-
-
-def accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 0.2).close()
-    except OSError:
-        return False
-    return True
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def attached(service: str, admin: dict[str, Any]) -> Monitor:

@@ -16,18 +16,14 @@ pub struct TextColumn {
 }
 
 impl TextColumn {
-    /// `slash`: every value stands at the start of a path, and gets the "/" it lacks.
-    fn new(column: &Column, slash: bool) -> Self {
+    /// The values as they stand in their `place`. `slash`: at the start of a path, where each gets the "/" it lacks.
+    fn new(column: &Column, place: Place, slash: bool) -> Self {
         let mut text = TextColumn {
             bytes: Vec::new(),
             ends: Vec::with_capacity(column.len()),
         };
         for row in 0..column.len() {
-            let value = column.text(row);
-            if slash && !value.starts_with('/') {
-                text.bytes.push(b'/');
-            }
-            text.bytes.extend_from_slice(value.as_bytes());
+            write_value(column.text(row).as_bytes(), place, slash, &mut text.bytes);
             text.ends.push(text.bytes.len());
         }
         text
@@ -39,10 +35,10 @@ impl TextColumn {
     }
 }
 
-/// Where a text stands: what a server's answer put into a variable must not break the request there.
+/// Where a text stands: a value that comes from elsewhere, a table or a server's answer, must not break the request there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Bytes that no path may hold are percent-encoded.
+    /// Bytes that no path may hold (up to the blank, and 127) are percent-encoded.
     Path,
     /// Control characters become blanks (RFC 9110 §5.5).
     Header,
@@ -112,7 +108,7 @@ impl Piece {
                 place,
                 slash,
             } => {
-                write_taken(&source.taken[*variable], *place, *slash, out);
+                write_value(&source.taken[*variable], *place, *slash, out);
                 Ok(())
             }
             Piece::BodyLength => Ok(()),
@@ -125,7 +121,7 @@ pub fn write_all(pieces: &[Piece], source: &Source<'_>, out: &mut Vec<u8>) {
     pieces.iter().for_each(|piece| piece.write(source, out));
 }
 
-fn write_taken(value: &[u8], place: Place, slash: bool, out: &mut Vec<u8>) {
+fn write_value(value: &[u8], place: Place, slash: bool, out: &mut Vec<u8>) {
     if slash && value.first() != Some(&b'/') {
         out.push(b'/');
     }
@@ -176,7 +172,7 @@ impl Maker<'_> {
                     .unwrap_or(&empty);
                 Piece::Row {
                     feeder: at,
-                    text: TextColumn::new(values, slash),
+                    text: TextColumn::new(values, place, slash),
                 }
             }
             Part::Var { var } => match var {
@@ -215,6 +211,17 @@ pub fn join(pieces: Vec<Piece>) -> Vec<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_stand_in_a_path_as_a_path_may_have_them() {
+        let column = Column::Utf8(vec!["red shoes".into(), "/a%20b".into(), "é".into()]);
+        let in_path = TextColumn::new(&column, Place::Path, true);
+        assert_eq!(in_path.row(0), b"/red%20shoes");
+        assert_eq!(in_path.row(1), b"/a%20b");
+        assert_eq!(in_path.row(2), "/é".as_bytes());
+        let in_body = TextColumn::new(&column, Place::Free, false);
+        assert_eq!(in_body.row(0), b"red shoes");
+    }
 
     #[test]
     fn what_an_answer_gave_cannot_break_a_request() {

@@ -73,6 +73,8 @@ fn in_header(byte: u8) -> bool {
     (byte >= b' ' && byte != 127) || byte == b'\t'
 }
 
+const NOT_ALLOWED: &str = "has a character that HTTP does not allow there";
+
 /// One request and where it stands.
 struct Checker<'a> {
     share: &'a Share,
@@ -140,7 +142,7 @@ impl Checker<'_> {
                 || self.at("endpoint"),
                 &format!("no endpoint is called {:?}", request.endpoint),
             )?;
-            return self.parts(&request.path, &self.at("path"), in_path);
+            return self.path(&request.path, &self.at("path"));
         };
         let alone = request.endpoint.is_empty() && request.path.is_empty();
         ensure(
@@ -148,7 +150,20 @@ impl Checker<'_> {
             || self.at("url"),
             "stands in place of endpoint and path",
         )?;
-        self.parts(url, &self.at("url"), in_path)
+        self.path(url, &self.at("url"))
+    }
+
+    /// Rows are percent-encoded where they need it; what the study itself writes must be a path.
+    fn path(&self, parts: &[Part], field: &str) -> Result<(), Fault> {
+        self.parts(parts, field, |_| true)?;
+        let bad = parts.iter().position(
+            |part| matches!(part, Part::Text { text } if !text.bytes().all(in_path)),
+        );
+        ensure(
+            bad.is_none(),
+            || format!("{field}[{}]", bad.unwrap_or(0)),
+            NOT_ALLOWED,
+        )
     }
 
     fn check(&self, check: &CheckSpec, field: &str) -> Result<(), Fault> {
@@ -243,18 +258,17 @@ impl Checker<'_> {
         field: &str,
         allowed: impl Fn(u8) -> bool,
     ) -> Result<(), Fault> {
-        let problem = "has a character that HTTP does not allow there";
         for (at, part) in parts.iter().enumerate() {
             let field = format!("{field}[{at}]");
             match part {
-                Part::Text { text } => ensure(text.bytes().all(&allowed), || field, problem)?,
+                Part::Text { text } => ensure(text.bytes().all(&allowed), || field, NOT_ALLOWED)?,
                 Part::Feeder { feeder, column } => {
                     if let Column::Utf8(values) = self.column(feeder, column, &field)? {
                         let bad = values.iter().position(|value| !value.bytes().all(&allowed));
                         ensure(
                             bad.is_none(),
                             || field,
-                            &format!("row {} {problem}", bad.unwrap_or(0)),
+                            &format!("row {} {NOT_ALLOWED}", bad.unwrap_or(0)),
                         )?;
                     }
                 }

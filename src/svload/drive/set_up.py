@@ -18,6 +18,7 @@ from svload.model.traffic import (
     ClosedLoop,
     Executor,
     Group,
+    Http2,
     PerVuIterations,
     Scenario,
     SetUp,
@@ -42,6 +43,7 @@ def trial_set_up(
         config,
         parts,
         SharedIterations(vus=1, iterations=1, start="together"),
+        _spoken(parts, config.groups),
         seed,
         endpoints,
         allowed,
@@ -60,7 +62,9 @@ def vu_set_ups(
         executor = group.executor
         if isinstance(executor, ClosedLoop) and given & _used(group):
             each = PerVuIterations(vus=executor.most_vus, iterations=1, start="together")
-            found[group.name] = _share(config, parts, each, seed, endpoints, allowed, taken)
+            found[group.name] = _share(
+                config, parts, each, _spoken(parts, [group]), seed, endpoints, allowed, taken
+            )
     return found
 
 
@@ -69,10 +73,18 @@ def _used(group: Group) -> set[str]:
     return {part.taken for part in parts if isinstance(part, TakenPart)}
 
 
+def _spoken(parts: Sequence[SetUp], groups: Sequence[Group]) -> Http2:
+    """HTTP/2 where each of these requests goes to what the groups ask over it; a server of another kind may know HTTP/1.1 alone."""
+    told = {endpoint: group.http2 for group in groups if group.http2 for endpoint in group.endpoints}
+    said = {told.get(part.request.endpoint, False) for part in parts}
+    return said.pop() if len(said) == 1 else False
+
+
 def _share(
     config: CaseConfig,
     parts: Sequence[SetUp],
     executor: Executor,
+    http2: Http2,
     seed: int,
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
@@ -84,6 +96,7 @@ def _share(
         executor=executor,
         request=parts[0].request,
         scenarios=(Scenario(name=ITSELF, steps=steps),),
+        http2=http2,
         record="histogram",
     )
     used = set(feeders_of(group.requests))

@@ -186,7 +186,8 @@ def warm_share(
     """
     group = dict(template.spec["groups"][at])
     origin = _origin(endpoint, endpoints[endpoint])
-    request = _asking_for(group, feeder) | {"endpoint": origin}
+    asked = _asking_for(group, feeder)
+    request = asked | {"endpoint": origin}
     group.pop("scenarios", None)
     rate_rps = 20_000.0
     last_ns = round((rows + 1) / rate_rps * 1e9)
@@ -210,8 +211,9 @@ def warm_share(
             "arrivals": "constant",
         },
     }
-    # What is asked counts, not how it gets there: the service that is warmed through may speak HTTP/1.1 alone.
-    group.pop("http2", None)
+    if asked.get("endpoint") != origin:
+        # What is asked counts, not how it gets there: another service, or its other port, may speak HTTP/1.1 alone.
+        group.pop("http2", None)
     group.pop("pacing_quantum_ns", None)
     group["feeders"] = {
         name: dict(spec) | {"take": spec["take"] if spec["take"] == "first" else "walk"}

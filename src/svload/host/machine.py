@@ -7,6 +7,7 @@ import platform
 import resource
 from typing import TYPE_CHECKING
 
+from svload.host.awake import can_stay_awake
 from svload.host.cores import split_cores
 from svload.host.linux import most_open_files, read
 from svload.host.ports import local_ports
@@ -36,6 +37,9 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
         "listen backlog limit": read("/proc/sys/net/core/somaxconn", "unknown"),
         "congestion control": read("/proc/sys/net/ipv4/tcp_congestion_control", "unknown"),
         "kernel": platform.release(),
+        "sleep states": "kept off while load is made"
+        if can_stay_awake()
+        else "as the machine is set (root could keep them off)",
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         **(measured_words(measured) if measured else {}),

@@ -40,8 +40,12 @@ class Machine(Frozen):
 
 
 class Conditions(Frozen):
-    """Both moments of one trial, and the machine of its run."""
+    """Both moments of one trial, and the machine of its run.
+
+    `awake`: whether CPUs were kept from sleeping between requests while load was made; None: nobody wrote it down.
+    """
 
     machine: Machine | None
     before: Moment
     after: Moment
+    awake: bool | None = None

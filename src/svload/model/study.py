@@ -55,12 +55,13 @@ class Threshold(Frozen):
 
 
 class Measure(Frozen):
-    """How long and how often. Durations exclude ramps, which come before."""
+    """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before."""
 
     duration_ns: int
     replicates: int = Field(default=6, ge=1)
     order: Literal["randomised-blocks", "as-listed"] = "randomised-blocks"
     replace_refused: int = 0
+    awake: bool = True
 
 
 class ObjectSet(Frozen):

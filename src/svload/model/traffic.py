@@ -506,6 +506,10 @@ class SetUp(Frozen):
     once: Literal["trial", "vu"] = "trial"
 
 
+Http2 = bool | Literal["preferred"]
+"""Whether HTTP/2 is spoken; preferred: the server may choose HTTP/1.1."""
+
+
 class Group(Frozen):
     """One traffic group of a case. An iteration is one `request`, or the steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
 
@@ -531,7 +535,7 @@ class Group(Frozen):
     pacing_quantum_ns: int = Field(default=0, ge=0, le=1_000_000_000)
     source_addresses: tuple[str, ...] = ()
     close: Literal["fin", "reset"] = "fin"
-    http2: bool | Literal["preferred"] = False
+    http2: Http2 = False
     streams: int = Field(default=1, ge=1)
     record: Literal["auto", "rows", "histogram"] = "auto"
 

@@ -328,7 +328,7 @@ class _Execution:
             if bench.lab.apply(config.services, restart=plan.restart):
                 bench.sampler.attach(bench.lab.facts())
             trial = TrialRun(bench, plan, config, self.lock.measure.duration_ns, folder, attempt, self.previous_case,
-                             self.lock.plants.get(plan.case))  # fmt: skip
+                             self.lock.plants.get(plan.case), self.lock.measure.awake)  # fmt: skip
             trial.run()
         except Stopped:
             self._keep(plan.trial, attempt, "stopped")

@@ -12,6 +12,9 @@ from svload.model.errors import Problem
 from svload.model.study import CaseConfig
 from svload.model.traffic import ClosedLoop, Group, OpenLoop
 
+MOST_RPS_OF_A_CORE = 500_000
+"""Nobody makes more: a write and a read of the kernel's alone take 2 µs of a core. HTTP/2 streams of a connection share theirs."""
+
 
 def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:
     """What cannot be made here (plan-too-large), each thing once, with the first case that asks for it."""
@@ -28,6 +31,7 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     ports: dict[str, int] = {}
     for group in config.groups:
         sources = max(len(group.source_addresses), 1)
+        yield from _too_fast(group, machine)
         yield from _new_ones(group, sources, machine)
         connections = _connections(group) or 0
         for target in group.endpoints:
@@ -54,6 +58,18 @@ def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str
         yield (
             f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
             f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users.",
+        )
+
+
+def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
+    """A rate that no client on these cores can make."""
+    generators = min(group.generators, machine.load_cores)
+    most_rps = generators * MOST_RPS_OF_A_CORE * group.streams
+    executor = group.executor
+    if isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
+        yield (
+            f"{group.name} asks for {executor.peak_rps:,.6g} requests a second, and {generators} core{'s' * (generators > 1)} of load cannot make more than {most_rps:,.6g}",
+            "Ask for less, or use more generators on more cores.",
         )
 
 

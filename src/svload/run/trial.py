@@ -18,6 +18,7 @@ from svload.drive.targets import Target, allowed_blocks
 from svload.drive.totals import generator_costs, merge_summaries
 from svload.drive.witness import with_witnesses
 from svload.host import Agent
+from svload.host.awake import awake
 from svload.host.conditions import moment
 from svload.lab import Lab
 from svload.model.conditions import Conditions, Machine, Moment
@@ -71,8 +72,10 @@ class TrialRun:
     attempt: int
     previous_case: str | None
     fault: str | None = None
+    stay_awake: bool = True
     phases_s: dict[str, float] = field(default_factory=dict)
     marked_ns: int = 0
+    awake: bool = False
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
@@ -89,25 +92,33 @@ class TrialRun:
             shares = self._shares(config, times, taken)
             with self._phase("warm"):
                 self._warm(config, shares)
-            with self._phase("count"):
-                self._settle()
-                if ended := self.bench.lab.free_ports():
-                    proof[RESTING] = {"ended": ended}
-                before = self.bench.lab.counters(), self._moment(ports=True)
-                self.marked_ns = self.bench.sampler.mark()
-            load = self._load(shares, times)
-            if load.stopped:
-                if load.results:
-                    self._write(config, times, load, proof, before, ({}, self._moment()))
-                raise Stopped
-            with self._phase("settle"):
-                self._settle()
-                after = self.bench.lab.counters(), self._moment()
-            self._all_alive()
-            with self._phase("write"):
-                self._write(config, times, load, proof, before, after)
+            with awake(self.stay_awake) as self.awake:
+                load = self._measure(config, times, shares, proof)
             self._say("trial-phase", name="seal")
         return self._seal(load)
+
+    def _measure(
+        self, config: CaseConfig, times: Timeline, shares: list[Share], proof: dict[str, dict[str, Any]]
+    ) -> Load:
+        """Count, load, count again, write. Raises Stopped."""
+        with self._phase("count"):
+            self._settle()
+            if ended := self.bench.lab.free_ports():
+                proof[RESTING] = {"ended": ended}
+            before = self.bench.lab.counters(), self._moment(ports=True)
+            self.marked_ns = self.bench.sampler.mark()
+        load = self._load(shares, times)
+        if load.stopped:
+            if load.results:
+                self._write(config, times, load, proof, before, ({}, self._moment()))
+            raise Stopped
+        with self._phase("settle"):
+            self._settle()
+            after = self.bench.lab.counters(), self._moment()
+        self._all_alive()
+        with self._phase("write"):
+            self._write(config, times, load, proof, before, after)
+        return load
 
     def _all_alive(self) -> None:
         """Raises SvloadError service-died: what was asked of a dead server is no measurement of it, and not of the next trial either."""
@@ -248,7 +259,9 @@ class TrialRun:
             before=before[0],
             after=after[0],
             phases_s=self.phases_s,
-            conditions=Conditions(machine=self.bench.machine, before=before[1], after=after[1]),
+            conditions=Conditions(
+                machine=self.bench.machine, before=before[1], after=after[1], awake=self.awake
+            ),
         )
         write_artefact(self.folder.lab, lab)
 

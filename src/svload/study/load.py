@@ -369,6 +369,7 @@ def _lock(draft: _Draft, file: FilePath, digest: str, profile: str | None, seed:
             replicates=study.measure.replicates,
             order=study.measure.order,
             replace_refused=study.measure.replace_refused,
+            awake=study.measure.awake,
         ),
         comparisons=tuple(_comparison(part, draft.factors) for part in study.compare),
         thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),

@@ -59,6 +59,7 @@ class QuickLoad:
     arrivals: str | None = None
     spin: str | None = None
     pacing_quantum: str | None = None
+    awake: bool = True
     has_ca_file: bool = False
     insecure: bool = False
     connect_to: str | None = None
@@ -247,7 +248,8 @@ def quick_study(ask: QuickLoad) -> str:
         "lab": {"server": ask.server(at)},
         "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
-        "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1},
+        "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1}
+        | ({} if ask.awake else {"awake": False}),
         "thresholds": [study_criterion(threshold) for threshold in ask.thresholds],
     }
     return json.dumps(study, ensure_ascii=False, indent=1) + "\n"

@@ -178,6 +178,11 @@ class MeasurePart(Part):
         "randomised-blocks", description="order inside a block"
     )
     replace_refused: PlainWholeNumber = Field(0, description="how often a refused trial may be replaced")
+    awake: bool = Field(
+        True,
+        strict=True,
+        description="whether CPUs are kept from sleeping between requests, where root allows; false: as the machine is set",
+    )
 
 
 class ComparisonPart(Part):

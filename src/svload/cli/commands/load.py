@@ -53,6 +53,7 @@ def load(
     connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT instead; the URL still names the server."),
     spin: str = typer.Option(None, "--spin", help="Before each start and for awaited answers, ask again and again for so long, such as 60us: less lag, more CPU."),
     pacing_quantum: str = typer.Option(None, "--pacing-quantum", help="Begin what is due only so often, such as 1ms: less CPU, more lag."),
+    awake: bool = typer.Option(True, "--awake/--no-awake", help="Keep CPUs from sleeping between requests, where root allows."),
     generators: int = typer.Option(1, "--generators", "--threads", min=1, max=64, help="How many processes share the load."),
     threshold: list[str] = typer.Option(None, "--threshold", help="'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%': exit 1 if it fails; repeatable."),
     seed: int = typer.Option(None, "--seed", help="Seed of all schedules."),
@@ -69,7 +70,7 @@ def load(
         url, vus=vus, rate_rps=rate, duration=duration, requests=requests, stages=tuple(stage or ()), max_vus=max_vus,
         on_full=on_full, arrivals=arrivals, think_time=think_time, ramp_up=ramp_up, method=method, headers=tuple(header or ()),
         data=data, timeout=timeout, follow_redirects=redirects, keep_alive=not no_keepalive, http2=http2, streams=streams, insecure=insecure,
-        connect_to=connect_to, spin=spin, pacing_quantum=pacing_quantum, generators=generators, thresholds=tuple(threshold or ()), seed=seed,
+        connect_to=connect_to, spin=spin, pacing_quantum=pacing_quantum, awake=awake, generators=generators, thresholds=tuple(threshold or ()), seed=seed,
     )  # fmt: skip
     with load_live(ask.lasts_s, quiet) as emit:
         result = api.load(

@@ -112,6 +112,10 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     yield "svload", lock.svload_version
     yield "study's SHA-256", lock.study_sha256
     yield "analysis", f"version {findings.analysis_version}; {findings.floor}"
+    conditions = [one.lab.conditions for one in gathered.digests.values()]
+    kept = {one.awake for one in conditions if one is not None and one.awake is not None}
+    if kept:
+        yield "CPUs", _sleep(kept)
     costs = [one.monitors_cpu for one in gathered.digests.values() if one.monitors_cpu is not None]
     if costs:
         yield (
@@ -120,6 +124,17 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
         )
     if lock.authorised:
         yield "authorised targets", ", ".join(lock.authorised)
+
+
+def _sleep(kept: set[bool]) -> str:
+    """Whether CPUs could sleep between requests, in all trials or in some."""
+    if len(kept) > 1:
+        return "kept awake while load was made in some trials, and left to sleep between requests in others"
+    return (
+        "kept awake while load was made (no sleep states)"
+        if kept.pop()
+        else "left to sleep between requests as the machine is set"
+    )
 
 
 def _placement(gathered: Gathered) -> Iterator[tuple[str, str]]:

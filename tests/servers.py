@@ -1,0 +1,55 @@
+"""Programs that listen, started for a test: on a free port, waited for with a bound, ended with the test."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from os import environ
+from pathlib import Path
+
+BOUND_S = 20.0
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for(holds: Callable[[], object], bound_s: float = BOUND_S) -> None:
+    """Ask until it holds; fails the test after `bound_s`."""
+    deadline = time.monotonic() + bound_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+@contextmanager
+def running(command: Sequence[str], port: int, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that stays in the foreground, from when it listens on `port` until the block ends; what it says goes to `log`."""
+    program = shutil.which(command[0], path=environ.get("PATH", "") + ":/usr/sbin") or command[0]
+    with open(log or "/dev/null", "wb") as said:
+        process = subprocess.Popen([program, *command[1:]], stdout=said, stderr=said)
+    with process:
+        try:
+            wait_for(lambda: accepts(port) or process.poll() is not None)
+            assert process.poll() is None, (
+                f"{command[0]} ended at once: {log.read_text()[-500:] if log else ''}"
+            )
+            yield process
+        finally:
+            process.terminate()
+            process.wait(BOUND_S)
