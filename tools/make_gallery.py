@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md from one finished run: `make_gallery.py RUN`. Needs chromium."""
+"""The pictures of docs/gallery.md and of the report's first page from one finished run: `make_gallery.py RUN`. Needs chromium."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from markdown_it import MarkdownIt
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 from record_terminal import write_recording
 
 from svload import api
@@ -23,15 +24,28 @@ table{border-collapse:collapse;font-size:14px}td,th{border:1px solid #d1d9e0;pad
 h2{border-bottom:1px solid #d1d9e0;padding-bottom:6px;margin-top:0}sub{font-size:12px}li{margin:3px 0}"""
 
 
+@contextmanager
+def browsing(width: int, height: int) -> Iterator[Page]:
+    """A page of Chromium."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": width, "height": height})
+        browser.close()
+
+
 def summary_picture(markdown: str, to: Path) -> None:
     """The summary as a CI job's page shows it."""
     body = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(markdown)
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1000, "height": 300})
+    with browsing(1000, 300) as page:
         page.set_content(f"<!doctype html><style>{CSS}</style>{body}")
         page.screenshot(path=str(to), full_page=True)
-        browser.close()
+
+
+def report_picture(report: Path, to: Path) -> None:
+    """The top of the report."""
+    with browsing(1280, 1660) as page:
+        page.goto(report.resolve().as_uri())
+        page.screenshot(path=str(to))
 
 
 def main(words: Sequence[str]) -> int:
@@ -48,6 +62,7 @@ def main(words: Sequence[str]) -> int:
             shutil.copy(Path(folder) / name, FOLDER / name)
     write_recording(run, asked.command, FOLDER / "terminal.svg")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
+    report_picture(files["report.html"], FOLDER.parent / "report.png")
     for path in sorted(FOLDER.iterdir()):
         print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
     return 0

@@ -21,7 +21,8 @@ Reporter = Callable[[str], Any]
         (1.18, 1.16, 1.21, "18 % longer (95 % interval 16 to 21 %)"),
         (3.2, 3.1, 3.4, "3.2 times as long (95 % interval 3.1 to 3.4)"),
         (1.01, 0.98, 1.04, "1 % longer (95 % interval 2 % shorter to 4 % longer)"),
-        (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 % longer to 2.1 times as long)"),
+        (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 to 110 %)"),
+        (2.08, 1.96, 2.21, "2.08 times as long (95 % interval 1.96 to 2.21)"),
         (0.5, None, None, "50 % shorter (no interval)"),
     ],
 )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from math import inf, isclose, nan
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from svload.model.results import Estimate
 from svload.report.charts.scales import (
     Scale,
+    apart,
     around,
     linear_ticks,
     log_ticks,
@@ -44,6 +48,22 @@ def test_a_scale_keeps_order_and_clips() -> None:
     assert [scale(v) for v in (0.001, 0.01, 0.1, 1.0)] == pytest.approx([0, 100 / 3, 200 / 3, 100])
     assert scale(5.0) == 100
     assert scale(0.0) == 0
+
+
+@given(st.lists(st.floats(0, 10), max_size=20))
+def test_names_stand_apart_in_their_order_within_the_picture(places: list[float]) -> None:
+    moved = apart(places, 0.5, 0.0, 10.0)
+    order = sorted(range(len(places)), key=lambda at: places[at])
+    stood = [moved[at] for at in order]
+    assert all(later - earlier >= 0.5 - 1e-9 for earlier, later in pairwise(stood))
+    assert all(-1e-9 <= place <= 10 + 1e-9 for place in moved)
+
+
+def test_names_that_have_room_stay_where_they_are() -> None:
+    assert apart([3.0, 1.0, 2.0], 1.0, 0.0, 10.0) == [3.0, 1.0, 2.0]
+    assert apart([5.0, 5.0], 1.0, 0.0, 10.0) == [4.5, 5.5]
+    assert apart([10.0, 10.0], 1.0, 0.0, 10.0) == [9.0, 10.0]
+    assert apart([], 1.0, 0.0, 10.0) == []
 
 
 def test_a_scale_around_nothing_is_none() -> None:

@@ -17,4 +17,4 @@ def test_a_profile_tells_what_it_really_loads() -> None:
     assert demo["background"].endswith("in 10 of 20 cases")
     assert demo["objects in backend"] == "2,000 of 4 KiB"
     assert real["objects in backend"] == "1,500 of 40 KiB (median; 99 % below 400 KiB)"
-    assert real["probe"].startswith("closed loop: 10 VUs, think time 100 ms")
+    assert real["probe"].startswith("closed loop: 10 VUs, think time 50 ms to 150 ms (uniform)")

@@ -57,8 +57,10 @@ def test_families_of_several_roots() -> None:
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that burns 0.3 s, says so, and waits; it is no child of ours (a process in between has ended)."""
-    code = BURN.format(seconds=0.3, then="print('burnt', flush=True)\nimport sys; sys.stdin.read()")
+    """A process that burns 0.3 s when told to, says so, and waits; it is no child of ours (a process in between has ended)."""
+    code = "import sys; sys.stdin.readline()\n" + BURN.format(
+        seconds=0.3, then="print('burnt', flush=True)\nimport sys; sys.stdin.read()"
+    )
     between = (
         "import os, sys\n"
         "pid = os.fork()\n"
@@ -74,6 +76,14 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     process.wait(BOUND_S)
 
 
+def burn(stranger: subprocess.Popen[bytes]) -> None:
+    """Lets it begin, and waits until it has burnt."""
+    assert stranger.stdin is not None and stranger.stdout is not None
+    stranger.stdin.write(b"\n")
+    stranger.stdin.flush()
+    assert stranger.stdout.readline() == b"burnt\n"
+
+
 def total(monitor: OthersMonitor) -> float:
     return next(reading.value for reading in monitor.sample() if not reading.entity)
 
@@ -81,8 +91,7 @@ def total(monitor: OthersMonitor) -> float:
 def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess.Popen[bytes]) -> None:
     monitor = OthersMonitor("", {"own": [os.getpid()]})
     before = total(monitor)
-    assert stranger.stdout is not None
-    assert stranger.stdout.readline() == b"burnt\n"
+    burn(stranger)
     readings = list(monitor.sample())
     named = {reading.entity: reading.value for reading in readings if reading.entity}
     grown = next(reading.value for reading in readings if not reading.entity) - before
@@ -97,8 +106,7 @@ def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess
 
 
 def test_a_server_that_ran_already_belongs_when_it_is_named(stranger: subprocess.Popen[bytes]) -> None:
-    assert stranger.stdout is not None
-    assert stranger.stdout.readline() == b"burnt\n"
+    burn(stranger)
     table = proc.ProcessTable().renew()
     theirs = [found for found in table if found.cpu_seconds >= 0.25 and found.parent != os.getpid()]
     newest = max(theirs, key=lambda found: found.start_ticks)

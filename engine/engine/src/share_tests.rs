@@ -21,7 +21,7 @@ pub(super) fn inputs() -> IndexMap<String, Table> {
     let table: Table = [
         (
             "path".to_owned(),
-            Column::Utf8(vec!["/a".into(), "/b c".into()]),
+            Column::Utf8(vec!["/a".into(), "/b\r\nX: c".into()]),
         ),
         (
             "good".to_owned(),
@@ -56,6 +56,11 @@ fn problem(change: impl FnOnce(&mut serde_json::Value)) -> String {
 #[test]
 fn the_contracts_example_is_a_share() {
     assert_eq!(problem(|_| ()), "none");
+    // What a path may not hold is percent-encoded there.
+    assert_eq!(
+        problem(|v| v["groups"][0]["request"]["path"][0]["column"] = "path".into()),
+        "none"
+    );
     let share = parse(&contract_example().to_string(), &inputs()).unwrap();
     assert_eq!(share.groups[0].executor.vus_total(), 4_000);
 }
@@ -118,8 +123,11 @@ fn a_fault_names_its_field() {
             Box::new(|v| v["groups"][0]["request"]["method"] = "GE T".into()),
         ),
         (
-            "share.groups[0].request.path[0]",
-            Box::new(|v| v["groups"][0]["request"]["path"][0]["column"] = "path".into()),
+            "share.groups[0].request.headers[0][0]",
+            Box::new(|v| {
+                v["groups"][0]["request"]["headers"][0][1] =
+                    serde_json::json!([{"feeder": "object", "column": "path"}])
+            }),
         ),
         (
             "share.groups[0].request.path[0]",

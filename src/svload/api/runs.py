@@ -57,28 +57,43 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
 
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
-    from svload import analysis
     from svload.report import describe_run
-    from svload.store import read_events, read_trial
+    from svload.store import read_trial
 
-    lock = found.lock()
     with _phase("analyse", emit):
         trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-        attempts = [
-            _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
-        ]
-        configs = case_configs(lock)
-        findings = analysis.judge_run(
-            lock,
-            configs,
-            trials,
-            planned=len(found.planned_trials()),
-            attempts=attempts,
-            certificates=found.certificates(),
-            environment=_environment(read_events(found.events).events, trials),
-        )
-    findings = findings.model_copy(update={"load": describe_run(list(configs.values()))})
+        findings = _judge_all(found, trials)
+    load = describe_run(list(case_configs(found.lock()).values()))
+    findings = findings.model_copy(update={"load": load})
     return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
+
+
+def refused_trials(found: RunDir) -> frozenset[str]:
+    """The sealed trials that the final verdict refuses now: a case's warm-up cut, by all its trials, may change a provisional one."""
+    from svload.store import read_trial
+
+    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    judged = _judge_all(found, trials).trials
+    return frozenset(trial.trial for trial in judged if trial.verdict.instrument == "REFUSED")
+
+
+def _judge_all(found: RunDir, trials: Sequence[TrialData]) -> Findings:
+    from svload import analysis
+    from svload.store import read_events
+
+    lock = found.lock()
+    attempts = [
+        _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
+    ]
+    return analysis.judge_run(
+        lock,
+        case_configs(lock),
+        trials,
+        planned=len(found.planned_trials()),
+        attempts=attempts,
+        certificates=found.certificates(),
+        environment=_environment(read_events(found.events).events, trials),
+    )
 
 
 def _with_phases(found: RunDir, findings: Findings, trials: Iterable[Mapping[str, float]]) -> Findings:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.api.runs import RUNS, analyse, case_configs, judge_trial, report, verdict_exit
+from svload.api.runs import RUNS, analyse, case_configs, judge_trial, refused_trials, report, verdict_exit
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
@@ -313,6 +313,7 @@ def execute_run(
     options = run.Options(
         emit=emit,
         judge=judge_trial,
+        refused=refused_trials,
         abort_if=abort_if,
         early=early,
         wait_for_machine_s=choices.wait_s,

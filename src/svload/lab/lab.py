@@ -182,8 +182,12 @@ class Lab:
         return Authority(self._life)
 
     def down(self) -> None:
-        """Stop all services, those that need others first, and wipe the work folder. Never raises for what is gone."""
+        """Stop all services, those that need others first, free the ports that rest towards them, and wipe the work folder.
+
+        Never raises for what is gone.
+        """
         self._take_down(set(self._up))
+        self.free_ports()
         shutil.rmtree(self._work, ignore_errors=True)
 
     def _take_down(self, names: set[str]) -> None:

@@ -20,6 +20,7 @@ from svload.model.traffic import (
     RampingVus,
     Request,
     SharedIterations,
+    ThinkTime,
 )
 from svload.model.units import show_duration, show_size
 
@@ -35,7 +36,7 @@ def describe_load(group: Group) -> str:
     words = [_executor(executor)]
     if isinstance(executor, ClosedLoop):
         if executor.think_time.mean_ns:
-            words.append(f"think time {show_duration(executor.think_time.mean_ns / 1e9)}")
+            words.append(f"think time {_think(executor.think_time)}")
         if executor.pacing_ns:
             words.append(f"iterations at least {show_duration(executor.pacing_ns / 1e9)} apart")
     elif executor.max_vus:
@@ -48,6 +49,16 @@ def describe_load(group: Group) -> str:
     if group.client == "curl":
         words.append("curl-like client")
     return ", ".join(words)
+
+
+def _think(think: ThinkTime) -> str:
+    """`100 ms`, `50 to 150 ms (uniform)`, `100 ms on average (exponential)`."""
+    if think.uniform_ns:
+        low, high = (show_duration(bound / 1e9) for bound in think.uniform_ns)
+        return f"{low} to {high} (uniform)"
+    mean = show_duration(think.mean_ns / 1e9)
+    law = "exponential" if think.exponential_ns else "log-normal" if think.lognormal_ns else ""
+    return f"{mean} on average ({law})" if law else mean
 
 
 _CONNECTIONS = {

@@ -259,7 +259,7 @@ def show_change(ratio: Estimate, dimension: Dimension) -> str:
     said = _Change.of(ratio.value, dimension)
     if ratio.low is None or ratio.high is None:
         return f"{said.whole} (no interval)"
-    low, high = (_Change.of(bound, dimension) for bound in (ratio.low, ratio.high))
+    low, high = (_Change.of(bound, dimension, said.times) for bound in (ratio.low, ratio.high))
     if low.words == high.words == said.words:
         first, last = sorted((low, high), key=lambda one: one.number)
         return f"{said.whole} (95 % interval {first.text} to {last.text}{said.unit})"
@@ -276,12 +276,14 @@ class _Change:
     number: float
     unit: str
     words: str
+    times: bool = False
 
     @classmethod
-    def of(cls, ratio: float, dimension: Dimension) -> _Change:
+    def of(cls, ratio: float, dimension: Dimension, times: bool | None = None) -> _Change:
+        """As a multiple from 2 on, else in percent; `times`: as another one is told, so that an interval reads in its value's words."""
         less, more, as_much = ("shorter", "longer", "as long") if dimension == "time_s" else ("lower", "higher", "as high")  # fmt: skip
-        if ratio >= _TIMES_FROM:
-            return cls(ratio, "", f"times {as_much}")
+        if ratio >= _TIMES_FROM if times is None else times:
+            return cls(ratio, "", f"times {as_much}", True)
         return cls(100 * abs(ratio - 1), " %", less if ratio < 1 else more)
 
     @property

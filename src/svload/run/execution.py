@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.store import Journal, RunDir, write_artefact
+from svload.store.seal import sha256_file
 
 Emit = Callable[[Event], None]
 Judge = Callable[[RunDir, str], dict[str, Any]]
@@ -67,11 +69,13 @@ class Outcome:
 class Options:
     """What the user chose for this execution; nothing here changes what is measured.
 
+    `judge` gives the provisional verdict on a trial, `refused` those that the final one refuses, asked once all are sealed.
     `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
     """
 
     emit: Emit
     judge: Judge
+    refused: Callable[[RunDir], AbstractSet[str]] = lambda run: frozenset()
     abort_if: Callable[[Event], SvloadError | None] = lambda event: None
     early: EarlyHands | None = None
     wait_for_machine_s: float | None = None
@@ -307,10 +311,8 @@ class _Execution:
     def _replacement(self, batches: tuple[Batch, ...], sealed: set[str]) -> tuple[Batch, TrialPlan] | None:
         if not self.lock.measure.replace_refused or not sealed:
             return None
-        verdicts = {name: self.options.judge(self.run, name) for name in sealed}
-        refused = {name for name, verdict in verdicts.items() if verdict.get("instrument") == "REFUSED"}
-        seals = {name: str(verdicts[name].get("seal_sha256", "")) for name in sealed}
-        batch = replacement_batch(self.lock, batches, refused, seals)
+        seals = {name: sha256_file(self.run.trial(name).seal) for name in sealed}
+        batch = replacement_batch(self.lock, batches, self.options.refused(self.run), seals)
         if batch is None:
             return None
         write_artefact(self.run.batch_path(batch.number), batch)

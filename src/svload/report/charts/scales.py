@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, isfinite, log10
@@ -37,6 +37,28 @@ class Scale:
             return log_ticks(self.low, self.high, most)
         factor = unit_for(self.high, dimension)[1]
         return [tick * factor for tick in linear_ticks(self.low / factor, self.high / factor, most)]
+
+
+def apart(places: Sequence[float], least: float, low: float, high: float) -> list[float]:
+    """The places moved so that neighbours lie `least` apart, each as near to its own as that allows, all in [low, high] where they fit.
+
+    In the order given. Neighbours that are too near form a block, which stands about the mean of its own places.
+    """
+    order = sorted(range(len(places)), key=lambda at: places[at])
+    blocks: list[tuple[float, int]] = []  # the mean place of its first, how many
+    for index in order:
+        first, count = min(max(places[index], low), high), 1
+        while blocks and first - blocks[-1][0] < blocks[-1][1] * least:
+            before, earlier = blocks.pop()
+            first = (before * earlier + (first - earlier * least) * count) / (earlier + count)
+            count += earlier
+            first = min(max(first, low), max(low, high - (count - 1) * least))
+        blocks.append((first, count))
+    spread = [first + step * least for first, count in blocks for step in range(count)]
+    moved = [0.0] * len(places)
+    for index, place in zip(order, spread, strict=True):
+        moved[index] = place
+    return moved
 
 
 def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
