@@ -71,6 +71,24 @@ def test_a_comparison_is_told_with_effect_interval_and_certainty(reported: Repor
             assert line.certainty == "seen, not a claim"
 
 
+@pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
+def test_matched_cases_that_differ_are_told_beside_their_pooled_effect(
+    reported: Reporter, factor: float, told: bool
+) -> None:
+    findings = reported("plain").findings
+    key = "probe.response.p50"
+    (first, second, third, fourth), rest = findings.cases[:4], findings.cases[4:]
+    values = zip((first, second, third, fourth), (0.01, 0.02, 0.01, 0.02 * factor), strict=True)
+    cases = [case.model_copy(update={"metrics": {key: Estimate(value=value)}}) for case, value in values]
+    pairs = ((first.case, second.case), (third.case, fourth.case))
+    claims = tuple(claim.model_copy(update={"pairs": pairs, "metric": key}) for claim in findings.claims)
+    found = answer(findings.model_copy(update={"cases": (*cases, *rest), "claims": claims}))
+    line = found.sentences[0].text
+    words = f"The matched cases differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long ({fourth.case} against {third.case})."
+    assert (words in line) == told, line
+    assert ("differ" in line) == told
+
+
 def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:
     found = answer(reported("refused").findings)
     assert found.sentences == ()

@@ -156,9 +156,9 @@ impl Checker<'_> {
     /// Rows are percent-encoded where they need it; what the study itself writes must be a path.
     fn path(&self, parts: &[Part], field: &str) -> Result<(), Fault> {
         self.parts(parts, field, |_| true)?;
-        let bad = parts.iter().position(
-            |part| matches!(part, Part::Text { text } if !text.bytes().all(in_path)),
-        );
+        let bad = parts
+            .iter()
+            .position(|part| matches!(part, Part::Text { text } if !text.bytes().all(in_path)));
         ensure(
             bad.is_none(),
             || format!("{field}[{}]", bad.unwrap_or(0)),

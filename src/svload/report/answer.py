@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from svload.model.results import Claim, Finding, Findings, TrialResult, marks
 from svload.report.reasons import Graded, refused_cases, refused_trials, weak_cases
 from svload.report.words import (
+    change_words,
     count_words,
     dimension_of,
     full_metric,
@@ -99,7 +100,30 @@ def _plainly(findings: Findings, claim: Claim) -> str:
         f"{claim.treatment} against {claim.baseline}: {metric_words(metric)} is "
         f"{show_change(claim.ratio, dimension_of(metric))}, over {cases} in {count_words(claim.blocks, 'block')}."
     )
-    return f"{effect} {_without_details(rest.partition('). ')[2])}".strip()
+    said = _without_details(rest.partition("). ")[2])
+    return " ".join(part for part in (effect, _apart(findings, claim, metric), said) if part)
+
+
+_APART = 1.5
+"""Matched cases whose ratios differ by more than this factor are told beside their pooled effect, which then describes none of them."""
+
+
+def _apart(findings: Findings, claim: Claim, metric: str) -> str:
+    """The least and the largest effect of single pairs, where they lie far apart; "" else."""
+    known = {case.case: case.metrics.get(metric) for case in findings.cases}
+    ratios = {}
+    for pair in claim.pairs:
+        before, after = (found.value if (found := known.get(case)) is not None else None for case in pair)
+        if before and after:
+            ratios[pair] = after / before
+    ordered = sorted(ratios, key=ratios.__getitem__)
+    if len(ordered) < 2 or ratios[ordered[-1]] <= _APART * ratios[ordered[0]]:
+        return ""
+    least, most = (
+        f"{change_words(ratios[pair], dimension_of(metric))} ({pair[1]} against {pair[0]})"
+        for pair in (ordered[0], ordered[-1])
+    )
+    return f"The matched cases differ: from {least} to {most}."
 
 
 _BLOCK_OUT = re.compile(r" ?Block \d+ is out \([^()]*\)\.")

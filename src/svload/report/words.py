@@ -266,6 +266,11 @@ def show_change(ratio: Estimate, dimension: Dimension) -> str:
     return f"{said.whole} (95 % interval {low.whole} to {high.whole})"
 
 
+def change_words(ratio: float, dimension: Dimension) -> str:
+    """A ratio without an interval: `69 % shorter`, `3.2 times as long`."""
+    return _Change.of(ratio, dimension).whole
+
+
 _TIMES_FROM = 2.0
 
 

@@ -52,9 +52,9 @@ class GeneratorHarm(Check):
         grade = above(most.share, limits.HARM)
         shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
         verdict = (
-            f"at most {percent(most.share)} of a shown percentile is the generator's doing"
+            f"the generator adds {percent(most.share)} at most to a shown percentile"
             if grade == "VALID"
-            else f"{percent(most.share)} is the generator's doing"
+            else f"the generator adds {percent(most.share)}"
         )
         remedy = "Give the generator a core of its own (or more generators), or ask for less load."
         return self.result(
