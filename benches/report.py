@@ -58,7 +58,7 @@ def _head(result: Result) -> str:
     busy = result.machine["busy_before"]
     lines = [
         f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random order (seed {result.seed}); "
-        f"server on core {SERVER_CORE}, client on core {CLIENT_CORE}, CPUs {'kept awake' if result.machine.get('awake') else 'left to sleep'}",
+        f"server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
         f"request bytes: {sizes}",
     ]
     if busy > 0.05:

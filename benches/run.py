@@ -58,7 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> Result:
     """Measure, holding svload's machine-wide lock; the result also goes to build/bench/<effort>.json."""
-    from svload.host.awake import awake
     from svload.host.lock import machine_lock
 
     chosen = list(only or [*(work.key for work in WORKS), *SPECIALS])
@@ -70,13 +69,10 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
         raise SystemExit(
             f"the bench needs cores {SERVER_CORE} and {CLIENT_CORE} for itself; it may use {sorted(before)}"
         )
-    with (
-        machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")),
-        awake() as kept,
-    ):
+    with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
-        result = Result(effort, seed, _machine(kept), {})
+        result = Result(effort, seed, _machine(), {})
         on_term = signal.signal(signal.SIGTERM, _interrupt)
         try:
             _measure(result, chosen, folder)
@@ -165,7 +161,7 @@ def _sizes_differ(sizes: dict[str, int]) -> bool:
     return any(abs(ours - size) > 0.1 * size for size in peers)
 
 
-def _machine(awake: bool) -> dict[str, Any]:
+def _machine() -> dict[str, Any]:
     before = core_times()
     time.sleep(0.5)
     after = core_times()
@@ -180,7 +176,6 @@ def _machine(awake: bool) -> dict[str, Any]:
     )
     return {
         "kernel": platform.release(),
-        "awake": awake,
         "cpu": cpu,
         "cores": os.cpu_count(),
         "nginx": nginx_program() is not None,

@@ -37,9 +37,8 @@ def describe_machine(measured: Preflight | None = None) -> dict[str, str]:
         "listen backlog limit": read("/proc/sys/net/core/somaxconn", "unknown"),
         "congestion control": read("/proc/sys/net/ipv4/tcp_congestion_control", "unknown"),
         "kernel": platform.release(),
-        "sleep states": "kept off while load is made"
-        if can_stay_awake()
-        else "as the machine is set (root could keep them off)",
+        "sleep states": "as the machine is set"
+        + ("; a study may keep CPUs awake (measure.awake)" if can_stay_awake() else ""),
         "root": "yes" if os.geteuid() == 0 else "no",
         "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         **(measured_words(measured) if measured else {}),

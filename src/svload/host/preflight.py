@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from svload.host.awake import awake
 from svload.model.environment import state_dir
 
 FORMAT = 1
@@ -38,8 +37,7 @@ def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
     known = _kept(path)
     if known is not None and not anew:
         return known
-    with awake():  # as while load is made
-        found = Preflight(measure_loopback(), measure_timer_floor())
+    found = Preflight(measure_loopback(), measure_timer_floor())
     if known is not None and known.loopback_bytes_per_s is not None:
         rate = max(known.loopback_bytes_per_s, found.loopback_bytes_per_s or 0.0)
         found = found._replace(loopback_bytes_per_s=rate)

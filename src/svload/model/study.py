@@ -61,7 +61,7 @@ class Measure(Frozen):
     replicates: int = Field(default=6, ge=1)
     order: Literal["randomised-blocks", "as-listed"] = "randomised-blocks"
     replace_refused: int = 0
-    awake: bool = True
+    awake: bool = False
 
 
 class ObjectSet(Frozen):

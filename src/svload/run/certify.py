@@ -19,7 +19,6 @@ from svload.drive.generators import Generators
 from svload.drive.shares import Timeline, build_shares
 from svload.drive.targets import allowed_blocks
 from svload.host import cache_dir, finish_leftovers, labs_dir, machine_lock, split_cores, start_agent
-from svload.host.awake import awake
 from svload.host.certificates import place
 from svload.lab import Lab
 from svload.lab.web import call
@@ -106,8 +105,7 @@ def _level(
     known = lab.endpoints()
     times = Timeline(0, round(SECONDS[name] * 1e9))
     shares = build_shares(config, seed, times, known, allowed_blocks(known.values()))
-    with awake():
-        load = generators.load(shares, {}, folder)
+    load = generators.load(shares, {}, folder)
     rows = as_arrays(read_tables(load.results[0].tables)["samples"])
     load.results[0].tables.unlink(missing_ok=True)
     seen = (rows["done_ns"] - rows["due_ns"])[rows["status"] == NOT_FOUND]

@@ -94,7 +94,7 @@ class TrialRun:
     attempt: int
     previous_case: str | None
     fault: str | None = None
-    stay_awake: bool = True
+    stay_awake: bool = False
     phases_s: dict[str, float] = field(default_factory=dict)
     marked_ns: int = 0
     awake: bool = False

@@ -59,7 +59,7 @@ class QuickLoad:
     arrivals: str | None = None
     spin: str | None = None
     pacing_quantum: str | None = None
-    awake: bool = True
+    awake: bool = False
     has_ca_file: bool = False
     insecure: bool = False
     connect_to: str | None = None
@@ -249,7 +249,7 @@ def quick_study(ask: QuickLoad) -> str:
         "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
         "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1}
-        | ({} if ask.awake else {"awake": False}),
+        | ({"awake": True} if ask.awake else {}),
         "thresholds": [study_criterion(threshold) for threshold in ask.thresholds],
     }
     return json.dumps(study, ensure_ascii=False, indent=1) + "\n"

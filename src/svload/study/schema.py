@@ -179,9 +179,9 @@ class MeasurePart(Part):
     )
     replace_refused: PlainWholeNumber = Field(0, description="how often a refused trial may be replaced")
     awake: bool = Field(
-        True,
+        False,
         strict=True,
-        description="whether CPUs are kept from sleeping between requests, where root allows; false: as the machine is set",
+        description="true: CPUs are kept from sleeping between requests, where root allows; else as the machine is set",
     )
 
 

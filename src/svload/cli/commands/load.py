@@ -53,7 +53,7 @@ def load(
     connect_to: str = typer.Option(None, "--connect-to", help="Connect to HOST:PORT instead; the URL still names the server."),
     spin: str = typer.Option(None, "--spin", help="Before each start and for awaited answers, ask again and again for so long, such as 60us: less lag, more CPU."),
     pacing_quantum: str = typer.Option(None, "--pacing-quantum", help="Begin what is due only so often, such as 1ms: less CPU, more lag."),
-    awake: bool = typer.Option(True, "--awake/--no-awake", help="Keep CPUs from sleeping between requests, where root allows."),
+    awake: bool = typer.Option(False, "--awake", help="Keep CPUs from sleeping between requests, where root allows: less lag; a guest may pay for it."),
     generators: int = typer.Option(1, "--generators", "--threads", min=1, max=64, help="How many processes share the load."),
     threshold: list[str] = typer.Option(None, "--threshold", help="'p(99)<200ms', 'avg<50ms', 'rate>500', 'errors<1%': exit 1 if it fails; repeatable."),
     seed: int = typer.Option(None, "--seed", help="Seed of all schedules."),
