@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import svload
-from svload.analysis.limits import CALIBRATION
 from svload.drive.generators import Generators, Load
 from svload.drive.requests import Taken
 from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
@@ -38,27 +37,6 @@ from svload.watch import Sampler
 Emit = Callable[[Event], None]
 RESTING = "connections at rest"
 """Where lab.json says how many connections in TIME_WAIT were ended before the trial, among the resets."""
-
-
-LOOKS, LOOK_AGAIN_S = 3, 0.3
-
-
-def looked_again(before: Moment, look: Callable[[], Moment]) -> Moment:
-    """The moment after a load. Where the core's speed seems to have changed it is looked at anew, twice at most, and the look nearest to
-    `before` counts: a changed clock stays, a neighbour on the host who took a moment of the core does not."""
-    found = look()
-    for _ in range(LOOKS - 1):
-        if _drift(before, found) <= CALIBRATION[0]:
-            break
-        time.sleep(LOOK_AGAIN_S)
-        found = min(found, look(), key=lambda moment: _drift(before, moment))
-    return found
-
-
-def _drift(before: Moment, after: Moment) -> float:
-    if not before.calibration_ns or not after.calibration_ns:
-        return 0.0
-    return abs(after.calibration_ns / before.calibration_ns - 1)
 
 
 @dataclass
@@ -136,7 +114,7 @@ class TrialRun:
             raise Stopped
         with self._phase("settle"):
             self._settle()
-            after = self.bench.lab.counters(), looked_again(before[1], self._moment)
+            after = self.bench.lab.counters(), self._moment()
         self._all_alive()
         with self._phase("write"):
             self._write(config, times, load, proof, before, after)
