@@ -29,12 +29,12 @@ def accepts(port: int) -> bool:
     return True
 
 
-def wait_for(holds: Callable[[], object], bound_s: float = BOUND_S) -> None:
-    """Ask until it holds; fails the test after `bound_s`."""
+def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
+    """Return once it holds; fail the test after the bound."""
     deadline = time.monotonic() + bound_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
+    while not condition():
+        assert time.monotonic() < deadline, f"did not hold within {bound_s} s: {condition}"
+        time.sleep(0.01)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
         process = subprocess.Popen([program, *command[1:]], stdout=said, stderr=said)
     with process:
         try:
-            wait_for(lambda: accepts(port) or process.poll() is not None)
+            wait_until(lambda: accepts(port) or process.poll() is not None, BOUND_S)
             assert process.poll() is None, (
                 f"{command[0]} ended at once: {log.read_text()[-500:] if log else ''}"
             )

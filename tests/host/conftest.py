@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.servers import wait_until
 
 from svload.host import Agent, linux, start_agent
 from svload.model.messages import Lease, Spawn
@@ -25,14 +25,6 @@ for line in sys.stdin:
     elif "die" in said: sys.stderr.write("no more"); sys.exit(7)
     elif "stop" in said: print(json.dumps({"done": {}}), flush=True)
 """
-
-
-def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
-    """Return once it holds; fail the test after the bound."""
-    deadline = time.monotonic() + bound_s
-    while not condition():
-        assert time.monotonic() < deadline, f"did not hold within {bound_s} s: {condition}"
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -29,9 +29,9 @@ def test_a_refused_trial_is_made_again_as_often_as_the_study_says(world: World) 
     refused = [
         trial["trial"]
         for trial in found["trials"]
-        if {"check": "manipulation", "grade": "REFUSED"}.items()
-        <= {key: value for check in trial["verdict"]["checks"] if check["check"] == "manipulation" for key, value in check.items()}.items()
-    ]  # fmt: skip
+        for check in trial["verdict"]["checks"]
+        if (check["check"], check["grade"]) == ("manipulation", "REFUSED")
+    ]
     # Two blocks, each with its own trial and two more; the sound case may be refused on a busy machine, and is made again then too.
     assert len(refused) == 6 and len({name.split(".")[0] for name in refused}) == 1
     plans = sorted((only_run(world) / "plan").glob("*.json"))

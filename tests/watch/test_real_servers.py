@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import free_port, running, wait_for
+from tests.servers import BOUND_S, free_port, running, wait_until
 
 from svload.watch import Monitor, monitors_for
 
@@ -101,12 +101,12 @@ def test_varnish(needs: Any, tmp_path: Path) -> None:
         stack.enter_context(running(backend, behind))
         stack.enter_context(running(front, port))
         monitor = attached("cache", {"varnish": {"dir": str(home), "varnishstat": None}})
-        wait_for(lambda: values(monitor)["threads"] > 0)
+        wait_until(lambda: values(monitor)["threads"] > 0, BOUND_S)
         before = values(monitor)
         for _ in range(4):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/x.html", timeout=5).read()
         # A worker's counts are added up when it becomes idle.
-        wait_for(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3)
+        wait_until(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3, BOUND_S)
         after = values(monitor)
         monitor.close()
     assert after["cache_hit_total"] - before["cache_hit_total"] == 3

@@ -27,17 +27,18 @@ def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, .
 
 
 def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
+    config = on_cores(config, machine.load_cores)
     held: dict[str, int] = {}
     ports: dict[str, int] = {}
     for group in config.groups:
         sources = max(len(group.source_addresses), 1)
-        yield from _too_fast(group, machine)
+        yield from _too_fast(group)
         yield from _new_ones(group, sources, machine)
         connections = _connections(group) or 0
         for target in group.endpoints:
             held[target] = held.get(target, 0) + connections
             ports[target] = max(ports.get(target, 0), sources * machine.local_ports)
-    for parts in packed(on_cores(config, machine.load_cores), machine.load_cores):
+    for parts in packed(config, machine.load_cores):
         yield from _open_files([config.groups[part.group] for part in parts], machine)
     for target, connections in held.items():
         if connections > ports[target]:
@@ -49,10 +50,9 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
 
 def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str, str]]:
     """More connections than one process that makes these groups' load may have open."""
-    each = 0
-    for group in groups:
-        generators = min(group.generators, machine.load_cores)
-        each += ceil((_connections(group) or 0) / generators) * max(len(group.endpoints), 1)
+    each = sum(
+        ceil((_connections(group) or 0) / group.generators) * max(len(group.endpoints), 1) for group in groups
+    )
     if each + RESERVE > machine.open_files:
         names = " and ".join(group.name for group in groups)
         yield (
@@ -61,9 +61,9 @@ def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str
         )
 
 
-def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
-    """A rate that no client on these cores can make."""
-    generators = min(group.generators, machine.load_cores)
+def _too_fast(group: Group) -> Iterator[tuple[str, str]]:
+    """A rate that no client on so many cores can make."""
+    generators = group.generators
     most_rps = generators * MOST_RPS_OF_A_CORE * group.streams
     executor = group.executor
     if isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
