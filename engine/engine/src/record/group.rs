@@ -18,10 +18,20 @@ pub struct RecordPlan {
     pub course: Arc<Course>,
     pub interval_ns: i64,
     pub window: (i64, i64),
+    /// When the group's last request may end.
+    pub end_ns: i64,
     /// Rows of the group's first feeder.
     pub rows: usize,
     pub checks: usize,
     pub keep_samples: bool,
+}
+
+impl RecordPlan {
+    /// The part of the window in which the group makes load: no user and no request has time after it, however late the
+    /// loop notices the end.
+    fn span(&self) -> (i64, i64) {
+        (self.window.0, self.window.1.min(self.end_ns))
+    }
 }
 
 /// One row of the intervals table.
@@ -158,7 +168,7 @@ impl GroupRecord {
             samples: Vec::new(),
             last_done_ns: NEVER,
             plan_done: true,
-            gauge: Gauge::new(plan.window),
+            gauge: Gauge::new(plan.span()),
             silences: Silences::new(plan.window),
             pending: Vec::with_capacity(1024),
             plan,
@@ -251,11 +261,11 @@ impl GroupRecord {
 
     /// VU time and residence of a request that was seen until `until_ns`.
     fn account(&mut self, sample: &Sample, until_ns: i64) {
-        let window = self.plan.window;
-        self.totals.wait_ns += clip(window, sample.due_ns, sample.ready_ns);
-        self.totals.lag_ns += clip(window, sample.ready_ns, sample.begun_ns);
-        self.totals.request_ns += clip(window, sample.begun_ns, until_ns);
-        self.totals.residence_ns += clip(window, sample.due_ns, until_ns);
+        let span = self.plan.span();
+        self.totals.wait_ns += clip(span, sample.due_ns, sample.ready_ns);
+        self.totals.lag_ns += clip(span, sample.ready_ns, sample.begun_ns);
+        self.totals.request_ns += clip(span, sample.begun_ns, until_ns);
+        self.totals.residence_ns += clip(span, sample.due_ns, until_ns);
         let interval = self.interval_of(sample.due_ns);
         let histograms = &mut self.steps[usize::from(sample.step)].histograms;
         histograms.add(interval, Metric::GeneratorLag, sample.lag_ns());
@@ -313,19 +323,19 @@ impl Ledger for GroupRecord {
 
     fn waiting(&mut self, due_ns: i64, free_ns: i64, end_ns: i64) {
         self.totals.waiting += 1;
-        let window = self.plan.window;
+        let span = self.plan.span();
         let ready_ns = free_ns.clamp(due_ns, end_ns.max(due_ns));
-        self.totals.wait_ns += clip(window, due_ns, ready_ns);
-        self.totals.lag_ns += clip(window, ready_ns, end_ns);
-        self.totals.residence_ns += clip(window, due_ns, end_ns);
+        self.totals.wait_ns += clip(span, due_ns, ready_ns);
+        self.totals.lag_ns += clip(span, ready_ns, end_ns);
+        self.totals.residence_ns += clip(span, due_ns, end_ns);
     }
 
     fn think(&mut self, from_ns: i64, to_ns: i64) {
-        self.totals.think_ns += clip(self.plan.window, from_ns, to_ns);
+        self.totals.think_ns += clip(self.plan.span(), from_ns, to_ns);
     }
 
     fn active(&mut self, from_ns: i64, to_ns: i64) {
-        self.totals.active_ns += clip(self.plan.window, from_ns, to_ns);
+        self.totals.active_ns += clip(self.plan.span(), from_ns, to_ns);
     }
 }
 
@@ -337,11 +347,16 @@ mod tests {
     const NOBODY: Asker = Asker { vu: 0, seq: 0 };
 
     fn record() -> GroupRecord {
+        ending_at(9_000)
+    }
+
+    fn ending_at(end_ns: i64) -> GroupRecord {
         let plain = group(r#"{"kind": "constant-vus", "vus": 1}"#);
         GroupRecord::new(RecordPlan {
             course: Arc::new(Course::new(7, &plain, 9_000)),
             interval_ns: 1_000,
             window: (1_000, 9_000),
+            end_ns,
             rows: 3,
             checks: 0,
             keep_samples: true,
@@ -392,6 +407,30 @@ mod tests {
             (1_500, 1_500)
         );
         assert_eq!(record.samples.len(), 1);
+    }
+
+    #[test]
+    fn what_is_noticed_after_the_end_takes_no_time_after_it() {
+        let mut record = ending_at(5_000);
+        // Done after the end; begun after it; and the users to whom both belong.
+        for due in [4_000, 4_990] {
+            record.due(due, NOBODY);
+            record.begun(0, due, -1, false);
+        }
+        record.finished(sample(4_000, 5_200));
+        record.fold(|_| ());
+        record.active(4_000, 5_000);
+        record.think(5_200, 5_000);
+        record.abandoned(&sample(4_990, NEVER), 5_000);
+        record.active(4_990, 5_000);
+        record.gauge.integrate(5_000);
+        let totals = &record.totals;
+        assert_eq!(
+            (totals.lag_ns, totals.request_ns, totals.think_ns),
+            (20, 970, 0)
+        );
+        assert_eq!((totals.wait_ns, totals.active_ns), (20, 1_010));
+        assert_eq!(record.gauge.area_ns(), i128::from(totals.residence_ns));
     }
 
     #[test]

@@ -142,6 +142,7 @@ impl<'a> Worker<'a> {
                     course: group.course.clone(),
                     interval_ns: plan.interval_ns,
                     window: plan.window,
+                    end_ns: group.end_ns(),
                     rows: group.rows(),
                     checks: group.check_names().len(),
                     keep_samples: group.spec.record == Record::Rows,
