@@ -56,6 +56,11 @@ impl Alarm {
         }
     }
 
+    /// How late wake-ups are, ns: nine in ten are no later.
+    pub fn late_ns(&self) -> i64 {
+        self.lead_ns
+    }
+
     fn save(&mut self, now_ns: i64) {
         let passed_ns = (now_ns - self.saved_at_ns).clamp(0, FREE_MAX_NS * 1_000 / FREE_PER_MILLE);
         self.saved_at_ns = now_ns;

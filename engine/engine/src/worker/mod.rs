@@ -125,6 +125,10 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(control.bells[thread].fd(), BELL_TOKEN)?;
+        let quantised = plan
+            .groups
+            .iter()
+            .any(|group| group.spec.pacing_quantum_ns > 0);
         let group = |group: &'a GroupPlan| {
             let executor =
                 executor::build(plan.seed, &group.spec, thread as u64, plan.threads as u64);
@@ -179,14 +183,8 @@ impl<'a> Worker<'a> {
             unauthorised: BTreeSet::new(),
             requests: 0,
             loop_pass_max_ns: 0,
-            alarm: Alarm::new(
-                plan.spin_ns,
-                plan.groups
-                    .iter()
-                    .any(|group| group.spec.pacing_quantum_ns > 0),
-                clock.now_ns(),
-            ),
-            patience: Patience::new(plan.spin_ns),
+            alarm: Alarm::new(plan.spin_ns, quantised, clock.now_ns()),
+            patience: Patience::new(plan.spin_ns, quantised),
             spin_ns: 0,
             spin_cpu_ns: 0,
         })
@@ -204,11 +202,12 @@ impl<'a> Worker<'a> {
         while self.turn() {
             self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
             self.control.watched[self.thread].passed(self.now_ns - pass_ns);
-            let (from_ns, asked) = (self.now_ns, self.is_waiting());
-            self.wait(&mut events, asked)?;
+            let (from_ns, (begun, in_flight)) = (self.now_ns, self.under_way());
+            self.wait(&mut events, begun, in_flight)?;
             pass_ns = self.tick();
-            if asked {
-                self.patience.learn(pass_ns - from_ns, events.count() > 0);
+            if in_flight > 0 {
+                self.patience
+                    .learn(pass_ns, pass_ns - from_ns, events.count() > 0);
             }
             for at in 0..events.count() {
                 self.on_event(events.get(at));
@@ -365,49 +364,58 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether the share may spin and a request waits for its answer.
-    fn is_waiting(&self) -> bool {
-        let waits = |group: &GroupRun<'_>| {
-            let totals = &group.record.totals;
-            totals.begun > totals.ok + totals.failed
-        };
-        self.plan.spin_ns > 0 && self.groups.iter().any(waits)
+    /// (Requests begun, of them in flight) of all groups.
+    fn under_way(&self) -> (u64, u64) {
+        let totals = self.groups.iter().map(|group| &group.record.totals);
+        totals.fold((0, 0), |(begun, in_flight), totals| {
+            let open = totals.begun - totals.ok - totals.failed - totals.in_flight;
+            (begun + totals.begun, in_flight + open)
+        })
     }
 
-    /// Waits for news, or for the next thing to do; before a start the last moments are spun, and, where `asked`, the first ones after it.
-    fn wait(&mut self, events: &mut Events, asked: bool) -> io::Result<()> {
+    /// Waits for news, or for the next thing to do; the last moments before a start, and those in which an answer is expected, are spun.
+    fn wait(&mut self, events: &mut Events, begun: u64, in_flight: u64) -> io::Result<()> {
         let later = self.unsent.len() + self.unread.len();
         if later > 0 || self.multiplexes.has_unflushed() {
             return self.epoll.wait(events, Some(0));
         }
         let chore_ns = self.next_chore_ns();
         let start_ns = self.next_wake_ns;
-        if asked && self.patience.spin_ns() > 0 {
+        let early_ns = start_ns.saturating_sub(self.alarm.lead_ns(self.now_ns));
+        let wake_ns = chore_ns.min(early_ns);
+        let late_ns = self.alarm.late_ns();
+        let window = self.patience.window(self.now_ns, begun, in_flight, late_ns);
+        if let Some((from_ns, until_ns)) = window.filter(|(from_ns, _)| *from_ns < wake_ns) {
             let next_ns = chore_ns.min(start_ns);
-            self.epoll.wait(events, Some(0))?;
-            self.spin(events, next_ns.min(self.now_ns + self.patience.spin_ns()))?;
+            self.sleep_until(events, from_ns)?;
+            if events.count() == 0 {
+                self.spin(events, next_ns.min(until_ns))?;
+            }
             if events.count() > 0 || self.now_ns >= next_ns {
                 return Ok(());
             }
         }
-        let early_ns = start_ns.saturating_sub(self.alarm.lead_ns(self.now_ns));
-        let wake_ns = chore_ns.min(early_ns);
         if wake_ns == i64::MAX {
             return self.epoll.wait(events, None);
         }
-        let timeout_ns = wake_ns - self.now_ns;
-        self.epoll.wait(events, Some(timeout_ns))?;
-        if events.count() > 0 || early_ns > chore_ns {
-            return Ok(());
-        }
-        self.tick();
-        if timeout_ns > 0 {
-            self.alarm.learn(self.now_ns - wake_ns);
-        }
-        if self.now_ns < start_ns {
+        self.sleep_until(events, wake_ns)?;
+        if events.count() == 0 && early_ns <= chore_ns && self.now_ns < start_ns {
             let from_ns = self.now_ns;
             self.spin(events, start_ns)?;
             self.alarm.spun(self.now_ns - from_ns);
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something comes or the time does; learns how late that is told.
+    fn sleep_until(&mut self, events: &mut Events, wake_ns: i64) -> io::Result<()> {
+        let timeout_ns = wake_ns - self.now_ns;
+        self.epoll.wait(events, Some(timeout_ns.max(0)))?;
+        if events.count() == 0 {
+            self.tick();
+            if timeout_ns > 0 {
+                self.alarm.learn(self.now_ns - wake_ns);
+            }
         }
         Ok(())
     }
