@@ -11,8 +11,9 @@ from svload.model.errors import SvloadError
 from svload.model.plan import Batch, TrialPlan
 from svload.model.study import Case, Lock, Measure
 from svload.store import write_artefact
-from svload.store.find import find_run, last_run
+from svload.store.find import find_run, last_run, unfinished_runs
 from svload.store.layout import RunDir, folder_name
+from svload.testing import make_run
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
@@ -113,3 +114,27 @@ def test_the_last_run_is_the_newest_finished_one_of_its_study_and_profile(tmp_pa
     other = finished(tmp_path, "s-demo", None)
     assert other.name == "s-demo-14"
     assert last_run(tmp_path, "s", "demo") == found, "the study named so is another one"
+
+
+@pytest.mark.parametrize("place", ["trials", "trials/TC0.r1", "trials/TC0.r1/events.jsonl", "derived/more"])
+def test_a_run_that_reaches_out_of_its_folder_is_no_run(tmp_path: Path, place: str) -> None:
+    """What a run sets aside or writes beneath a link would be somebody else's: `trials` once led to /etc."""
+    run = make_run(tmp_path / "runs", cases=1, replicates=1, faults={"*": "unsealed"})
+    assert find_run(str(run.path), tmp_path).path == run.path.resolve()
+    assert [found.path for found in unfinished_runs(tmp_path / "runs")] == [run.path.resolve()]
+    (tmp_path / "elsewhere").mkdir()
+    link = run.path / place
+    if link.exists():
+        link.rename(tmp_path / "moved")
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SvloadError) as why:
+        find_run(str(run.path), tmp_path)
+    assert why.value.problems[0].code == "run-linked"
+    assert str(link) in str(why.value)
+    assert unfinished_runs(tmp_path / "runs") == []
+
+
+def test_what_no_plan_names_is_not_set_aside(tmp_path: Path) -> None:
+    run = make_run(tmp_path, cases=2, replicates=1, faults={"TC0.r1": "unsealed"})
+    (run.trials / "somebody's").mkdir()
+    assert run.unsealed_trials() == ("TC0.r1",)

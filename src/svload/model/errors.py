@@ -66,6 +66,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("url-bad", _USAGE, "“{url}” is not a URL that svload can load: {reason}.", "Write http://host:port/path or https://…"),
         ErrorKind("run-not-found", _USAGE, "There is no run at “{path}”.", "Name a folder under ./runs, a pack, or “latest”."),
         ErrorKind("run-damaged", _USAGE, "{path} is damaged: {reason}.", "Restore it from a copy; sealed files are never edited."),
+        ErrorKind("run-linked", _USAGE, "{path} is a link to {target}; a run holds all that is its own, and writes nowhere else.", "Put the folder itself there, or remove the link."),
         ErrorKind("input-unreadable", _USAGE, "{path} cannot be read as a feeder's rows: {reason}.", "A CSV file has one line of names and as many values in every row; a Parquet file has no empty values."),
         ErrorKind("run-exists", _USAGE, "{path} holds something already.", "Name another folder with --out."),
         ErrorKind("format-newer", _USAGE, "{path} has format {found}; this svload reads up to {known}.", "Use a newer svload."),

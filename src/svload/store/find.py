@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
@@ -10,21 +11,38 @@ from svload.store.pack import open_pack
 
 
 def find_run(text: str, out_dir: Path) -> RunDir:
-    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-damaged."""
+    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-linked, run-damaged."""
     candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
     for path in candidates:
         if path.is_file():
             return open_pack(path)
         if (path / "study.lock.json").is_file():
-            return RunDir(path.resolve())
+            run = RunDir(path.resolve())
+            if link := _link_in(run.path):
+                raise fail("run-linked", path=link, target=os.readlink(link))
+            return run
     raise fail("run-not-found", path=candidates[0])
+
+
+def _link_in(folder: Path) -> Path | None:
+    """A symbolic link in a run, which never makes one: what is written or moved there would be somebody else's."""
+    for at, folders, files in os.walk(folder):
+        for name in folders + files:
+            if (found := Path(at) / name).is_symlink():
+                return found
+    return None
 
 
 def unfinished_runs(out_dir: Path) -> list[RunDir]:
     """Runs under `out_dir` with planned trials that have no seal, the newest first."""
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
-    return [run for run in runs if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())]
+    return [
+        run
+        for run in runs
+        if not _link_in(run.path)
+        and {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
+    ]
 
 
 def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:

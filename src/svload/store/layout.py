@@ -183,8 +183,9 @@ class RunDir:
         return tuple(name for name in self._trial_names() if self.trial(name).seal.exists())
 
     def unsealed_trials(self) -> tuple[str, ...]:
-        """Names of trials whose folder exists without a seal: begun, never finished."""
-        return tuple(name for name in self._trial_names() if not self.trial(name).seal.exists())
+        """Names of planned trials whose folder exists without a seal: begun, never finished. A folder that no plan names is not ours."""
+        begun = [trial.trial for trial in self.planned_trials() if self.trial(trial.trial).path.is_dir()]
+        return tuple(name for name in begun if not self.trial(name).seal.exists())
 
     def kept_attempts(self) -> tuple[TrialDir, ...]:
         """The attempts that did not count, by name."""
