@@ -1,6 +1,8 @@
 //! Waking on time. The kernel wakes a sleeper tens of microseconds late; the alarm learns how late, asks to be woken that
 //! much earlier, and spins through what is left.
 
+use super::running_quantile::RunningQuantile;
+
 /// Never spins longer than this before one start.
 const LEAD_MAX_NS: i64 = 60_000;
 const LEAD_MIN_NS: i64 = 2_000;
@@ -21,7 +23,7 @@ const SLEEP_COST_NS: i64 = 3_000;
 /// load's greatest cost: the thread then sleeps to the start itself, unless it was told to spin.
 #[derive(Clone, Debug)]
 pub struct Alarm {
-    lead_ns: i64,
+    lead: RunningQuantile,
     most_ns: i64,
     told: bool,
     free_ns: i64,
@@ -37,7 +39,7 @@ impl Alarm {
             told => told.min(LEAD_MAX_NS),
         };
         Alarm {
-            lead_ns: LEAD_FIRST_NS,
+            lead: RunningQuantile::new(EARLY_PERCENT, LEAD_FIRST_NS),
             most_ns,
             told: spin_ns > 0,
             free_ns: FREE_MAX_NS,
@@ -47,7 +49,7 @@ impl Alarm {
 
     /// How much earlier than a start the thread asks to be woken, ns.
     pub fn lead_ns(&mut self, now_ns: i64) -> i64 {
-        let lead_ns = self.lead_ns.min(self.most_ns);
+        let lead_ns = self.lead.value_ns.min(self.most_ns);
         self.save(now_ns);
         if self.told || self.free_ns >= lead_ns {
             lead_ns
@@ -58,7 +60,7 @@ impl Alarm {
 
     /// How late wake-ups are, ns: nine in ten are no later.
     pub fn late_ns(&self) -> i64 {
-        self.lead_ns
+        self.lead.value_ns
     }
 
     fn save(&mut self, now_ns: i64) {
@@ -72,15 +74,10 @@ impl Alarm {
         self.free_ns = (self.free_ns - spun_ns).max(0);
     }
 
-    /// A wait that ended by its time-out ended so late. A quantile by stochastic approximation (Robbins & Monro 1951):
-    /// rare long delays move it no further than short ones.
+    /// A wait that ended by its time-out ended so late.
     pub fn learn(&mut self, late_ns: i64) {
-        let step = if late_ns > self.lead_ns {
-            STEP_NS * EARLY_PERCENT / 100
-        } else {
-            -STEP_NS * (100 - EARLY_PERCENT) / 100
-        };
-        self.lead_ns = (self.lead_ns + step).clamp(LEAD_MIN_NS, LEAD_MAX_NS);
+        self.lead.learn(late_ns, STEP_NS);
+        self.lead.value_ns = self.lead.value_ns.clamp(LEAD_MIN_NS, LEAD_MAX_NS);
     }
 }
 

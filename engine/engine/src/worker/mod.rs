@@ -7,6 +7,7 @@ mod http2;
 mod patience;
 mod quantum;
 mod redirects;
+mod running_quantile;
 mod steps;
 mod upload;
 

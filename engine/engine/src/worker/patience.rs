@@ -2,6 +2,8 @@
 //! again and again instead, where answers usually come soon enough. Unasked, it wakes just before a lone answer usually comes and
 //! asks through the last moments, as long as that takes little of its time.
 
+use super::running_quantile::RunningQuantile;
+
 /// The weight of the newest wait, as a shift: 1/8.
 const NEWEST_SHIFT: u32 = 3;
 /// Unasked, a thread spins for a lone answer for at most so long,
@@ -95,7 +97,7 @@ pub struct Free {
     since_ns: Option<i64>,
     begun: u64,
     /// So soon come only the earliest answers; `None` before the first.
-    early_ns: Option<i64>,
+    early: Option<RunningQuantile>,
     /// When spinning for the present answer begins.
     from_ns: i64,
     granted: bool,
@@ -120,26 +122,23 @@ impl Free {
             self.since_ns = None;
         }
         let since_ns = *self.since_ns.get_or_insert(now_ns);
-        let expected_ns = since_ns + self.early_ns?;
+        let expected_ns = since_ns + self.early?.value_ns;
         self.from_ns = (expected_ns - lead_ns).max(since_ns);
         let until_ns = self.from_ns + FREE_SPIN_NS;
         (self.granted && now_ns < until_ns).then_some((self.from_ns, until_ns))
     }
 
-    /// The early answer is a quantile by stochastic approximation (Robbins & Monro 1951). The cost is what spinning takes, or would.
+    /// The cost is what spinning takes, or would.
     fn learn(&mut self, now_ns: i64, answered: bool) {
         let Some(since_ns) = self.since_ns.filter(|_| answered) else {
             return;
         };
         self.since_ns = None;
         let waited_ns = now_ns - since_ns;
-        let early_ns = self.early_ns.get_or_insert(waited_ns);
-        let step_ns = (*early_ns >> STEP_SHIFT).max(STEP_MIN_NS);
-        *early_ns += if waited_ns < *early_ns {
-            -step_ns * (100 - EARLY_PERCENT) / 100
-        } else {
-            step_ns * EARLY_PERCENT / 100
-        };
+        let early = self
+            .early
+            .get_or_insert(RunningQuantile::new(EARLY_PERCENT, waited_ns));
+        early.learn(waited_ns, (early.value_ns >> STEP_SHIFT).max(STEP_MIN_NS));
         self.cost_ns += (now_ns - self.from_ns).clamp(0, FREE_SPIN_NS);
         let passed_ns = now_ns - self.looked_ns;
         if passed_ns >= FREE_WINDOW_NS {
