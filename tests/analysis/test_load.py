@@ -12,7 +12,7 @@ from tests.analysis.conftest import Bench
 
 from svload.analysis.judge import judge_trial
 from svload.analysis.load import histogram_bars, summarise_load
-from svload.model.columns import bucket
+from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load import LoadSummary
 from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_server
@@ -101,3 +101,27 @@ def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     assert {name for name in answered if no_server(name)} == set()
     assert no_server("connect_refused")
     assert no_server("tls_certificate")
+
+
+def test_what_is_cut_is_told_with_its_slowest_answer(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    config = open_loop.config(trial)
+    judged = judge_trial(trial, config)
+    whole = summarise_load("http://x/", "in words", trial, config, judged.model_copy(update={"cut_ns": 0}))
+    assert whole.warm_up is None
+    cut = summarise_load(
+        "http://x/", "in words", trial, config, judged.model_copy(update={"cut_ns": 500_000_000})
+    )
+    assert cut.warm_up
+    assert cut.warm_up.cut_s == 0.5
+    table, summary = trial.histograms, trial.summary
+    until = (summary.window_ns[0] + 500_000_000) // summary.interval_ns
+    buckets = [
+        index
+        for group, metric, interval, index in zip(
+            table["group"], table["metric"], table["interval"], table["bucket"], strict=True
+        )
+        if group == 0 and metric == HISTOGRAM_METRICS.index("response") and interval < until
+    ]
+    low_ns, high_ns = bucket_bounds(max(buckets))
+    assert low_ns <= cut.warm_up.slowest_ms * 1e6 <= high_ns

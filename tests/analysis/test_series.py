@@ -13,6 +13,7 @@ from svload.analysis.series import (
     backlog_growth,
     case_cut,
     drift,
+    is_stall,
     mser5,
     provisional_cut,
     theil_sen,
@@ -69,6 +70,27 @@ def test_a_steady_series_is_hardly_cut() -> None:
     found = [mser5(rng.standard_normal(600)) for _ in range(100)]
     assert sum(at_half for _, at_half in found) == 0
     assert np.median([cut for cut, _ in found]) < 30
+
+
+@pytest.mark.parametrize("at", [0.05, 0.2, 0.4])
+def test_a_stall_after_a_settled_start_is_no_warm_up(at: float) -> None:
+    x = np.random.default_rng(8).exponential(1, 600) + 1
+    x[int(600 * at) : int(600 * at) + 40] = 300
+    dropped, _ = mser5(x)
+    assert dropped >= int(600 * at) + 35, "MSER-5 alone drops it"
+    assert is_stall(x, dropped)
+
+
+def test_a_warm_up_is_no_stall() -> None:
+    rng = np.random.default_rng(9)
+    for scale in (10, 80):
+        for rise in (0.5, 5.0, 100.0):
+            x = rng.exponential(1, 600) + 1 + rise * np.exp(-np.arange(600) / scale)
+            assert not is_stall(x, mser5(x)[0])
+    slow_start = np.concatenate([np.full(40, 300.0), rng.exponential(1, 560)])
+    assert not is_stall(slow_start, mser5(slow_start)[0]), "what stands still from the start warms up"
+    steady = [correlated(rng, 600, 0.9, 0.3) for _ in range(100)]
+    assert not any(is_stall(x, mser5(x)[0]) for x in steady)
 
 
 def cut(cut_s: float, at_half: bool = False) -> Cut:

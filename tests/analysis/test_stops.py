@@ -1,4 +1,4 @@
-"""A generator that stood still in the first half is no warm-up: what it delayed itself is kept, and judged."""
+"""Who stood still in the first half of a run, after a settled start, did not warm up: what was late is kept, and a generator's own doing judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from svload.model.columns import HISTOGRAM_METRICS, bucket
 from svload.store import TrialData
 from svload.testing import make_run
 
-EARLY, ACROSS_HALF = (150, 170), (290, 320)
+FIRST, EARLY, ACROSS_HALF = (0, 30), (150, 170), (290, 320)
 """Intervals of 10 ms in which nothing was done."""
 LATE_NS = 200_000_000
 
@@ -44,12 +44,21 @@ def stalled(trial: TrialData, *metrics: str, stop: tuple[int, int] = EARLY) -> T
     return with_table(trial, "intervals", response_sum_ns=sums)
 
 
-def test_a_stalled_server_is_cut_and_a_stopped_generator_is_not(long: tuple[str, Bench]) -> None:
+def test_a_slow_start_is_cut_and_a_stalled_server_is_not(long: tuple[str, Bench]) -> None:
+    _, bench = long
+    trial = bench.trial("TC0.r1")
+    config = bench.config(trial)
+    slow = trial_cut(stalled(trial, stop=FIRST), config)
+    assert (slow.method, slow.cut_ns >= 10_000_000 * (FIRST[1] - 10)) == ("MSER-5", True)
+    stall = trial_cut(stalled(trial), config)
+    assert (stall.cut_ns, "a stall after a settled start" in stall.method) == (0, True)
+    assert "a stall" in check(stalled(trial), config, "warm-up").sentence
+
+
+def test_a_stopped_generator_is_not_cut(long: tuple[str, Bench]) -> None:
     load, bench = long
     trial = bench.trial("TC0.r1")
     config = bench.config(trial)
-    servers = trial_cut(stalled(trial), config)
-    assert (servers.method, servers.cut_ns >= 10_000_000 * (EARLY[1] - 10)) == ("MSER-5", True)
     stopped = stalled(trial, "generator_lag") if load == "open" else stalled(trial)
     if load == "closed":
         # The gap is told by the witness's next look.
@@ -65,8 +74,8 @@ def test_a_stop_across_the_half_is_no_unsettled_trial(tmp_path: Path) -> None:
     trial = bench.trial("TC0.r1")
     config = bench.config(trial)
     servers = stalled(trial, stop=ACROSS_HALF)
-    assert trial_cut(servers, config).at_half
-    assert check(servers, config, "warm-up").grade == "WEAK"
+    assert (trial_cut(servers, config).cut_ns, trial_cut(servers, config).at_half) == (0, False)
+    assert check(servers, config, "warm-up").grade == "VALID"
     own = trial_cut(stalled(trial, "generator_lag", stop=ACROSS_HALF), config)
     assert (own.cut_ns, own.at_half) == (0, False)
 

@@ -19,6 +19,7 @@ from svload.model.load import (
     ServerVerdict,
     ThresholdVerdict,
     Times,
+    WarmUp,
 )
 from svload.report import show_load
 from svload.report.quick_live import PlainLoad, ScreenLoad
@@ -45,6 +46,12 @@ def summary(**changes: Any) -> LoadSummary:
 def shown(capsys: pytest.CaptureFixture[str], **changes: Any) -> str:
     show_load(summary(**changes))
     return capsys.readouterr().out
+
+
+def test_what_is_cut_as_warm_up_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, warm_up=WarmUp(cut_s=1.5, slowest_ms=2045.2))
+    assert "the first 1.5 s are cut as warm-up, in no time above; its slowest answer took 2,045.2 ms" in text
+    assert "warm-up" not in shown(capsys)
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,12 @@ LATE_SEARCH = 0.75
 """MSER-5 also looks for its minimum up to this share of the run, to tell a warm-up that ends in the second half."""
 LATE_CLEAR = 3.0
 """Such a late minimum counts if it is this many times below the best of the first half."""
+STALL_HEAD = 0.1
+"""A stall is told from a warm-up by this first part of what MSER-5 would drop: it is at the level of what is kept."""
+STALL_LEVEL = 0.95
+"""That level: this quantile of the kept observations."""
+STALL_CLEAR = 10.0
+"""And something in what would be dropped is so many times above that level."""
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 

@@ -20,6 +20,7 @@ from svload.model.load import (
     ServerVerdict,
     ThresholdVerdict,
     Times,
+    WarmUp,
 )
 from svload.model.request_hints import HINTS
 from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary
@@ -86,6 +87,7 @@ def summarise_load(
         reasons=found.reasons,
         weak=tuple(found.weak),
         histogram=tuple(histogram_bars(view.histogram("response"))),
+        warm_up=_warm_up(trial, config, result.cut_ns),
         longest_silence_ms=group.longest_silence_ns / 1e6,
         connections=Connections(
             opened=group.connections_opened, tls_full=group.tls_full, tls_resumed=group.tls_resumed
@@ -107,6 +109,16 @@ def summarise_load(
             for one in thresholds
         ),
     )
+
+
+def _warm_up(trial: TrialData, config: CaseConfig, cut_ns: int) -> WarmUp | None:
+    if cut_ns <= 0:
+        return None
+    whole, kept = kept_window(trial.summary), kept_window(trial.summary, cut_ns)
+    at, bucket, _ = look(trial, config, whole)[0].entries("response")
+    dropped = bucket[at < kept.first - whole.first]
+    slowest_ns = bucket_middles(dropped).max() if len(dropped) else None
+    return WarmUp(cut_s=cut_ns / 1e9, slowest_ms=None if slowest_ns is None else float(slowest_ns) / 1e6)
 
 
 class _Figures:

@@ -89,11 +89,27 @@ def _settles_late(y: Floats, score: Floats, best: int) -> bool:
     return abs(before - after) > limits.DRIFT * abs(after)
 
 
+def is_stall(values: ArrayLike, dropped: int) -> bool:
+    """Whether the first `dropped` of the observations, which MSER-5 would drop, hold a stall and no warm-up.
+
+    A warm-up begins with the run. Where the first tenth of that part is already at the level of what would be kept, the server had
+    settled; what then lies ten times above that level is what it did, and to drop it would hide it. MSER-5 alone takes any
+    stretch of extreme values in the first half for initial.
+    """
+    x = np.asarray(values, dtype=float)
+    head = x[: max(int(dropped * limits.STALL_HEAD), limits.MSER_BATCH)]
+    if not limits.MSER_BATCH < dropped < len(x):
+        return False
+    level = float(np.quantile(x[dropped:], limits.STALL_LEVEL))
+    return float(np.median(head)) <= level and float(x[:dropped].max()) > limits.STALL_CLEAR * level
+
+
 def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
     """A trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps that the load's witnesses saw.
 
     What the generator itself delayed is no warm-up of anything: a cut that would drop it is not made, so that the kept window shows it
     and the generator's harm is judged on it. Else a generator that stood still in the first half would be cut away and called valid.
+    A stall of the server is none either.
     """
     if any(backlog_grows(group) for group in groups):
         return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
@@ -105,7 +121,18 @@ def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
         return Cut(
             0, False, "what MSER-5 would drop is the generator's own delay: nothing is cut", latest.group
         )
+    if latest.method == MSER and any(_stalls(group, latest) for group in groups):
+        return Cut(
+            0, False, "what MSER-5 would drop is a stall after a settled start: nothing is cut", latest.group
+        )
     return latest
+
+
+def _stalls(group: GroupView, cut: Cut) -> bool:
+    if group.name != cut.group:
+        return False
+    offset_ns, response_ns = response_series(group)
+    return is_stall(response_ns, int(np.count_nonzero(offset_ns < cut.cut_ns)))
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:

@@ -30,6 +30,13 @@ class Lag(Frozen):
     max: float | None = None
 
 
+class WarmUp(Frozen):
+    """The first part of the load, which no number but the counts is made of."""
+
+    cut_s: float
+    slowest_ms: float | None = Field(description="the slowest ok answer to a request due in it")
+
+
 class Bar(Frozen):
     """One bar of the histogram of response: requests in [from_ms, to_ms)."""
 
@@ -116,6 +123,7 @@ class LoadSummary(Artefact):
     reasons: dict[str, str] = Field(description="why a number above is null, by its path: response_ms.p99.9")
     weak: tuple[str, ...] = Field(default=(), description="numbers above that few requests carry, by path")
     histogram: tuple[Bar, ...] = Field(default=(), description="of the ok requests' response")
+    warm_up: WarmUp | None = Field(default=None, description="what is cut as warm-up; null where nothing is")
     longest_silence_ms: float = Field(description="the longest time without a completion")
     connections: Connections
     cpu_s: float = Field(description="the generators' own CPU time, without spinning")

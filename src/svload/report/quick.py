@@ -95,6 +95,10 @@ def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None)
 def _footnotes(summary: LoadSummary) -> Iterator[str]:
     told = {reason for path, reason in summary.reasons.items() if path.startswith("response_ms.")}
     yield from sorted(told)
+    if summary.warm_up:
+        slowest = summary.warm_up.slowest_ms
+        held = "" if slowest is None else f"; its slowest answer took {slowest:,.1f} ms"
+        yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
     silence = f"longest silence {summary.longest_silence_ms:,.1f} ms"
     if summary.model == "closed loop":
         yield (
