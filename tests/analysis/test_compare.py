@@ -97,8 +97,11 @@ def test_a_difference_in_six_blocks_is_a_claim(closed: Bench) -> None:
 def test_four_replicates_claim_nothing_and_say_so(closed: Bench) -> None:
     (claim,) = claims(closed, lock_with(closed.lock, 4, PROTOCOL), blocks([2.0, 2.1, 1.9, 2.0]))
     assert (claim.state, claim.p, claim.smallest_p) == ("undecidable", 0.125, 0.125)
-    assert "This claims nothing" in claim.sentence
-    assert "6 blocks would do" in claim.sentence
+    assert (
+        "Undecided: 4 of 4 blocks are usable. With 4, p can't fall below 0.125 after Holm over 1 claim; p ≤ 0.05 is possible with 6."
+        in claim.sentence
+    )
+    assert "claims nothing" not in claim.sentence
     assert claim.mde is None
     assert claim.mde_reason == "undecidable at 4 blocks"
 
@@ -111,7 +114,11 @@ def test_no_difference_is_only_ever_below_something(closed: Bench) -> None:
     assert claim.ratio.low is not None
     assert claim.ratio.high is not None
     bound = 100 * max(claim.ratio.high - 1, 1 - claim.ratio.low)
-    assert f"any difference is below {bound:.3g} %" in claim.sentence
+    assert (
+        f"Any difference is below {bound:.3g} % (p = 0.81 after Holm over 1 claim, not significant)."
+        in claim.sentence
+    )
+    assert "no difference" not in claim.sentence.lower()
 
 
 def test_holm_counts_every_claim_of_the_study(closed: Bench) -> None:
@@ -122,7 +129,7 @@ def test_holm_counts_every_claim_of_the_study(closed: Bench) -> None:
     assert {one.smallest_p for one in found} == {0.09375}
     assert {one.state for one in found} == {"undecidable"}
     assert "after Holm over 3 claims" in found[0].sentence
-    assert "7 blocks would do" in found[0].sentence
+    assert "p ≤ 0.05 is possible with 7" in found[0].sentence
 
 
 def test_a_refused_trial_takes_its_block_with_it(closed: Bench) -> None:
@@ -131,6 +138,16 @@ def test_a_refused_trial_takes_its_block_with_it(closed: Bench) -> None:
     assert claim.blocks == 6
     assert claim.ratio.value == pytest.approx(1.2)
     assert "Block 3 is out (TC4.r3 REFUSED)." in claim.sentence
+
+
+def test_what_is_undecided_says_how_many_of_the_planned_blocks_are_usable(closed: Bench) -> None:
+    trials = [
+        one if one.trial not in ("TC4.r3", "TC1.r5") else trial(one.case, one.block, 5.0, "REFUSED")
+        for one in blocks([1.2] * 7)
+    ]
+    (claim,) = claims(closed, lock_with(closed.lock, 7, PROTOCOL), trials)
+    assert claim.state == "undecidable"
+    assert "Undecided: 5 of 7 blocks are usable. With 5, p can't fall below 0.0625" in claim.sentence
 
 
 def test_a_refused_case_leaves_the_pool(closed: Bench) -> None:
@@ -246,6 +263,14 @@ def test_six_bring_ups_make_a_claim_and_five_do_not(closed: Bench) -> None:
         plots = {one.trial: one.block * 2 + (one.case in ("TC3", "TC4", "TC5")) for one in trials}
         (claim,) = claims(closed, lock, trials, plots=plots)
         assert claim.state == state
+
+
+def test_blocks_of_one_bring_up_are_told_apart_from_independent_ones(closed: Bench) -> None:
+    lock = hard(lock_with(closed.lock, 6, PROTOCOL))
+    trials = blocks([1.2, 1.21, 1.19, 1.22, 1.2, 1.23])
+    plots = {one.trial: (one.block - 1) // 2 * 2 + (one.case in ("TC3", "TC4", "TC5")) for one in trials}
+    (claim,) = claims(closed, lock, trials, plots=plots)
+    assert "6 of 6 blocks are usable, in 3 independent bring-ups. With 3, p can't" in claim.sentence
 
 
 def test_plan_tells_what_cannot_be_decided(closed: Bench) -> None:

@@ -67,8 +67,8 @@ def test_a_comparison_is_told_with_effect_interval_and_certainty(reported: Repor
         assert show_change(claim.ratio, "time_s") in line.text
         assert "× that with" not in line.text
         if claim.state == "undecidable":
-            assert "This claims nothing" in line.text
-            assert line.certainty == "seen, not a claim"
+            assert f"Undecided: {claim.blocks} of 3 blocks are usable" in line.text
+            assert line.certainty == "undecided"
 
 
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])

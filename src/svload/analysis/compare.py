@@ -1,6 +1,6 @@
 """Effects (METHOD §2): per-block log ratios of matched cases, sign-flip p, t interval, Holm over the study's claims.
 
-A REFUSED trial takes its block with it; a refused case leaves the comparison. What no outcome could decide claims nothing.
+A REFUSED trial takes its block with it; a refused case leaves the comparison. What no outcome could decide is undecided: described, never claimed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from svload.analysis.inference import (
     mean_interval,
     sign_flip_p,
 )
-from svload.analysis.sentences import FLOOR_UNKNOWN, FLOOR_UNKNOWN_HERE
+from svload.analysis.sentences import (
+    FLOOR_UNKNOWN,
+    FLOOR_UNKNOWN_HERE,
+    after_holm,
+    any_difference,
+    undecided,
+)
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.metrics import MetricRef
 from svload.model.results import CaseResult, Claim, Estimate, TrialResult
-from svload.model.study import CaseConfig, Lock
+from svload.model.study import CaseConfig, Lock, Measure
 from svload.study.check import owners_of
 
 State = Literal["claim", "no claim", "undecidable", "refused"]
@@ -254,7 +260,9 @@ def _claim(
         mde_reason="" if mde is not None else f"undecidable at {blocks} blocks",
         state=state,
         success=evidence.success,
-        sentence=_sentence(contrast, evidence, ratio, state, p_adjusted, smallest_p, claims, randomised, told)
+        sentence=_sentence(
+            contrast, evidence, ratio, state, p_adjusted, smallest_p, claims, lock.measure, told
+        )
         + gate,
         floor=floor.floor if floor else None,
         gated=contrast.comparison.fail_if is not None,
@@ -298,13 +306,12 @@ def _sentence(
     p_adjusted: float,
     smallest_p: float,
     claims: int,
-    randomised: bool,
+    measure: Measure,
     floor_told: str,
 ) -> str:
     comparison = contrast.comparison
     parts = [_effect(contrast, evidence, ratio)]
-    blocks = len(evidence.logs)
-    over = f"after Holm over {claims} claim{'' if claims == 1 else 's'}"
+    over = after_holm(claims)
     if not contrast.pairs:
         parts.append("No two of its cases were part of this run: nothing is compared.")
     elif state == "refused":
@@ -313,18 +320,17 @@ def _sentence(
         parts.append("Nothing is claimed of the ratio.")
     elif state == "undecidable":
         needed = max(blocks_needed(claims), contrast.least_blocks)
-        parts.append(
-            f"This claims nothing: {blocks} blocks can't decide it (the smallest p they can give is {smallest_p:.3g} {over}); {needed} blocks would do."
-        )
-    elif not randomised:
+        usable, units = len(evidence.blocks), len(evidence.logs)
+        parts.append(undecided(usable, measure.replicates, units, smallest_p, claims, needed))
+    elif measure.order != "randomised-blocks":
         parts.append("Trials ran as listed, so drift is inside this difference: nothing is claimed.")
     elif state == "claim":
         parts.append(f"p = {p_adjusted:.2g} {over} ({floor_told}).")
     elif floor_told.startswith("below") and p_adjusted <= limits.ALPHA:
         parts.append(f"It is {floor_told}: nothing is claimed (p = {p_adjusted:.2g} {over}).")
     else:
-        parts.append(f"No difference is shown (p = {p_adjusted:.2g} {over}){_any_difference(ratio)}.")
-    parts += _told_of_success(comparison.baseline, contrast.treatment, evidence.success)
+        parts.append(_not_significant(ratio, p_adjusted, over))
+    parts += told_of_success(comparison.baseline, contrast.treatment, evidence.success)
     if evidence.weak:
         parts.append(f"{evidence.weak} of its trials {'is' if evidence.weak == 1 else 'are'} WEAK.")
     parts += [f"{note[0].upper()}{note[1:]}." for note in evidence.missing]
@@ -348,13 +354,15 @@ def _effect(contrast: Contrast, evidence: Evidence, ratio: Estimate) -> str:
     return f"{head} is {ratio.value:.3g} × that with {comparison.baseline} ({len(evidence.logs)} blocks, {cases}{interval}{robust})."
 
 
-def _any_difference(ratio: Estimate) -> str:
-    if ratio.low is None or ratio.high is None:
-        return ""
-    return f"; any difference is below {100 * max(ratio.high - 1, 1 - ratio.low):.3g} %"
+def _not_significant(ratio: Estimate, p_adjusted: float, over: str) -> str:
+    bound = any_difference(ratio.low, ratio.high)
+    return (
+        f"{bound or 'Not significant'} (p = {p_adjusted:.2g} {over}{', not significant' if bound else ''})."
+    )
 
 
-def _told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
+def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
+    """Time and success are judged together (METHOD §2): a sentence where success differs."""
     before, after = success
     if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
         return []

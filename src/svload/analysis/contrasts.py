@@ -46,7 +46,7 @@ def _contrasts(lock: Lock, comparison: Comparison) -> list[Contrast]:
     found = []
     for treatment in treatments:
         name = comparison.name if len(treatments) == 1 else f"{comparison.name}: {treatment}"
-        pairs = _pairs(lock, comparison, treatment)
+        pairs = matched_pairs(lock, comparison, treatment)
         hard = factor.change in HARD
         if comparison.per == "case":
             found += [
@@ -58,7 +58,7 @@ def _contrasts(lock: Lock, comparison: Comparison) -> list[Contrast]:
     return found
 
 
-def _pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tuple[str, str]]:
+def matched_pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tuple[str, str]]:
     """Valid cases that differ in the compared factor alone."""
     by_levels = {tuple(sorted(case.levels.items())): case.name for case in lock.valid_cases}
     pairs = []

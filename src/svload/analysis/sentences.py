@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from svload.analysis import limits
 from svload.model.certificates import AaCertificate
 from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
 from svload.model.study import Lock
@@ -24,19 +25,45 @@ def floor_told(certificate: AaCertificate | None) -> str:
     return f"floor known: {certificate.pairs} A/A pairs of {', '.join(certificate.cases)}{again} ({made})"
 
 
+def undecided(usable: int, made: int, units: int, smallest_p: float, claims: int, needed: int) -> str:
+    """Why no outcome could decide a comparison, and what would: the one place where that is said.
+
+    `usable` of `made` blocks are left, which hold `units` independent ones (fewer where blocks share a bring-up).
+    """
+    shared = "" if units == usable else f", in {units} independent bring-up{'' if units == 1 else 's'}"
+    return (
+        f"Undecided: {usable} of {made} blocks {'is' if usable == 1 else 'are'} usable{shared}. With {units}, p can't fall below "
+        f"{smallest_p:.3g} {after_holm(claims)}; p ≤ {limits.ALPHA:g} is possible with {needed}."
+    )
+
+
+def after_holm(claims: int) -> str:
+    """Over how many claims a p was adjusted."""
+    return f"after Holm over {claims} claim{'' if claims == 1 else 's'}"
+
+
+def any_difference(low: float | None, high: float | None) -> str:
+    """What an interval of a ratio that is no claim says: below what any difference is, never that there is none. "" without an interval."""
+    if low is None or high is None:
+        return ""
+    return f"Any difference is below {100 * max(high - 1, 1 - low):.3g} %"
+
+
 def findings_of(
     lock: Lock,
     cases: Sequence[CaseResult],
     trials: Sequence[TrialResult],
     claims: Sequence[Claim],
     thresholds: Sequence[ThresholdResult],
+    explored: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
-    """All findings, the most important first."""
+    """All findings, the most important first; `explored` are those that the study did not plan."""
     return (
         *_planted(lock),
         *_refused(cases, trials),
         *_overloaded(cases),
         *(_claim(claim) for claim in claims),
+        *explored,
         *_thresholds(thresholds),
         *_weak(cases),
         *_order(lock),

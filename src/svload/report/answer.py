@@ -18,12 +18,12 @@ from svload.report.words import (
     metric_words,
     show_change,
     show_interval,
+    state_words,
     unique,
 )
 
 MOST_SENTENCES = 10
 LIMITS_TITLE = "How far to trust it, and what could not be said"
-_CERTAINTY = {"claim": "claim", "no claim": "no claim", "undecidable": "seen, not a claim"}
 _RATIO_IN_SENTENCE = " × that with "
 
 
@@ -85,7 +85,7 @@ def _of_finding(finding: Finding) -> Sentence:
 
 
 def _of_claim(findings: Findings, claim: Claim) -> Sentence:
-    certainty = _CERTAINTY.get(claim.state, claim.state) + ("" if claim.planned else ", exploratory")
+    certainty = state_words(claim.state) + ("" if claim.planned else ", exploratory")
     return Sentence(_plainly(findings, claim), certainty, (claim.name,))
 
 
@@ -134,11 +134,7 @@ def _without_details(told: str) -> str:
     """What a claim says after its effect, without which trials are WEAK or out: those stand at the comparison, and once for the whole run."""
     out = len(_BLOCK_OUT.findall(told))
     short = _OF_ITS_TRIALS.sub("", _BLOCK_OUT.sub("", told))
-    return (
-        f"{short} {count_words(out, 'block')} {'is' if out == 1 else 'are'} out, for REFUSED trials."
-        if out
-        else short
-    )
+    return f"{short} Out, for REFUSED trials: {count_words(out, 'block')}." if out else short
 
 
 def _unsaid(findings: Findings) -> list[Sentence]:
@@ -152,14 +148,11 @@ def _unsaid(findings: Findings) -> list[Sentence]:
     lines += [_graded(found, "usable") for found in (weak_cases(findings),) if found]
     undecidable = [claim.name for claim in findings.claims if claim.state == "undecidable"]
     if undecidable and len(undecidable) == len(findings.claims):
-        text = "No comparison of this run is a claim: it has too few blocks for any outcome to decide one. The ratios are what was seen."
-        lines.append(Sentence(text, "undecidable"))
+        text = "Every comparison of this run is undecided: it has too few usable blocks for any outcome to decide one. The ratios are what was seen."
+        lines.append(Sentence(text, state_words("undecidable")))
     elif undecidable:
-        lines.append(
-            Sentence(
-                f"Too few blocks to decide: {list_words(undecidable)}.", "undecidable", tuple(undecidable)
-            )
-        )
+        text = f"Undecided for want of usable blocks: {list_words(undecidable)}."
+        lines.append(Sentence(text, state_words("undecidable"), tuple(undecidable)))
     open_criteria = [one.case for one in findings.thresholds if one.outcome in ("refused", "no value")]
     if open_criteria:
         verb = "was" if len(open_criteria) == 1 else "were"
@@ -255,5 +248,5 @@ def _short_claim(floor: str, claim: Claim) -> str:
     assert ratio.value is not None
     known = ratio.low is not None and ratio.high is not None
     interval = f" (95 % interval {ratio.low:.3g} to {ratio.high:.3g})" if known else ""
-    state = floor if claim.state == "claim" else _CERTAINTY.get(claim.state, claim.state)
+    state = floor if claim.state == "claim" else state_words(claim.state)
     return f"{claim.name}: {claim.metric} with {claim.treatment} is {ratio.value:.3g} × that with {claim.baseline}{interval}; {state}."

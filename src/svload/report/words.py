@@ -113,12 +113,33 @@ def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
     return "", 1.0
 
 
+_TOO_FEW = re.compile(r"too few: (\d+) effective requests.*?, (p[\d.]+) needs (\d+)")
+
+
 def short_reason(reason: str) -> str:
-    """The kind of a reason in a word or two, for a cell."""
+    """The kind of a reason in a word or two, for a cell: `too few (335)` with how many requests there were."""
+    if few := _TOO_FEW.search(reason):
+        return f"too few ({few[1]})"
     for kind in ("too few", "> time-out", "grows"):
         if kind in reason:
             return kind
     return "–"
+
+
+def state_words(state: str) -> str:
+    """A claim's state as people say it."""
+    return {"undecidable": "undecided"}.get(state, state)
+
+
+def too_few_rule(estimates: Iterable[Estimate | None]) -> str:
+    """What “too few (n)” means, once for a table with such cells: how many requests each percentile needs. "" where none is short of them."""
+    needs = {few[2]: few[3] for one in estimates if one and (few := _TOO_FEW.search(one.reason))}
+    if not needs:
+        return ""
+    told = list_words(
+        [f"{need} for {stat}" for stat, need in sorted(needs.items(), key=lambda one: int(one[1]))]
+    )
+    return f"too few (n): a percentile is a number only where every trial has enough independent requests ({told}); n: what a trial without them had."
 
 
 def metric_label(key: str) -> str:
@@ -223,6 +244,15 @@ def counted_trials(case: CaseResult) -> tuple[str, ...]:
     """The trials of a case that count: sealed and not refused."""
     refused = set(case.refused)
     return tuple(name for name in case.trials if name not in refused)
+
+
+COUNTED = "n: trials that count of those that were made. REFUSED ones don't count; some are made once more."
+"""What `counted_of_made` shows, for a table's legend."""
+
+
+def counted_of_made(case: CaseResult) -> str:
+    """`6/15`: the trials that count of those that were made."""
+    return f"{len(counted_trials(case))}/{len(case.trials)}"
 
 
 def list_words(words: Sequence[str], most: int = 6) -> str:

@@ -158,8 +158,12 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
         told = f"too few trials for an interval in any of {count_words(len(pairs), 'case')}"
     elif not differing:
         widest = max(_reach(row.ratio) for row in known)
-        bound = f"any is below {100 * widest:.3g} %" if widest > 0 else "the two are equal in every trial"
-        told = f"no difference is shown in any of {count_words(len(known), 'case')}; {bound}"
+        where = f"in each of {count_words(len(known), 'case')}" if len(known) > 1 else f"in {known[0].case}"
+        told = (
+            f"any difference is below {100 * widest:.3g} % {where} (95 % intervals)"
+            if widest > 0
+            else f"the two are equal in every trial {where}"
+        )
     else:
         most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
         rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
