@@ -39,7 +39,7 @@ __all__ = [
     "summarise_load",
 ]
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 """Stamped on derived/; findings of another version are made anew."""
 
 __getattr__ = late(

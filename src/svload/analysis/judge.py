@@ -12,6 +12,7 @@ from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.compare import judge_claims, metrics_of_claims
 from svload.analysis.criteria import criterion_of, owners_of_case
+from svload.analysis.explored import load_effects
 from svload.analysis.measures import measure_trial
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
@@ -126,7 +127,9 @@ def judge_run(
         trials=tuple(results),
         claims=claims,
         thresholds=thresholds,
-        findings=findings_of(lock, cases, results, claims, thresholds),
+        findings=findings_of(
+            lock, cases, results, claims, thresholds, load_effects(lock, configs, cases, results, plots)
+        ),
         environment=dict(environment or {}),
         instrument=certificates.instrument if certificates else None,
     )

@@ -127,7 +127,7 @@ def percentile(
             value=None,
             n=total,
             n_eff=n_eff,
-            reason=f"too few: {n_eff:.0f} effective requests{tail}, p{100 * p:g} needs {need}",
+            reason=f"too few: {int(n_eff)} effective requests{tail}, p{100 * p:g} needs {need}",
         )
     weak = n_eff * (1 - p) < limits.STRONG_TAIL or not trusted
     low, high = _interval(population, p, n_eff) if trusted else (None, None)

@@ -1,0 +1,126 @@
+"""What the load itself does where no planned comparison asks: described over matched cases, marked exploratory, without a p (METHOD §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.compare import Evidence, gather, told_of_success
+from svload.analysis.contrasts import HARD, Contrast, matched_pairs
+from svload.analysis.criteria import main_group
+from svload.model.results import CaseResult, Finding, TrialResult
+from svload.model.study import CaseConfig, Comparison, Factor, Lock
+from svload.model.units import show_duration
+
+EXPLORATORY = "exploratory"
+_METRIC = "response.p50"
+
+
+def load_effects(
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    cases: Sequence[CaseResult],
+    trials: Sequence[TrialResult],
+    plots: Mapping[str, int],
+) -> tuple[Finding, ...]:
+    """A finding for each level of a factor that adds traffic beside the main group, where the study compares over no such factor.
+
+    Blocks and cases are left out as a claim leaves them out; with fewer blocks than describe a case nothing is said.
+    """
+    planned = {comparison.factor for comparison in lock.comparisons}
+    found = []
+    for factor in lock.factors:
+        for contrast in () if factor.name in planned else _contrasts(lock, factor, configs):
+            evidence = gather(lock, contrast, configs, cases, trials, plots)
+            if evidence.pairs and len(evidence.logs) >= limits.DESCRIBE_BLOCKS:
+                found.append(_finding(lock, contrast, evidence, configs, cases))
+    return tuple(found)
+
+
+def _contrasts(lock: Lock, factor: Factor, configs: Mapping[str, CaseConfig]) -> Iterator[Contrast]:
+    """Every other level against the one without the traffic; none where no level is the one without."""
+    levels = [level.name for level in factor.levels]
+    for baseline in levels:
+        comparison = Comparison(
+            name=f"load: {factor.name}", factor=factor.name, baseline=baseline, metric=_METRIC
+        )
+        pairs = {level: matched_pairs(lock, comparison, level) for level in levels if level != baseline}
+        every = [pair for found in pairs.values() for pair in found]
+        if every and all(_adds_load(*(configs.get(name) for name in pair)) for pair in every):
+            for level, found in pairs.items():
+                yield Contrast(comparison.name, comparison, level, tuple(found), factor.change in HARD)
+            return
+
+
+def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
+    """Whether the second case has all the traffic of the first and more of it, and the same main group under the same load."""
+    if before is None or after is None:
+        return False
+    mine, theirs = ({group.name: group for group in config.groups} for config in (before, after))
+    main = main_group(before)
+    return (
+        set(mine) < set(theirs) and main_group(after) == main and mine[main].executor == theirs[main].executor
+    )
+
+
+def _finding(
+    lock: Lock,
+    contrast: Contrast,
+    evidence: Evidence,
+    configs: Mapping[str, CaseConfig],
+    cases: Sequence[CaseResult],
+) -> Finding:
+    comparison, pairs = contrast.comparison, evidence.pairs
+    group = main_group(configs[pairs[0][0]])
+    medians_s = _medians_s(pairs, configs, cases)
+    ratio = exp(float(np.mean(evidence.logs)))
+    count = f"{len(pairs)} matched case{'' if len(pairs) == 1 else 's'}"
+    parts = [
+        f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the median response of {group} is "
+        f"{ratio:.3g} × as long, over {count} in {len(evidence.blocks)} of {lock.measure.replicates} blocks."
+    ]
+    if medians_s:
+        before, after = (_range(values) for values in zip(*medians_s.values(), strict=True))
+        parts.append(
+            f"Medians: {before} ({comparison.baseline}), {after} ({contrast.treatment}){_spread(medians_s)}."
+        )
+    parts += told_of_success(comparison.baseline, contrast.treatment, evidence.success)
+    parts.append("Exploratory: not a planned comparison, so it has no p.")
+    return Finding(
+        kind=EXPLORATORY,
+        sentence=" ".join(parts),
+        evidence=tuple(dict.fromkeys(f"cases/{name}" for pair in pairs for name in pair)),
+        certainty=EXPLORATORY,
+    )
+
+
+def _medians_s(
+    pairs: Sequence[tuple[str, str]], configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult]
+) -> dict[tuple[str, str], tuple[float, float]]:
+    """Pair → its two cases' medians, where both are numbers."""
+    by_name = {case.case: case.metrics for case in cases}
+    found = {}
+    for pair in pairs:
+        both = [by_name[name].get(f"{main_group(configs[name])}.{_METRIC}") for name in pair]
+        before, after = (one.value if one else None for one in both)
+        if before and after:
+            found[pair] = (before, after)
+    return found
+
+
+def _range(values_s: Sequence[float]) -> str:
+    low, high = show_duration(min(values_s)), show_duration(max(values_s))
+    return low if low == high else f"{low} to {high}"
+
+
+def _spread(medians_s: Mapping[tuple[str, str], tuple[float, float]]) -> str:
+    """The least and the largest effect of single pairs, where there are several."""
+    if len(medians_s) < 2:
+        return ""
+    ratios = {pair: after / before for pair, (before, after) in medians_s.items()}
+    least, most = (pick(ratios, key=ratios.__getitem__) for pick in (min, max))
+    told = (f"{ratios[pair]:.3g} × ({pair[1]} against {pair[0]})" for pair in (least, most))
+    return f"; from {' to '.join(told)}"

@@ -1,0 +1,119 @@
+"""What the load itself does, where the study does not ask: described from matched cases, exploratory, and only where that is honest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.analysis.conftest import Bench
+from tests.analysis.test_compare import PROTOCOL, blocks, case, lock_with, trial
+
+from svload.analysis.explored import load_effects
+from svload.model.results import Estimate, Finding, TrialResult
+from svload.model.study import CaseConfig, Comparison
+from svload.model.traffic import ConstantVus
+
+SERVER = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
+HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
+
+
+def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
+    """The bench's cases, of which those `without` have the probe alone: the factor protocol adds the background load."""
+    found = {}
+    for name, config in bench.configs.items():
+        groups = tuple(group for group in config.groups if name not in without or group.name == "probe")
+        if probe and name not in without:
+            groups = tuple(
+                group.model_copy(update=probe) if group.name == "probe" else group for group in groups
+            )
+        found[name] = config.model_copy(update={"groups": groups})
+    return found
+
+
+def effects(
+    bench: Bench,
+    trials: list[TrialResult],
+    *comparisons: Comparison,
+    configs: Mapping[str, CaseConfig] | None = None,
+    refused: tuple[str, ...] = (),
+) -> tuple[Finding, ...]:
+    replicates = max(one.block for one in trials)
+    values = {one.case: one.metrics for one in trials}
+    cases = [
+        case(name, "REFUSED" if name in refused else "VALID").model_copy(update={"metrics": values[name]})
+        for name in bench.configs
+    ]
+    lock = lock_with(bench.lock, replicates, *comparisons)
+    return load_effects(lock, configs or loaded(bench), cases, trials, {})
+
+
+def test_it_is_described_with_medians_and_ratio_and_no_p(closed: Bench) -> None:
+    (found,) = effects(closed, blocks([50.0] * 4), SERVER)
+    assert (found.kind, found.certainty) == ("exploratory", "exploratory")
+    assert (
+        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over 3 matched cases in 4 of 4 blocks."
+        in found.sentence
+    )
+    assert "Medians: 10 ms to 30 ms (http), 500 ms to 1.5 s (https); from 50 × (" in found.sentence
+    assert found.sentence.endswith("Exploratory: not a planned comparison, so it has no p.")
+    assert "p =" not in found.sentence
+    assert set(found.evidence) == {f"cases/{name}" for name in (*HTTP, *HTTPS)}
+
+
+def test_single_cases_that_differ_are_named(closed: Bench) -> None:
+    trials = [
+        one if one.case != "TC5" else trial("TC5", one.block, 0.3 if one.case == "TC5" else None)
+        for one in blocks([2.0] * 4)
+    ]
+    (found,) = effects(closed, trials)
+    assert "from 2 × (TC3 against TC0) to 10 × (TC5 against TC2)" in found.sentence
+
+
+def test_a_planned_comparison_of_that_factor_is_enough(closed: Bench) -> None:
+    assert effects(closed, blocks([50.0] * 4), PROTOCOL) == ()
+
+
+def test_a_factor_that_adds_no_traffic_is_no_load(closed: Bench) -> None:
+    assert effects(closed, blocks([50.0] * 4), configs=closed.configs) == ()
+    assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, without=("TC0",))) == ()
+
+
+def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> None:
+    (probe,) = (group for group in closed.configs["TC0"].groups if group.name == "probe")
+    assert isinstance(probe.executor, ConstantVus)
+    more = probe.executor.model_copy(update={"vus": probe.executor.vus + 1})
+    assert effects(closed, blocks([50.0] * 4), configs=loaded(closed, executor=more)) == ()
+
+
+@pytest.mark.parametrize(("usable", "told"), [(2, False), (3, True)])
+def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, told: bool) -> None:
+    trials = [
+        one if one.case != "TC4" or one.block <= usable else trial("TC4", one.block, 1.0, "REFUSED")
+        for one in blocks([50.0] * 5)
+    ]
+    found = effects(closed, trials)
+    assert bool(found) is told
+    assert not told or f"in {usable} of 5 blocks" in found[0].sentence
+
+
+def test_refused_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:
+    (found,) = effects(closed, blocks([50.0] * 4), refused=("TC5",))
+    assert "over 2 matched cases" in found.sentence
+    assert "cases/TC5" not in found.evidence
+    assert effects(closed, blocks([50.0] * 4), refused=HTTPS) == ()
+
+
+def test_time_and_success_are_told_together(closed: Bench) -> None:
+    (found,) = effects(closed, blocks([50.0] * 4, success=0.74))
+    assert "Success differs: 74 % with https, 100 % with http" in found.sentence
+
+
+def test_a_level_without_a_number_is_not_described(closed: Bench) -> None:
+    trials = [
+        one.model_copy(update={"metrics": {"probe.response.p50": Estimate(value=None, reason="too few")}})
+        if one.trial == "TC4.r2"
+        else one
+        for one in blocks([50.0] * 4)
+    ]
+    assert effects(closed, trials) == ()
