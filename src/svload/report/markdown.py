@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from svload.model.results import Findings, ThresholdResult
+from svload.model.results import Findings
 from svload.report.answer import LIMITS_TITLE, Sentence, answer, headline
 from svload.report.casetable import case_table
+from svload.report.criteria import criterion_words, kept, open_or_failed
 from svload.report.words import GRADE_MARK, count_words, load_line, visible
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
-_OUTCOMES = {"passed": "✓ passed", "failed": "✗ failed", "refused": "? refused", "no value": "? no value"}
+_OUTCOMES = {"failed": "✗ failed", "refused": "? refused", "no value": "? no value"}
 _MARKS = re.compile(r"[\\`*|]|~(?=\S)|\](?=[(\[:])|!(?=\[)|(?<!\w)_|_(?!\w)|(?<=\w)_(?=_)|^[>#+-]|^\d+[.)]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
@@ -40,7 +41,7 @@ def summary_markdown(findings: Findings) -> str:
     if found.planted:
         parts.append(_list(Sentence(text, "planted on purpose") for text in found.planted))
     parts.append(_list(found.sentences))
-    parts.append(_thresholds(findings.thresholds))
+    parts += _thresholds(findings)
     parts += _cases(findings)
     if found.unsaid:
         parts.append(_folded(LIMITS_TITLE, _list(found.unsaid)))
@@ -75,14 +76,20 @@ def _list(sentences: Iterable[Sentence]) -> str:
     )
 
 
-def _thresholds(thresholds: Sequence[ThresholdResult]) -> str:
-    if not thresholds:
-        return ""
-    worst_first = sorted(thresholds, key=lambda one: one.outcome == "passed")
-    rows = [(_OUTCOMES[one.outcome], one.case, one.that, one.sentence) for one in worst_first]
-    text = _table(("threshold", "case", "that", "measured"), rows[:_MOST_THRESHOLDS])
-    left = len(rows) - _MOST_THRESHOLDS
-    return text + (f"\n\n{left} more thresholds stand in findings.json." if left > 0 else "")
+def _thresholds(findings: Findings) -> list[str]:
+    """What failed or was not judged one by one, then what was kept, a line a criterion."""
+    rows = [
+        (_OUTCOMES[one.outcome], one.case, criterion_words(one.that), one.sentence)
+        for one in open_or_failed(findings)
+    ]
+    parts = []
+    if rows:
+        parts.append(_table(("threshold", "case", "that", "measured"), rows[:_MOST_THRESHOLDS]))
+    lines = kept(findings)
+    if lines:
+        parts.append("\n".join(f"- ✓ {plain(one.text)}" for one in lines[:_MOST_THRESHOLDS]))
+    left = sum(max(0, len(shown) - _MOST_THRESHOLDS) for shown in (rows, lines))
+    return [*parts, *([f"{count_words(left, 'more threshold')} stand in findings.json."] if left else [])]
 
 
 def _cases(findings: Findings) -> list[str]:

@@ -1,0 +1,72 @@
+"""Thresholds in words: like ones that were kept are one line, what failed or was not judged keeps its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from svload.model.results import Findings, ThresholdResult
+from svload.report.criteria import criterion_words, kept, open_or_failed
+from svload.report.markdown import summary_markdown
+
+Reporter = Callable[[str], Any]
+THAT = "probe.success_rate >= 99 %"
+
+
+def judged(findings: Findings, outcomes: Mapping[str, str], measured: float | None = 1.0) -> Findings:
+    thresholds = tuple(
+        ThresholdResult(case=name, that=THAT, outcome=outcome, measured=measured, sentence=f"{name}: told.")  # type: ignore[arg-type]
+        for name, outcome in outcomes.items()
+    )
+    return findings.model_copy(update={"thresholds": thresholds})
+
+
+def at(findings: Findings, **levels: str) -> list[str]:
+    return [case.case for case in findings.cases if levels.items() <= case.levels.items()]
+
+
+def test_like_thresholds_that_are_kept_are_one_line(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    (line,) = kept(judged(findings, dict.fromkeys(at(findings), "passed")))
+    assert line.text == f"probe.success_rate ≥ 99 %: kept in all {len(findings.cases)} cases (100 % in each)"
+    assert len(line.cases) == len(findings.cases)
+
+
+def test_cases_that_share_levels_are_named_by_them(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    named = at(findings, protocol="https")
+    (line,) = kept(judged(findings, dict.fromkeys(named, "passed")))
+    assert line.where == f"all {len(named)} cases with protocol: https"
+    (line,) = kept(judged(findings, dict.fromkeys(named[:-1], "passed")))
+    assert line.where == f"{len(named) - 1} cases: {' and '.join(named[:-1])}", "not all of them: by name"
+    (line,) = kept(judged(findings, {named[0]: "passed"}))
+    assert line.where == named[0]
+
+
+def test_what_was_measured_is_told_as_a_range(reported: Reporter) -> None:
+    findings = judged(reported("plain").findings, {"TC0": "passed", "TC1": "passed"})
+    low = findings.thresholds[0].model_copy(update={"measured": 0.994})
+    (line,) = kept(findings.model_copy(update={"thresholds": (low, findings.thresholds[1])}))
+    assert line.measured == "99.4 % to 100 %"
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused", "no value"])
+def test_what_was_not_kept_stands_alone(reported: Reporter, outcome: str) -> None:
+    findings = reported("plain").findings
+    names = at(findings)
+    found = judged(findings, {**dict.fromkeys(names, "passed"), names[1]: outcome, names[2]: "failed"})
+    assert open_or_failed(found)[0].outcome == "failed"
+    assert {one.case for one in open_or_failed(found)} == {names[1], names[2]}
+    text = summary_markdown(found)
+    assert f"| {names[1]} | {criterion_words(THAT)} | {names[1]}: told. |" in text
+    assert f"{names[0]}: told." not in text
+    assert f"- ✓ probe.success_rate ≥ 99 %: kept in {len(names) - 2} cases: {names[0]}" in text
+
+
+def test_the_summary_has_no_row_for_each_kept_threshold(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    text = summary_markdown(judged(findings, dict.fromkeys(at(findings), "passed")))
+    assert text.count("probe.success_rate ≥ 99 %") == 1
+    assert "told." not in text
