@@ -70,6 +70,40 @@ def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> N
     assert {"case", "verdict", "probe p50"} <= set(narrow)
 
 
+def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_count(
+    reported: Reporter,
+) -> None:
+    findings = reported("mixed").findings
+    shown = {
+        column.heading: [cell.text for cell in column.cells] for column in case_table(findings, 80).columns
+    }
+    assert len(set(shown["levels"])) == len(shown["levels"])
+    assert not [text for text in shown["levels"] if "…" in text]
+    assert shown["n"] == ["4/4", "0/4", "4/4", "0/4", "3/4", "3/3", "4/4"]
+
+
+def test_success_gives_up_its_column_only_where_no_request_failed(reported: Reporter) -> None:
+    def told(name: str, width: int) -> tuple[bool, bool]:
+        table = case_table(reported(name).findings, width)
+        return "ok" in [column.heading for column in table.columns], "ok: 100 % in every case" in table.notes
+
+    assert told("plain", 200) == (True, False)
+    assert told("plain", 56) == (False, True)
+    assert told("mixed", 60) == (True, False), "TC2 has failures"
+
+
+def test_what_n_and_too_few_mean_stands_beneath_the_table_that_has_them(reported: Reporter) -> None:
+    wide, narrow = (case_table(reported("plain").findings, width).notes for width in (200, 70))
+    assert [note for note in wide if note.startswith("too few (n): ") and "(368 for p99)" in note]
+    assert not [note for note in narrow if "p99" in note], "its column is not there"
+    assert not [note for note in wide if note.startswith("n: ")], "every trial counts"
+    assert [
+        note
+        for note in case_table(reported("mixed").findings, 200).notes
+        if note.startswith("n: trials that count")
+    ]
+
+
 def test_servers_have_a_column_where_one_was_not_steady(reported: Reporter) -> None:
     def headings(name: str) -> list[str]:
         return [column.heading for column in case_table(reported(name).findings, 200).columns]

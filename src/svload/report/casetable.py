@@ -9,12 +9,15 @@ from rich.cells import cell_len, set_cell_size
 
 from svload.model.results import CaseResult, Findings
 from svload.report.words import (
+    COUNTED,
     GRADE_MARK,
+    counted_of_made,
     factor_levels,
     main_group,
     short_reason,
     show_interval,
     show_value,
+    too_few_rule,
     visible,
 )
 
@@ -22,7 +25,10 @@ _GAP = 2
 _MOST_ROWS = 60
 _LONGEST = {"case": 14, "levels": 44}
 _SHORTEST_LEVELS = 16
-_SPARED = 5
+_SEPARATOR = " · "
+_SPARED = ("server", "p99", "ok", "levels", "rate")
+"""What gives way in turn before levels are cut, as far as `_given_way` lets it: most of it stands in a note or in the report."""
+_NO_FAILURE = "no failure"
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,22 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     ran = [case for case in findings.cases if case.excluded is None]
     shown = ran[:_MOST_ROWS]
     columns = fit(_columns(findings, shown), width)
-    notes = []
+    notes = _legend(findings, shown, [column.heading for column in columns])
     if len(ran) > len(shown):
         notes.append(f"{len(ran) - len(shown)} more cases stand in the report")
     return CaseTable(tuple(columns), (*notes, *_excluded(findings)))
+
+
+def _legend(findings: Findings, cases: Sequence[CaseResult], headings: Sequence[str]) -> list[str]:
+    """What the cells mean that do not speak for themselves, if there are such cells."""
+    group = main_group(findings)
+    stats = ["p50", *(["p99"] if "p99" in headings else [])]
+    rule = too_few_rule(case.metrics.get(f"{group}.response.{stat}") for case in cases for stat in stats)
+    refused = "n" in headings and any(case.refused for case in cases)
+    found = [COUNTED] if refused else []
+    if cases and "ok" not in headings and all(_ok(case, group).kind == _NO_FAILURE for case in cases):
+        found.append("ok: 100 % in every case")
+    return [*found, rule] if rule else found
 
 
 def _excluded(findings: Findings) -> list[str]:
@@ -103,7 +121,7 @@ def _columns(findings: Findings, cases: Sequence[CaseResult]) -> list[Column]:
             [
                 Cell(
                     _cut(
-                        visible(" · ".join(case.levels.get(factor, "") for factor in vary)),
+                        visible(_SEPARATOR.join(case.levels.get(factor, "") for factor in vary)),
                         _LONGEST["levels"],
                     )
                 )
@@ -115,11 +133,9 @@ def _columns(findings: Findings, cases: Sequence[CaseResult]) -> list[Column]:
         column("server", 2, [Cell(case.server or "", case.server or "") for case in cases], right=False),
         column(f"{_cut(visible(group), 16)} p50", 8, [Cell(_median(case, group)) for case in cases]),
         column("p99", 3, [Cell(metric(case, "response.p99")) for case in cases]),
-        column("rate", 5, [Cell(_number(case, f"{group}.throughput", "rate_rps")) for case in cases]),
-        column("ok", 7, [Cell(_number(case, f"{group}.success_rate", "ratio")) for case in cases]),
-        column(
-            "n", 4, [Cell(f"{len(case.trials) - len(case.refused)}/{len(case.trials)}") for case in cases]
-        ),
+        column("rate", 4, [Cell(_number(case, f"{group}.throughput", "rate_rps")) for case in cases]),
+        column("ok", 7, [_ok(case, group) for case in cases]),
+        column("n", 5, [Cell(counted_of_made(case)) for case in cases]),
     ]
     return [one for one in found if one.heading != "levels" or vary]
 
@@ -145,13 +161,20 @@ def _number(case: CaseResult, key: str, dimension: str) -> str:
     )
 
 
+def _ok(case: CaseResult, group: str) -> Cell:
+    key = f"{group}.success_rate"
+    found = case.metrics.get(key)
+    whole = found is not None and found.value == 1
+    return Cell(_number(case, key, "ratio"), _NO_FAILURE if whole else "")
+
+
 def _cut(text: str, most: int) -> str:
     flat = " ".join(text.split())
     return flat if cell_len(flat) <= most else set_cell_size(flat, most - 1).rstrip() + "…"
 
 
 def fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit: spare ones go first, then levels shrink, then the least needed go. Servers that are all steady need no column."""
+    """The columns that fit: spare ones give way first, then levels shrink, then the least needed go. Servers that are all steady need no column."""
     kept = list(columns)
     if all(
         cell.text in ("", "STEADY", "UNKNOWN")
@@ -160,11 +183,15 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
         for cell in column.cells
     ):
         kept = [column for column in kept if column.heading != "server"]
+    for heading in _SPARED:
+        if _total(kept) > width:
+            kept = [
+                one
+                for column in kept
+                for one in (_given_way(column) if column.heading == heading else (column,))
+            ]
     while _total(kept) > width and len(kept) > 1:
         spare = min(kept, key=lambda column: column.keep)
-        if spare.keep < _SPARED:
-            kept.remove(spare)
-            continue
         levels = next((at for at, column in enumerate(kept) if column.heading == "levels"), None)
         over = _total(kept) - width
         if levels is not None and kept[levels].width - over >= _SHORTEST_LEVELS:
@@ -172,6 +199,16 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
             break
         kept.remove(spare)
     return kept
+
+
+def _given_way(column: Column) -> tuple[Column, ...]:
+    """Nothing, or what is left of it: levels stand closer together, and success keeps its column where a request failed."""
+    if column.heading == "levels":
+        cells = tuple(Cell(cell.text.replace(_SEPARATOR, "·"), cell.kind) for cell in column.cells)
+        return (Column(column.heading, cells, column.keep, column.right),)
+    if column.heading == "ok" and any(cell.kind != _NO_FAILURE for cell in column.cells):
+        return (column,)
+    return ()
 
 
 def _narrowed(column: Column, width: int) -> Column:

@@ -45,7 +45,7 @@ _HOW = [
     ("quantiles", "Nearest rank, failures above all: SMALL(response, ROUNDUP(p·n, 0)) over the rows of the kept window, or the same rank in a bucket table (buckets are at most 1/128 wide)."),
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
     ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
-    ("too few", "A percentile that has too few independent requests is no number; the reason stands in its cell."),
+    ("too few (n)", "A percentile that has too few independent requests is no number: n is how many a trial without enough of them had."),
     ("rows", "response_s has all nanoseconds; due_s and curl's variables are rounded to curl's own microseconds, speeds to four digits (probe.parquet has them whole)."),
     ("beside it", "probe.parquet, metrics.parquet and checks.parquet hold the long tables for programs, without a sheet's limit of rows."),
     ("values", "Every formula carries the value that svload computed; recalculating must not change it beyond rounding."),
