@@ -23,6 +23,7 @@ from svload.report.charts.scales import (
     tail_position,
     tick_texts,
 )
+from svload.report.charts.strip import strip_axis, strip_scale
 from svload.report.charts.svg import Drawing, broken
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
@@ -133,6 +134,24 @@ def test_relative_steps_do_not_drift() -> None:
         x, y = x + dx, y + dy
     assert isclose(x, points[-1][0], abs_tol=0.051)
     assert isclose(y, points[-1][1], abs_tol=0.051)
+
+
+@pytest.mark.parametrize("low_s", [0.00005, 0.00008, 0.00009, 0.0005])
+def test_no_label_of_a_column_s_axis_stands_on_another(low_s: float) -> None:
+    scale = strip_scale([low_s, 1.2])
+    assert scale is not None
+    drawn = ElementTree.fromstring(strip_axis(scale, "time_s")).iter()
+    labels = [one for one in drawn if one.tag.endswith("text")]
+    assert len(labels) >= 3
+    end = 0.0
+    for one in labels:
+        width = 6 * len(one.text or "")
+        begin = (
+            float(one.attrib["x"])
+            - {"start": 0, "middle": width / 2, "end": width}[one.attrib.get("text-anchor", "start")]
+        )
+        assert begin >= end, one.text
+        end = begin + width
 
 
 def test_texts_in_drawings_are_escaped() -> None:

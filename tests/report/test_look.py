@@ -61,6 +61,13 @@ def test_the_reader_picks_what_colours_the_matrix(opened: Callable[..., Any]) ->
     after = page.locator(cells).all_text_contents()
     assert before != after
     assert all(text.endswith("/s") for text in after)
+    assert page.text_content("#shade-note") == ""
+    page.select_option("#shade", label="probe: response, p95 (in 5 of 6 cases)")
+    assert page.text_content("#shade-name") == "probe: response, p95"
+    assert "no number in 1 of 6 cases" in page.text_content("#shade-note")
+    assert (
+        len([text for text in page.locator(cells).all_text_contents() if text.startswith("too few (")]) == 1
+    )
 
 
 def test_the_table_of_cases_can_be_saved_as_it_is_filtered(
@@ -109,6 +116,25 @@ def test_it_prints(opened: Callable[..., Any], tmp_path: Path) -> None:
     page = opened("one")
     page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
     assert (tmp_path / "report.pdf").stat().st_size > 10_000
+
+
+def test_printed_no_table_leaves_its_heading_behind(opened: Callable[..., Any]) -> None:
+    page = opened("plain")
+    page.emulate_media(media="print")
+    read = "([at, name]) => getComputedStyle(document.querySelector(at))[name]"
+    for at in (".claims", ".trials", "#usage"):
+        assert page.evaluate(read, [at, "breakInside"]) == "avoid", at
+    for at in ("h2", "caption", "thead", "summary"):
+        assert page.evaluate(read, [at, "breakAfter"]) == "avoid", at
+    assert page.evaluate(read, [".checks tbody tr", "breakBefore"]) == "avoid"
+
+
+@pytest.mark.parametrize("width", [900, 400])
+def test_what_introduces_a_table_is_read_without_scrolling_it(opened: Callable[..., Any], width: int) -> None:
+    page = opened("plain", width)
+    for at in (".groups caption", ".groups .about div"):
+        box = page.locator(at).first.bounding_box()
+        assert box["x"] + box["width"] <= width, at
 
 
 @pytest.mark.parametrize("name", ["plain", "mixed", "overloaded"])

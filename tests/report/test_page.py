@@ -10,6 +10,7 @@ from typing import Any
 
 from svload.report.page.anchors import Anchors
 from svload.report.page.detail import LARGEST_BYTES
+from svload.report.page.matrix import shadings
 
 Reporter = Callable[[str], Any]
 
@@ -241,3 +242,64 @@ def test_outliers_are_named_or_said_to_be_none(reported: Reporter) -> None:
     page = Page(found.page)
     named = page.words.count("Outliers: what stands apart") + page.words.count("stands apart from the rest.")
     assert named == len([case for case in found.findings.cases if case.trials])
+
+
+def test_every_cell_says_how_many_trials_count_of_those_that_were_made(reported: Reporter) -> None:
+    """TC4.r2 is REFUSED and TC5.r1 was never sealed, of four replicates each."""
+    found = reported("mixed")
+    matrix = found.page[found.page.index('<table class="matrix">') : found.page.index("</table>")]
+    cells = dict(re.findall(r'data-c="(\w+)".*?<small class="(n[^"]*)"><span class="sr">n = </span>', matrix))
+    counts = dict(re.findall(r'data-c="(\w+)".*?n = </span>(\d+/\d+)</small>', matrix))
+    assert counts == {
+        "TC0": "4/4",
+        "TC1": "0/4",
+        "TC2": "4/4",
+        "TC3": "0/4",
+        "TC4": "3/4",
+        "TC5": "3/3",
+        "TC6": "4/4",
+    }
+    assert {name for name, css in cells.items() if "few" in css.split()} == {"TC1", "TC3", "TC4", "TC5"}
+    legend = matrix[matrix.index("<caption>") : matrix.index("</caption>")]
+    assert "trials that count of those that were made" in legend
+    assert "fewer count than the 4 that were planned" in legend
+
+
+def test_where_a_percentile_is_missing_the_count_and_once_the_rule_are_told(reported: Reporter) -> None:
+    """Of plain's cases one has no p95, and none a p99."""
+    found = reported("plain")
+    reason = found.findings.cases[0].metrics["probe.response.p99"].reason
+    count = re.search(r"too few: (\d+) effective", reason)
+    assert count
+    section = found.page[
+        found.page.index('<section id="overview"') : found.page.index('<section id="anatomy"')
+    ]
+    assert f">too few ({count[1]})</td>" in section
+    rule = "a percentile is a number only where every trial has enough independent requests (72 for p95 and 368 for p99)"
+    assert section.count(rule) == 1
+
+
+def test_the_matrix_says_which_cases_a_metric_does_not_compare(reported: Reporter) -> None:
+    shades = {one.key: one for one in shadings(reported("plain").findings)}
+    p50, p95 = shades["probe.response.p50"], shades["probe.response.p95"]
+    assert (p50.choice, p50.note) == (p50.label, "")
+    assert p95.choice == "probe: response, p95 (in 5 of 6 cases)"
+    assert (
+        "no number in 1 of 6 cases: those bear no colour, and the colours compare only the others" in p95.note
+    )
+    assert sum(shade < 0 for _, shade in p95.cells.values()) == p95.lacking == 1
+    assert p95.choice in Page(reported("plain").page).words
+
+
+def test_thresholds_that_are_kept_alike_are_one_row(reported: Reporter) -> None:
+    found = reported("plain")
+    (that,) = {one.that for one in found.findings.thresholds}
+    assert len(found.findings.thresholds) > 1
+    assert found.page.count(f"<td><code>{that.replace('>=', '≥')}</code></td>") == 1
+
+
+def test_no_page_says_that_a_comparison_claims_nothing(reported: Reporter) -> None:
+    words = Page(reported("plain").page).words
+    assert "claims nothing" not in words
+    assert "Undecided: 3 of 3 blocks are usable." in words
+    assert "undecidable" not in words

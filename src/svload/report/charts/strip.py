@@ -30,6 +30,9 @@ def strip_scale(values: Sequence[float]) -> Scale | None:
     return around(values, True, 8, STRIP_WIDTH - 8)
 
 
+_LETTER, _BETWEEN = 6.0, 3.0
+
+
 def strip_axis(scale: Scale, dimension: Dimension) -> str:
     """The column's axis, for its heading."""
     drawing = Drawing(
@@ -38,10 +41,13 @@ def strip_axis(scale: Scale, dimension: Dimension) -> str:
         f"logarithmic scale from {show_value(scale.low, dimension)} to {show_value(scale.high, dimension)}",
     )
     ticks = scale.ticks(4)
+    end = -_BETWEEN
     for tick, text in zip(ticks, own_unit_texts(ticks, dimension), strict=True):
-        at = scale(tick)
-        anchor = "start" if at < 20 else "end" if at > STRIP_WIDTH - 20 else "middle"
-        drawing.text(at, 11, text, "", anchor)
+        half = _LETTER * len(text) / 2
+        at = min(max(scale(tick), half), STRIP_WIDTH - half)
+        if at - half >= end + _BETWEEN:  # else it would stand on the one before
+            drawing.text(at, 11, text, "", "middle")
+            end = at + half
     return drawing.render("strip")
 
 

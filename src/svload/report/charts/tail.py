@@ -63,7 +63,13 @@ def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str,
         if mark.estimate.value is not None:
             _mark(drawing, x(mark.p), y, mark)
     if beyond:
-        drawing.text(WIDTH - _RIGHT - 4, _TOP + 12, short_reason(beyond[0].estimate.reason), "note", "end")
+        drawing.text(
+            WIDTH - _RIGHT - 4,
+            _TOP + 12,
+            short_reason(beyond[0].estimate.reason).partition(" (")[0],
+            "note",
+            "end",
+        )
     return drawing.render("chart tail")
 
 

@@ -10,6 +10,7 @@ from math import log10, prod
 from svload.model.results import CaseResult, Findings
 from svload.model.units import Dimension
 from svload.report.words import (
+    count_words,
     dimension_of,
     factor_levels,
     full_metric,
@@ -114,6 +115,21 @@ class Shading:
     low: str
     high: str
     cells: dict[str, tuple[str, int]]
+    lacking: int = 0
+    """Cases that were run and have no number of it: they bear no colour and are compared with none."""
+
+    @property
+    def choice(self) -> str:
+        """The label in the list to choose from, with how many of the cases have a number where some have none."""
+        having = len(self.cells) - self.lacking
+        return f"{self.label} (in {having} of {len(self.cells)} cases)" if self.lacking else self.label
+
+    @property
+    def note(self) -> str:
+        """What stands beside the scale where some cases have no number; "" else."""
+        if not self.lacking:
+            return ""
+        return f"{self.label} is no number in {self.lacking} of {count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
 
 
 _TRAFFIC = (
@@ -154,7 +170,8 @@ def shading(findings: Findings, key: str) -> Shading | None:
         else:
             text = show_value(estimate.value, dimension)
             cells[name] = (text, _shade(estimate.value, low, high, dimension))
-    return Shading(key, metric_label(key), show_value(low, dimension), show_value(high, dimension), cells)
+    least, most = show_value(low, dimension), show_value(high, dimension)
+    return Shading(key, metric_label(key), least, most, cells, len(cells) - len(values))
 
 
 def _shade(value: float, low: float, high: float, dimension: Dimension) -> int:

@@ -18,8 +18,9 @@
   if (pick) {
     const shades = JSON.parse(byId("shades").textContent);
     pick.addEventListener("change", () => {
-      const [, low, high, cells] = shades[+pick.value];
-      byId("shade-name").textContent = pick.selectedOptions[0].text;
+      const [label, low, high, cells, note] = shades[+pick.value];
+      byId("shade-name").textContent = label;
+      byId("shade-note").textContent = note;
       byId("shade-low").textContent = low;
       byId("shade-high").textContent = high;
       all("td[data-c]").forEach((cell) => {

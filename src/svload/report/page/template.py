@@ -9,8 +9,18 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from svload.report.criteria import criterion_words
 from svload.report.page.cells import number
-from svload.report.words import GRADE_MARK, metric_label, short_reason, show_ratio, show_value, visible
+from svload.report.words import (
+    GRADE_MARK,
+    counted_of_made,
+    metric_label,
+    short_reason,
+    show_ratio,
+    show_value,
+    state_words,
+    visible,
+)
 
 
 def render_template(name: str, context: Mapping[str, object]) -> str:
@@ -32,7 +42,10 @@ def _environment() -> Environment:
     environment.globals.update(
         number=number,
         mark=GRADE_MARK,
+        counted_of_made=counted_of_made,
+        criterion_words=criterion_words,
         show_value=show_value,
+        state_words=state_words,
         show_ratio=show_ratio,
         metric_label=metric_label,
         short_reason=short_reason,

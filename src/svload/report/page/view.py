@@ -13,6 +13,7 @@ from svload.report.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
+from svload.report.criteria import kept, open_or_failed
 from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
@@ -25,11 +26,13 @@ from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.words import (
     GRADE_MARK,
+    counted_of_made,
     full_metric,
     load_line,
     metric_label,
     services_of,
     show_time,
+    too_few_rule,
 )
 
 SECTIONS = {
@@ -81,6 +84,7 @@ _OWN_IDS = [
     "shade-low",
     "shade-name",
     "shade-high",
+    "shade-note",
     "shades",
     "table",
     "thresholds",
@@ -107,7 +111,7 @@ class OverviewRow:
     estimates: tuple[Estimate | None, ...]
     model: str
     silence: str
-    counted: int
+    counted: str
     filters: str
 
 
@@ -174,6 +178,12 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
         "overview_metrics": _OVERVIEW,
+        "too_few": too_few_rule(
+            case.metrics.get(f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
+        ),
+        "replicates": gathered.lock.measure.replicates,
+        "kept": kept(findings),
+        "open_thresholds": open_or_failed(findings),
         "anatomy_all": overall[0],
         "segments": SEGMENTS,
         "usage": overall[1:],
@@ -233,9 +243,15 @@ def _counts(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
-    """For the script: [label, low, high, {id: [text, shade]}] per metric; safe inside a script element."""
+    """For the script: [label, low, high, {id: [text, shade]}, note] per metric; safe inside a script element."""
     plain = [
-        [one.label, one.low, one.high, {ids[name]: cell for name, cell in one.cells.items() if name in ids}]
+        [
+            one.label,
+            one.low,
+            one.high,
+            {ids[name]: cell for name, cell in one.cells.items() if name in ids},
+            one.note,
+        ]
         for one in shades
     ]
     return (
@@ -281,7 +297,7 @@ def _overview_row(
         estimates=tuple(case.metrics.get(f"{group}.{metric}") for metric in _OVERVIEW),
         model=case.load_model.get(group, ""),
         silence=silences.get(case.case, ""),
-        counted=len(case.trials) - len(case.refused),
+        counted=counted_of_made(case),
         filters=filter_text(gathered.factors, case),
     )
 
