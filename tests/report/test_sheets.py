@@ -50,17 +50,17 @@ def test_the_summary_is_live_and_carries_the_findings(plain: Any) -> None:
             continue
         median, mean = case.metrics["probe.response.p50"], case.metrics["probe.response.mean"]
         wanted = {
-            "probe: response, p50": median.value,
-            "low 95 %": median.low,
-            "high 95 %": median.high,
-            "probe: response, mean": mean.value,
+            "probe: response p50, s": median.value,
+            "low 95 %, s": median.low,
+            "high 95 %, s": median.high,
+            "probe: response mean, s": mean.value,
         }
         for header, number in wanted.items():
             assert number is not None
             assert isclose(shown[header], number, rel_tol=1e-9), header
             formula = live[header].text if isinstance(live[header], ArrayFormula) else live[header]
             assert str(formula).startswith("=")
-        assert shown["n"] == len(case.trials)
+        assert shown["trials that count"] == len(case.trials)
 
 
 def test_a_trial_s_numbers_come_from_its_own_rows(plain: Any) -> None:
@@ -76,14 +76,14 @@ def test_a_trial_s_numbers_come_from_its_own_rows(plain: Any) -> None:
             estimate = trial.metrics[f"probe.response.{stat}"]
             if estimate.value is None:
                 continue
-            inside, rank = live[f"probe.response.{stat}"].removeprefix("=SMALL(").rsplit(",ROUNDUP(", 1)
+            inside, rank = live[f"probe: response {stat}, s"].removeprefix("=SMALL(").rsplit(",ROUNDUP(", 1)
             assert rank.startswith(f"{p}*")
             first, last = (int(part.rsplit("$", 1)[1]) for part in inside.split("!")[1].split(":"))
             held = sorted(row[7] for row in rows[first - 2 : last - 1] if row[7] is not None)
             assert isclose(
                 held[int(np.ceil(p * value["probe: due"] - 1e-9)) - 1], estimate.value, rel_tol=1e-9
             )
-            assert isclose(value[f"probe.response.{stat}"], estimate.value, rel_tol=1e-9)
+            assert isclose(value[f"probe: response {stat}, s"], estimate.value, rel_tol=1e-9)
             assert value["probe: ok"] == len(held)
             checked += 1
     assert checked >= 2 * len(trials)
@@ -240,4 +240,4 @@ def test_more_requests_than_a_workbook_holds_become_bucket_tables_and_it_says_so
     for trial, shown in zip(plain.findings.trials, trials, strict=True):
         value = trial.metrics["probe.response.p50"].value
         assert value is not None
-        assert isclose(shown["probe.response.p50"], value, rel_tol=1e-9)
+        assert isclose(shown["probe: response p50, s"], value, rel_tol=1e-9)

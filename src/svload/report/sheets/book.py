@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
-from svload.model.units import Dimension
-from svload.report.palette import PALETTE
+from svload.report.sheets.layout import LINE_POINTS, header_height, height, pages_wide
 
 MOST_ROWS = 1_048_576
 _LONGEST_STRING = 32_767
 _A4 = 9
-_LONGEST_HEADER = 255
+_MOST_PAGE_ROWS = 75
+LONGEST_HEADER = 255
 _FORMATS: dict[str, dict[str, Any]] = {
-    "title": {"bold": True, "font_size": 16},
-    "head": {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"},
+    "title": {"bold": True, "font_size": 16, "text_wrap": True},
+    "head": {"bold": True, "bottom": 1, "text_wrap": True},
     "bold": {"bold": True},
-    "wrap": {"text_wrap": True, "valign": "top"},
+    "wrap": {"text_wrap": True},
+    "beside": {"text_wrap": True, "align": "left", "indent": 1},
+    "excluded": {"font_color": "#57606B", "align": "left", "indent": 1},
     "note": {"italic": True, "font_color": "#57606B"},
+    "told": {"italic": True, "font_color": "#57606B", "text_wrap": True},
     "time_s": {"num_format": "0.000000"},
     "ratio": {"num_format": "0.0%"},
     "rate_rps": {"num_format": "#,##0.0"},
@@ -33,10 +36,11 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "times": {"num_format": "0.000"},
     "change": {"num_format": "+0.0%;-0.0%;0.0%"},
     "p": {"num_format": "0.0000"},
+    "tiny": {"num_format": "0.00E+00"},
     "reason": {"font_color": "#57606B", "align": "right"},
-    "VALID": {"font_color": "#14713D", "bold": True},
-    "WEAK": {"font_color": "#8A5A00", "bold": True},
-    "REFUSED": {"font_color": "#B3261E", "bold": True},
+    "VALID": {"font_color": "#14713D", "bold": True, "align": "left", "indent": 1},
+    "WEAK": {"font_color": "#8A5A00", "bold": True, "align": "left", "indent": 1},
+    "REFUSED": {"font_color": "#B3261E", "bold": True, "align": "left", "indent": 1},
 }
 
 
@@ -49,7 +53,8 @@ def clean(text: str) -> str:
 class Book:
     """The workbook under construction. Sheets are made in their order first and filled later."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str = "") -> None:
+        self.run = run
         self.workbook = xlsxwriter.Workbook(
             str(path),
             {
@@ -57,6 +62,7 @@ class Book:
                 "strings_to_urls": False,
                 "strings_to_numbers": False,
                 "nan_inf_to_errors": True,
+                "default_format_properties": {"valign": "top"},
             },
         )
         self.formats = {name: self.workbook.add_format(how) for name, how in _FORMATS.items()}
@@ -157,7 +163,7 @@ class Sheet:
     ) -> None:
         """A named table with `headers` at `row` over `rows` rows below, frozen at its header. Rows are written apart.
 
-        Printed, it is as wide as a page and bears its header on each.
+        Printed, it is as wide as a page (a very wide one: as few pages as can be read) and bears its header on each.
         """
         columns = [
             {"header": text, "header_format": self.book.formats["head"]} for text in unique_headers(headers)
@@ -169,45 +175,39 @@ class Sheet:
             "banded_rows": False,
         }
         self.raw.add_table(row, 0, row + max(rows, 1), len(headers) - 1, style)
-        self.raw.freeze_panes(*(freeze or (row + 1, 1)))
-        self.raw.set_landscape()
-        self.raw.set_paper(_A4)
-        self.raw.fit_to_pages(1, 0)
-        self.raw.repeat_rows(row)
+        self.raw.set_row(row, header_height(headers, widths))
+        frozen = freeze or (row + 1, 1)
+        self.raw.freeze_panes(*frozen)
         for column, width in enumerate(widths):
             self.raw.set_column(column, column, width)
+        self.page(pages_wide(widths))
+        self.raw.repeat_rows(row)
+        self.raw.repeat_columns(0, max(frozen[1], 1) - 1)
 
-    def column_chart(
-        self,
-        title: str,
-        axis: str,
-        series: Sequence[tuple[str, str, str]],
-        at: tuple[int, int],
-        log: bool = False,
-    ) -> None:
-        """A native column chart of (name, categories, values) references."""
-        chart = cast(Any, self.book.workbook.add_chart({"type": "column"}))
-        for number, (name, categories, values) in enumerate(series):
-            chart.add_series(
-                {
-                    "name": clean(name)[:_LONGEST_HEADER],
-                    "categories": f"={categories}",
-                    "values": f"={values}",
-                    "gap": 60,
-                    "fill": {"color": PALETTE[number % len(PALETTE)]},
-                }
-            )
-        chart.set_title({"name": clean(title)[:_LONGEST_HEADER], "name_font": {"size": 12}})
-        chart.set_y_axis(
-            {
-                "name": axis,
-                "major_gridlines": {"visible": True, "line": {"color": "#D9DDE3"}},
-                **({"log_base": 10} if log else {}),
-            }
-        )
-        chart.set_legend({"position": "bottom"} if len(series) > 1 else {"none": True})
-        chart.set_size({"width": 880, "height": 340})
-        self.raw.insert_chart(*at, chart)
+    def page(self, wide: int = 1, tall: int = 0) -> None:
+        """Print landscape on A4, so many pages wide and tall (0: as many as it takes); the footer tells run, sheet and page."""
+        self.raw.set_landscape()
+        self.raw.set_paper(_A4)
+        self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
+        self.raw.fit_to_pages(wide, tall)
+        run, name = (clean(text).replace("&", "&&")[:80] for text in (self.book.run, self.name))
+        self.raw.set_footer(f"&L{run}&C{name}&R&P / &N")
+
+    def ends_at(self, row: int) -> None:
+        """The sheet's last chart ends there: up to a page's rows, one page holds table and charts."""
+        self.raw.fit_to_pages(1, 1 if row <= _MOST_PAGE_ROWS else 0)
+
+    def lines(self, row: int, cells: Sequence[tuple[str, float]]) -> None:
+        """Make the row as tall as its wrapped (text, column width) need."""
+        points = height(cells)
+        if points > LINE_POINTS:
+            self.raw.set_row(row, points)
+
+    def across(self, row: int, last_column: int, text: str, width: float, form: str = "wrap") -> None:
+        """A paragraph over the columns up to `last_column`, together `width` wide."""
+        self.raw.merge_range(row, 0, row, last_column, "", self.book.formats[form])
+        self.text(row, 0, text, form)
+        self.lines(row, [(text, width)])
 
 
 def unique_headers(headers: Sequence[str]) -> list[str]:
@@ -215,15 +215,10 @@ def unique_headers(headers: Sequence[str]) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for text in headers:
-        base = re.sub(r"[\x00-\x1f]", " ", clean(text))[: _LONGEST_HEADER - 5] or "–"
+        base = re.sub(r"[\x00-\x1f]", " ", clean(text))[: LONGEST_HEADER - 5] or "–"
         name, number = base, 2
         while name.lower() in taken:
             name, number = f"{base} {number}", number + 1
         taken.add(name.lower())
         found.append(name)
     return found
-
-
-def form_of(dimension: Dimension) -> str:
-    """The number format of a dimension."""
-    return dimension

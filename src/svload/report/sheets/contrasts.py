@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import exp, isclose, log
 
 from svload.model.results import CaseResult, Claim
 from svload.model.study import Comparison
 from svload.report.gather import Gathered
 from svload.report.sheets.book import Sheet
+from svload.report.sheets.drawn import column_chart, ratio_chart, wide
+from svload.report.sheets.layout import heading
 from svload.report.sheets.summary import over_cases
 from svload.report.sheets.trials import TrialTable
-from svload.report.words import full_metric, metric_label, split_metric
+from svload.report.words import full_metric, split_metric
 
 _HEAD = 2
 
@@ -39,7 +42,7 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
     sheet.text(
         0,
         0,
-        f"{comparison.name}: {metric_label(key)}, {comparison.factor} against {comparison.baseline}",
+        f"{comparison.name}: {heading(key)}; {comparison.factor} against {comparison.baseline}",
         "bold",
     )
     sheet.text(
@@ -55,13 +58,8 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
     )
     headers = ["baseline case", "treatment case", "treatment", *others, "baseline", "treated", "ratio", "change", "baseline success", "treated success",
                "(before − after) / max, as in the paper"]  # fmt: skip
-    sheet.table(
-        _HEAD,
-        headers,
-        len(pairs),
-        [13, 14, 16, *[13] * len(others), 13, 13, 10, 10, 11, 11, 16],
-        freeze=(_HEAD + 1, 2),
-    )
+    widths = [18, 14, 16, *[13] * len(others), 13, 13, 12, 12, 12, 12, 18]
+    sheet.table(_HEAD, headers, len(pairs), widths, freeze=(_HEAD + 1, 2))
     for number, (claim, baseline, treatment) in enumerate(pairs):
         row = _HEAD + 1 + number
         for column, text in enumerate((baseline, treatment, claim.treatment)):
@@ -70,14 +68,62 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
             sheet.text(row, column, cases[baseline].levels.get(factor, ""))
         _pair(sheet, table, row, 3 + len(others), cases[baseline], cases[treatment], key)
     last = _HEAD + max(len(pairs), 1)
-    below = _claims(sheet, gathered, claims, pairs, last + 2, 3 + len(others) + 2)
+    below = _claims(sheet, gathered, claims, pairs, last + 2, 3 + len(others) + 2, widths)
     if pairs:
-        column = 3 + len(others)
-        sheet.column_chart(
-            comparison.name, metric_label(key),
-            [(name, sheet.range(_HEAD + 1, 1, last), sheet.range(_HEAD + 1, column + at, last)) for at, name in enumerate(("baseline", "treated"))],
+        _pair_chart(
+            sheet,
+            comparison,
+            [ratio_of(cases, key, *pair) for _, *pair in pairs],
+            heading(key),
             (below + 1, 1),
-        )  # fmt: skip
+            3 + len(others),
+        )
+
+
+def ratio_of(cases: Mapping[str, CaseResult], key: str, baseline: str, treatment: str) -> float | None:
+    """A pair's treatment over its baseline; None where either has no number."""
+    before, after = (
+        cases[name].metrics[key].value if key in cases[name].metrics else None
+        for name in (baseline, treatment)
+    )
+    return after / before if before and after else None
+
+
+def _pair_chart(
+    sheet: Sheet,
+    comparison: Comparison,
+    ratios: Sequence[float | None],
+    axis: str,
+    at: tuple[int, int],
+    column: int,
+) -> None:
+    """The ratios from 1 on; where a pair has none, both values, since its text would be drawn as a ratio of nought."""
+    first, last = _HEAD + 1, _HEAD + len(ratios)
+    treated = sheet.range(first, 1, last)
+    if None not in ratios:
+        title = f"{comparison.name}: ratio of treated to baseline"
+        axes = ("treatment case", "ratio (1: no difference)")
+        ratio_chart(
+            sheet,
+            title,
+            axes,
+            ("ratio", treated, sheet.range(first, column + 2, last)),
+            at,
+            wide(ratios, 5.0),
+        )
+    else:
+        series = [
+            (name, treated, sheet.range(first, column + offset, last))
+            for offset, name in enumerate(("baseline", "treated"))
+        ]
+        column_chart(
+            sheet,
+            comparison.name,
+            ("treatment case", axis),
+            series,
+            at,
+            "A value that is missing has no column; the table says why.",
+        )
 
 
 def _pair(
@@ -121,6 +167,7 @@ def _claims(
     pairs: list[tuple[Claim, str, str]],
     row: int,
     ratio_column: int,
+    widths: Sequence[float],
 ) -> int:
     """What may be said: pooled ratio over the pairs (a formula where every pair has all its blocks), interval, p; the next free row."""
     heads = (
@@ -134,13 +181,14 @@ def _claims(
         "smallest p",
         "least detectable effect",
         "blocks",
-        "in words",
     )
     for column, text in enumerate(heads):
         sheet.text(row, column, text, "head")
+    sheet.lines(row, list(zip(heads, [width - 2 for width in widths], strict=False)))
     for number, claim in enumerate(claims, 1):
         at = row + number
-        sheet.text(at, 0, claim.name)
+        sheet.text(at, 0, claim.name, "wrap")
+        sheet.lines(at, [(claim.name, widths[0] - 1)])
         sheet.text(at, 1, claim.state)
         _pooled(
             sheet,
@@ -156,26 +204,22 @@ def _claims(
             (5, claim.p, "p"),
             (6, claim.p_adjusted, "p"),
             (7, claim.smallest_p, "p"),
-            (8, claim.mde, "change"),
+            (8, claim.mde, "ratio"),
             (9, claim.blocks, "count"),
         ):
             sheet.number(at, column, value, form)
-        sheet.text(at, 10, claim.sentence)
-    return row + 1 + len(claims)
+    told = row + len(claims) + 2
+    for number, claim in enumerate(claims):
+        sheet.across(told + number, len(widths) - 1, claim.sentence, sum(widths))
+    return told + len(claims)
 
 
 def _pooled(sheet: Sheet, gathered: Gathered, claim: Claim, places: list[int], row: int, column: int) -> None:
     value = claim.ratio.value
     cases = {case.case: case for case in gathered.findings.cases}
     key = full_metric(gathered.findings, claim.metric)
-    ratios = []
-    for baseline, treatment in claim.pairs:
-        before, after = (
-            cases[name].metrics[key].value if key in cases[name].metrics else None
-            for name in (baseline, treatment)
-        )
-        if before and after:
-            ratios.append(after / before)
+    found = [ratio_of(cases, key, *pair) for pair in claim.pairs]
+    ratios = [ratio for ratio in found if ratio is not None]
     live = value is not None and len(ratios) == len(claim.pairs) == len(places) and len(places) > 0
     if live and value is not None and isclose(exp(sum(map(log, ratios)) / len(ratios)), value, rel_tol=1e-9):
         reference = sheet.range(_HEAD + 1 + places[0], column, _HEAD + 1 + places[-1])

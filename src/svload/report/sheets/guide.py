@@ -8,10 +8,12 @@ from svload.report.answer import LIMITS_TITLE, answer
 from svload.report.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Sheet
+from svload.report.sheets.layout import form_of_value, lines
 from svload.report.sheets.rows import MOST_PROBE_ROWS, MOST_RESPONSES, LongTables
 from svload.report.words import count_words, load_line, outcome
 
 _HEAD = 1
+_NAMES, _TEXTS, _FOUND, _MEND = 30, 110, 82, 48
 
 
 def fill_guide(
@@ -21,10 +23,15 @@ def fill_guide(
     findings = gathered.findings
     raw = sheet.raw
     raw.hide_gridlines(2)
-    raw.set_column(0, 0, 30)
-    raw.set_column(1, 1, 110)
-    sheet.text(0, 0, findings.question or findings.study, "title")
-    sheet.text(1, 0, load_line(findings), "note")
+    raw.set_column(0, 0, _NAMES)
+    raw.set_column(1, 1, _TEXTS)
+    sheet.page()
+    whole = _NAMES + _TEXTS
+    title = findings.question or findings.study
+    sheet.across(0, 1, title, whole * 0.6, "title")
+    raw.set_row(0, 22.0 * lines(title, whole * 0.6))
+    if load_line(findings):
+        sheet.across(1, 1, load_line(findings), whole, "told")
     row = 3
     found = answer(findings)
     if gathered.lock.plants:
@@ -43,6 +50,9 @@ def fill_guide(
 
 _HOW = [
     ("quantiles", "Nearest rank, failures above all: SMALL(response, ROUNDUP(p·n, 0)) over the rows of the kept window, or the same rank in a bucket table (buckets are at most 1/128 wide)."),
+    ("to check one", "Click a number: its formula names the cells that it comes from. Summary, Response and comparisons name a case's rows of Trials; Trials names the rows of one trial."),
+    ("units", "Seconds, bytes, requests per second (1/s), shares in percent; CPU in cores (1 is one core busy). A heading carries its unit; “probe: response p50, s” is probe.response.p50 of findings.json."),
+    ("verdicts", "The instrument: VALID may be believed, WEAK counts with its doubt named, REFUSED is shown and enters nothing. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
     ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
     ("too few (n)", "A percentile that has too few independent requests is no number: n is how many a trial without enough of them had."),
@@ -70,6 +80,7 @@ def _pairs(sheet: Sheet, row: int, title: str, pairs: Sequence[tuple[str, str]])
     for number, (name, text) in enumerate(pairs, 1):
         sheet.text(row + number, 0, name, "wrap")
         sheet.text(row + number, 1, text, "wrap")
+        sheet.lines(row + number, [(name, _NAMES), (text, _TEXTS)])
     return row + len(pairs) + 2
 
 
@@ -80,6 +91,7 @@ def _contents(sheet: Sheet, row: int, contents: Sequence[tuple[str, str]]) -> in
         if sheet.raw.write_url(row + number, 0, place, None, name) != 0:
             sheet.text(row + number, 0, name)
         sheet.text(row + number, 1, text, "wrap")
+        sheet.lines(row + number, [(name, _NAMES), (text, _TEXTS)])
     return row + len(contents) + 2
 
 
@@ -88,19 +100,20 @@ def fill_verdicts(sheet: Sheet, gathered: Gathered) -> None:
     rows = [(trial, check) for trial in gathered.findings.trials for check in trial.verdict.checks]
     sheet.text(0, 0, "May a trial be believed? Every check, in its own unit.", "note")
     headers = ("case", "trial", "check", "grade", "value", "limit", "what was found", "what would mend it")
-    sheet.table(_HEAD, headers, len(rows), (10, 11, 22, 10, 12, 12, 90, 60), freeze=(_HEAD + 1, 2))
+    sheet.table(_HEAD, headers, len(rows), (9, 11, 20, 12, 12, 12, _FOUND, _MEND), freeze=(_HEAD + 1, 3))
     for number, (trial, check) in enumerate(rows, _HEAD + 1):
         for column, text in (
             (0, trial.case),
             (1, trial.trial),
             (2, check.check),
-            (6, check.sentence),
-            (7, check.remedy),
         ):
             sheet.text(number, column, text)
+        sheet.text(number, 6, check.sentence, "beside")
+        sheet.text(number, 7, check.remedy, "beside")
+        sheet.lines(number, [(check.sentence, _FOUND - 2), (check.remedy, _MEND - 2)])
         sheet.text(number, 3, outcome(check), check.grade)
-        sheet.number(number, 4, check.value)
-        sheet.number(number, 5, check.limit)
+        sheet.number(number, 4, check.value, form_of_value(check.value))
+        sheet.number(number, 5, check.limit, form_of_value(check.limit))
 
 
 _COUNTERS = (
@@ -140,7 +153,7 @@ def fill_counters(sheet: Sheet, gathered: Gathered) -> None:
     sheet.text(
         0,
         0,
-        "Counted over the load: by the generators, and by the servers themselves (after − before).",
+        "Counted over the load: by the generators (client), and by the servers themselves (after − before). Bodies in bytes.",
         "note",
     )
     sheet.table(

@@ -33,6 +33,7 @@ VARIABLES = (
 ROW_HEADERS = ("case", "trial", "group", "virtual user", "sequence", "kept", "due_s", "response_s", *VARIABLES, "http_code", "error", "new connection", "TLS")  # fmt: skip
 RESPONSE_HEADERS = ("trial", "group", "response_s")
 BUCKET_HEADERS = ("case", "trial", "group", "from_s", "to_s", "middle_s", "ok requests", "cumulated")
+_RAW = "#9AA3AD"
 _RESPONSE, _MIDDLE, _COUNT, _CUMULATED = 7, 5, 6, 7
 _TLS = {0: "none", 1: "full handshake", 2: "resumed"}
 
@@ -200,6 +201,7 @@ class LongTables:
         sheets = self._sheets.setdefault(kind, [])
         if not sheets or sheets[-1][1] + rows > MOST_ROWS:
             sheets.append((self.book.sheet(kind, LongSheet), 1))
+            sheets[-1][0].raw.set_tab_color(_RAW)
         sheet, used = sheets[-1]
         sheets[-1] = (sheet, used + rows)
         return sheet, used
@@ -210,7 +212,10 @@ _COLUMNS = (
     "tls", "lookup_ns", "connect_ns", "appconnect_ns", "pretransfer_ns", "redirect_ns",
 )  # fmt: skip
 _LAYOUT: dict[str, tuple[Sequence[str], Sequence[float]]] = {
-    "probe rows": (ROW_HEADERS, (10, 11, 11, 10, 10, 7, 12, 13, *[15] * len(VARIABLES), 10, 16, 12, 14)),
+    "probe rows": (
+        ROW_HEADERS,
+        (10, 11, 11, 10, 10, 7, 12, 13, *[len(name) + 3 for name in VARIABLES], 12, 16, 12, 14),
+    ),
     "response times": (RESPONSE_HEADERS, (11, 13, 14)),
     "bucket tables": (BUCKET_HEADERS, (10, 11, 13, 14, 14, 14, 12, 12)),
 }

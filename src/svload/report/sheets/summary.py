@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from svload.model.results import CaseResult, Estimate
+from svload.model.results import CaseResult, Estimate, Grade
 from svload.report.gather import Gathered
 from svload.report.sheets.book import Sheet
+from svload.report.sheets.drawn import CHART_ROWS, column_chart, interval_chart, wide
+from svload.report.sheets.layout import heading
 from svload.report.sheets.trials import TrialTable
 from svload.report.words import (
     dimension_of,
-    metric_label,
     services_of,
     short_reason,
     traffic_owners,
@@ -18,6 +20,7 @@ from svload.report.words import (
 
 _MOST_T = 20
 _HEAD = 1
+_REMARK = 48
 
 
 def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str) -> None:
@@ -77,6 +80,14 @@ def ran(gathered: Gathered) -> list[CaseResult]:
     return [case for case in gathered.findings.cases if case.excluded is None]
 
 
+def factor_widths(gathered: Gathered) -> list[float]:
+    """A column a factor, as wide as its levels, within reason."""
+    return [
+        min(max(len(text) + (3 if text == factor else 1) for text in (factor, *levels, "level")), 24)
+        for factor, levels in gathered.factors.items()
+    ]
+
+
 def _identity(gathered: Gathered, sheet: Sheet, row: int, case: CaseResult) -> int:
     """Name, levels and verdicts; the next free column."""
     sheet.text(row, 0, case.case)
@@ -94,26 +105,25 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
     median = f"{group}.response.p50"
     keys = [f"{group}.response.{stat}" for stat in ("p90", "p95", "p99", "mean")]
     keys += [f"{group}.throughput", f"{group}.success_rate"]
-    titles = [f"{group}: {metric_label(key).partition(': ')[2]}" for key in keys]
     headers = [
         "case",
         *factors,
         "instrument",
-        "server",
+        "server state",
         "load model",
-        "n",
-        "of",
-        f"{group}: response, p50",
-        "low 95 %",
-        "high 95 %",
-        *titles,
-        "remark",
+        "trials that count",
+        "trials made",
+        heading(median),
+        "low 95 %, s",
+        "high 95 %, s",
+        *(heading(key) for key in keys),
+        "doubts: in how many trials",
     ]
-    widths = [11, *[13] * len(factors), 11, 12, 12, 5, 5, *[13] * 3, *[13] * len(keys), 60]
+    widths = [8, *factor_widths(gathered), 12, 12, 11, 9, 9, *[11] * 3, *[11] * 4, 14, 11, _REMARK]
     sheet.text(
         0,
         0,
-        f"{findings.floor}. Times in seconds. Each number is a formula over the sheet of trials.",
+        f"{findings.floor}. One row a case; each number is a formula over its trials that count, in the sheet Trials. The sheet Verdicts has the doubts in words.",
         "note",
     )
     sheet.table(_HEAD, headers, len(findings.cases), widths, freeze=(_HEAD + 1, 1))
@@ -121,8 +131,9 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         row = _HEAD + 1 + number
         column = _identity(gathered, sheet, row, case)
         if case.excluded is not None:
-            sheet.text(row, column, "excluded", "reason")
-            sheet.text(row, len(headers) - 1, case.excluded)
+            sheet.text(row, column, "excluded", "excluded")
+            sheet.text(row, len(headers) - 1, case.excluded, "beside")
+            sheet.lines(row, [(case.excluded, _REMARK - 2)])
             continue
         sheet.text(row, column, case.instrument or "no trial", case.instrument or "reason")
         sheet.text(row, column + 1, case.server or "")
@@ -139,13 +150,49 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         bound_over_cases(table, sheet, row, column + 7, case, median, 1)
         for offset, key in enumerate(keys):
             over_cases(table, sheet, row, column + 8 + offset, case, key)
-        sheet.text(row, len(headers) - 1, " ".join(case.reasons))
+        doubts = _doubts(gathered, case)
+        sheet.text(row, len(headers) - 1, doubts, "beside")
+        sheet.lines(row, [(doubts, _REMARK - 2)])
     if findings.cases:
-        first, last, column = _HEAD + 1, _HEAD + len(findings.cases), 1 + len(factors) + 5
-        sheet.column_chart(
-            f"{group}: median response", "seconds",
-            [(f"{group}, p50", sheet.range(first, 0, last), sheet.range(first, column, last))], (last + 2, 1),
-        )  # fmt: skip
+        _median_chart(sheet, gathered, median, 1 + len(factors) + 5)
+
+
+def _doubts(gathered: Gathered, case: CaseResult) -> str:
+    """The checks that trials failed, with how many did: `REFUSED: hiccups 4. WEAK: run-queue 2.`"""
+    told = []
+    grades: tuple[Grade, ...] = ("REFUSED", "WEAK")
+    for grade in grades:
+        found = Counter(
+            check.check
+            for trial in gathered.trials_of(case.case)
+            for check in trial.verdict.checks
+            if check.grade == grade
+        )
+        if found:
+            told.append(
+                f"{grade}: " + ", ".join(f"{name} {count}" for name, count in found.most_common()) + "."
+            )
+    return " ".join(told)
+
+
+def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:
+    """The medians with their intervals; columns where a case has no median, whose text a marker would show as nought."""
+    first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
+    found = [case.metrics.get(median) for case in ran(gathered)]
+    values = [one.value if one else None for one in found]
+    at, axes = (last + 2, 1), ("case", heading(median))
+    names = ("median", "low end of its 95 % interval", "high end")
+    series = [
+        (name, sheet.range(first, 0, last), sheet.range(first, column + offset, last))
+        for offset, name in enumerate(names)
+    ]
+    title = f"{gathered.group}: median response by case"
+    if found and all(one and None not in (one.value, one.low, one.high) for one in found):
+        interval_chart(sheet, title, axes, series, at, wide(values))
+    else:
+        column_chart(
+            sheet, title, axes, series[:1], at, "A case without a column has no median; the table says why."
+        )
 
 
 def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
@@ -165,9 +212,9 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
     )
     sheet.table(
         _HEAD,
-        ["case", *factors, "group", "instrument", "due", "success", "miss"],
+        ["case", *factors, "group", "instrument", "requests due", "success rate", "miss rate"],
         len(rows),
-        [11, *[13] * len(factors), 14, 11, 12, 11, 11],
+        [9, *factor_widths(gathered), 14, 13, 12, 12, 12],
         freeze=(_HEAD + 1, 1),
     )
     for number, (case, group) in enumerate(rows):
@@ -206,21 +253,21 @@ def fill_response(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         if f"{group}.response.p50" in case.metrics
     ]
     factors = list(gathered.factors)
-    sheet.text(0, 0, "Response in seconds from the intended start, failures ranked above every limit (in the mean: at the time-out). Closed-loop percentiles describe the virtual users.", "note")  # fmt: skip
+    sheet.text(0, 0, "Response from the intended start, failures ranked above every limit (in the mean: at the time-out). Closed-loop percentiles describe the virtual users.", "note")  # fmt: skip
     headers = [
         "case",
         *factors,
         "group",
         "load model",
         "longest silence, s",
-        *(f"response {stat}" for stat in stats),
-        "throughput",
+        *(f"response {stat}, s" for stat in stats),
+        "throughput, 1/s",
     ]
     sheet.table(
         _HEAD,
         headers,
         len(rows),
-        [11, *[13] * len(factors), 14, 12, 11, *[12] * len(stats), 12],
+        [9, *factor_widths(gathered), 14, 13, 12, *[13] * len(stats), 14],
         freeze=(_HEAD + 1, 1),
     )
     for number, (case, group) in enumerate(rows):
@@ -257,10 +304,7 @@ def fill_usage(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         "CPU in cores (1 is one core busy), memory in bytes (largest resident size); mean over the trials that count.",
         "note",
     )
-    titles = [
-        f"{service}: {'CPU, cores' if metric == 'cpu.mean' else 'memory, bytes'}"
-        for service, metric in measured
-    ]
+    titles = [heading(f"{service}.{metric}") for service, metric in measured]
     sheet.table(_HEAD, ["case", *titles], len(cases), [11, *[18] * len(titles)], freeze=(_HEAD + 1, 1))
     for number, case in enumerate(cases):
         row = _HEAD + 1 + number
@@ -268,19 +312,28 @@ def fill_usage(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         for column, (service, metric) in enumerate(measured, 1):
             over_cases(table, sheet, row, column, case, f"{service}.{metric}")
     if cases:
-        _usage_charts(sheet, measured, titles, _HEAD + len(cases))
+        _usage_charts(sheet, measured, _HEAD + len(cases))
 
 
-def _usage_charts(
-    sheet: Sheet, measured: Sequence[tuple[str, str]], titles: Sequence[str], last: int
-) -> None:
-    for place, (metric, title, axis) in enumerate(
-        (("cpu.mean", "CPU of the servers", "cores"), ("memory.max", "memory of the servers", "bytes"))
+def _usage_charts(sheet: Sheet, measured: Sequence[tuple[str, str]], last: int) -> None:
+    for place, (metric, title, axis, number, told) in enumerate(
+        (
+            ("cpu.mean", "CPU of the servers, mean", "cores", "General", "1 is one core busy all the time."),
+            (
+                "memory.max",
+                "memory of the servers, largest",
+                "MB (10⁶ bytes)",
+                "#,##0,,",
+                "The largest resident size; the table has bytes.",
+            ),
+        )
     ):
         series = [
-            (titles[number], sheet.range(_HEAD + 1, 0, last), sheet.range(_HEAD + 1, number + 1, last))
-            for number, (_, found) in enumerate(measured)
+            (service, sheet.range(_HEAD + 1, 0, last), sheet.range(_HEAD + 1, column, last))
+            for column, (service, found) in enumerate(measured, 1)
             if found == metric
         ]
         if series:
-            sheet.column_chart(title, axis, series, (last + 2 + place * 18, 1))
+            column_chart(
+                sheet, title, ("case", axis), series, (last + 2 + place * CHART_ROWS, 1), told, number
+            )

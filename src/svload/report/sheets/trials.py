@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from svload.model.results import Estimate, TrialResult
 from svload.report.gather import Gathered
 from svload.report.sheets.book import Sheet
+from svload.report.sheets.layout import heading
 from svload.report.sheets.rows import LongTables, Place
 from svload.report.words import (
     dimension_of,
@@ -19,7 +20,7 @@ from svload.report.words import (
 )
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-_FIXED = ("case", "trial", "replicate", "block", "instrument", "server", "kept_s", "counts")
+_FIXED = ("case", "trial", "replicate", "block", "instrument", "server state", "kept window, s", "counts")
 _HEAD = 1
 
 
@@ -68,20 +69,20 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     groups = sorted(traffic_groups(findings), key=lambda name: name != gathered.group)
     counted = [f"{group}: {what}" for group in groups for what in ("due", "ok", "completed")]
     keys = metric_keys(gathered)
-    headers = [*_FIXED, *counted, *keys]
+    headers = [*_FIXED, *counted, *map(heading, keys)]
     table.columns = {key: len(_FIXED) + len(counted) + number for number, key in enumerate(keys)}
     ordered = _ordered(gathered, table)
     sheet.text(
         0,
         0,
-        "Values in base units (seconds, bytes, ratios, per second). Only trials that count enter a case; the rest is shown.",
+        "One row a trial. Only trials that count enter a case; the rest is shown. Each number of a group is a formula over its rows or its bucket table.",
         "note",
     )
     sheet.table(
         _HEAD,
         headers,
         len(ordered),
-        [10, 11, 9, 7, 11, 12, 10, 8, *[11] * (len(headers) - 8)],
+        [9, 11, 11, 8, 13, 13, 11, 9, *[13] * (len(headers) - 8)],
         freeze=(_HEAD + 1, 2),
     )
     for trial in ordered:
@@ -119,7 +120,7 @@ def _fill_trial(
     sheet.text(row, 4, trial.verdict.instrument, trial.verdict.instrument)
     sheet.text(row, 5, trial.verdict.server)
     sheet.number(row, 6, kept_s, "time_s", "cannot be read")
-    sheet.text(row, 7, "yes" if first <= row <= last else "no")
+    sheet.text(row, 7, "yes" if first <= row <= last else "no", "beside")
     for number, group in enumerate(groups):
         _fill_group(
             table,
