@@ -38,12 +38,14 @@ def test_a_planted_difference_is_told_with_its_interval_and_without_a_claim(comp
     """The second run's median is 1.5 times the first's in every case."""
     found = compared("plain", "slower")
     words = _words(found.file)
-    sentence = re.search(r"The median response of probe: in (\d) of (\d) cases the second run differs by more than the interval: .*?\d % longer", words)  # fmt: skip
+    sentence = re.search(r"The median response of probe: the second run differs in (\d) of (\d) cases \(the interval excludes no change\): .*?\d % longer", words)  # fmt: skip
     assert sentence, words[:2000]
     assert int(sentence[1]) >= int(sentence[2]) - 1
     assert "were not interleaved" in words
     assert "Nothing here is a claim" in words
-    assert "synthetic-1 against synthetic-1" in words
+    assert "synthetic-1 (second) against synthetic-1 (first)" in words, (
+        "as claims have it: against the baseline"
+    )
     assert words.count("This run (profile synthetic): ") == 1, "both made the same load: told once"
 
 
@@ -62,6 +64,14 @@ def test_what_differs_between_the_runs_stands_on_it(compared: Compare, reported:
     first, second = (reported(name).run.lock() for name in ("plain", "slower"))
     assert f">seed</th><td>{first.seed}</td><td>{second.seed}</td>" in text
     assert "The same in both" in text
+
+
+def test_runs_of_one_name_are_told_apart_wherever_they_are_named(compared: Compare) -> None:
+    found = compared("plain", "slower").file
+    words = _words(found)
+    for place in ("first", "second"):
+        assert words.count(f"{place}: synthetic-1") == 2, "in the table of what differs and at the curves"
+    assert "Only in the second run, or there with other levels" in _words(compared("plain", "hostile").file)
 
 
 def test_every_row_has_both_values_and_its_ratio(compared: Compare) -> None:

@@ -93,7 +93,11 @@ def compare_page(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, 
             "drift": _DRIFT,
             "same": same,
             "differing": differing,
-            "only": [(run.run.name, names) for run, names in _alone(first, second) if names],
+            "only": [
+                (f"the {place} run", names)
+                for place, names in zip(("first", "second"), _alone(first, second), strict=True)
+                if names
+            ],
             "factors": first.factors,
             "levels_by_case": {case.case: case.levels for case in first.findings.cases},
             "metrics": list(dict.fromkeys(row.label for row in pairs)),
@@ -167,7 +171,7 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
     else:
         most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
         rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
-        told = f"in {len(differing)} of {count_words(len(known), 'case')} the second run differs by more than the interval: {most}{rest}"
+        told = f"the second run differs in {len(differing)} of {count_words(len(known), 'case')} (the interval excludes no change): {most}{rest}"
     return f"{head}: {told}.", tuple(row.case for row in (differing or pairs)[:_MOST_NAMED])
 
 
@@ -207,14 +211,11 @@ def _every_fact(run: Gathered) -> dict[str, str]:
     return found
 
 
-def _alone(first: Gathered, second: Gathered) -> Iterator[tuple[Gathered, list[str]]]:
-    """Each run with the cases that only it has, or has with other levels."""
+def _alone(first: Gathered, second: Gathered) -> Iterator[list[str]]:
+    """For the first run, then the second: the cases that only it has, or has with other levels."""
     for run, other in ((first, second), (second, first)):
         known = {case.case: case.levels for case in other.findings.cases}
-        yield (
-            run,
-            [case.case for case in run.findings.cases if known.get(case.case) != case.levels],
-        )
+        yield [case.case for case in run.findings.cases if known.get(case.case) != case.levels]
 
 
 def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: Anchors) -> Iterator[CurvePair]:
@@ -230,8 +231,10 @@ def _curves(first: Gathered, second: Gathered, cases: Sequence[str], anchors: An
         drawing = tail_chart(lines, [], f"{case}, {group}: response time by percentile in both runs", _POINTS)
         if drawing:
             rows = tuple(
-                (run.run.name, p, value)
-                for run, curve in zip((first, second), pooled, strict=True)
+                (place, run.run.name, p, value)
+                for place, run, curve in zip(("first", "second"), (first, second), pooled, strict=True)
                 for p, value in zip(*curve_points(curve, _POINTS), strict=True)
             )
-            yield CurvePair(case, anchors(case, "curves"), drawing, Table(("run", "p", "seconds"), rows))
+            yield CurvePair(
+                case, anchors(case, "curves"), drawing, Table(("run", "name", "p", "seconds"), rows)
+            )
