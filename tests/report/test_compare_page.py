@@ -83,6 +83,8 @@ def test_every_row_has_both_values_and_its_ratio(compared: Compare) -> None:
     assert known
     for row in known:
         assert f"{row['ratio']:.3g}" in table
+    assert "% longer</td>" in table, "in a word or two: the interval stands beside the ratio"
+    assert "95 % interval" not in table[table.index("<tbody>") :]
 
 
 def test_runs_without_a_common_case_say_that_nothing_can_be_compared(compared: Compare) -> None:

@@ -18,6 +18,7 @@ from svload.report.page.data import Table, packed
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
 from svload.report.words import (
+    change_words,
     count_words,
     dimension_of,
     list_words,
@@ -37,7 +38,7 @@ _DRIFT = "The runs were not interleaved: whatever changed between them, the mach
 
 @dataclass(frozen=True)
 class PairRow:
-    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words, or why there is none."""
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words (`brief`: without the interval), or why there is none."""
 
     case: str
     metric: str
@@ -47,6 +48,7 @@ class PairRow:
     ratio: Estimate
     drawing: str
     change: str
+    brief: str
     note: str
     filters: str
 
@@ -134,6 +136,7 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 ratio=ratio,
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 change=show_change(ratio, dimension_of(metric)) if ratio.value is not None else "",
+                brief=change_words(ratio.value, dimension_of(metric)) if ratio.value is not None else "",
                 note="" if row["note"] == NOT_INTERLEAVED else str(row["note"]),
                 filters=filter_text(first.factors, mine[case]),
             )
