@@ -1,5 +1,5 @@
 """What `make site` does to the Markdown that GitHub shows as it is: pages from the project's root join the site, fences lose the
-tags by which tests run them, and links to what is no page (examples, studies) become names.
+tags by which tests run them, links to what is no page (examples, studies) become names, and search works in pages opened as files.
 """
 
 from __future__ import annotations
@@ -9,20 +9,39 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 JOINED = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md")
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(\w+) +([^\n`]*)$", re.MULTILINE)
+_CODE = re.compile(r"<code>[^<]*</code>")
 _FILE = re.compile(r"\bfile=(\S+)")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The root's pages, beside those of docs/."""
+    """The root's pages, beside those of docs/, and the site's own style and script."""
     for name in JOINED:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for path in sorted((ROOT / "tools" / "site").iterdir()):
+        files.append(File.generated(config, f"assets/{path.name}", abs_src_path=str(path)))
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """GitHub needs a backslash before a bar within a table's code; Python-Markdown prints it."""
+    return _CODE.sub(lambda code: code[0].replace("\\|", "|"), html)
+
+
+@event_priority(-100)  # after the index is written
+def on_post_build(config: Any) -> None:
+    """The search index as a script: a page opened as a file may load that, and no JSON."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    if index.is_file():
+        index.with_suffix(".js").write_text(
+            f"var __index = {index.read_text(encoding='utf-8')}", encoding="utf-8"
+        )
 
 
 def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.report.chromium import ARGUMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
@@ -85,3 +86,43 @@ def test_every_document_is_a_page_and_shows_no_tag_of_its_tests(site: Path) -> N
         shown = path.read_text(encoding="utf-8")
         assert not TAGS.search(shown), path.name
         assert "```" not in re.sub(r"<code>.*?</code>", "", shown, flags=re.DOTALL), path.name
+
+
+def test_every_page_is_in_the_menu(site: Path) -> None:
+    home = Page(site / "index.html")
+    menu = {link.partition("#")[0] for link in home.links}
+    made = {str(path.relative_to(site)) for path, _ in pages(site)}
+    assert made - {"index.html", "example/report.html"} <= menu
+
+
+def test_a_type_with_alternatives_is_shown_without_the_bar_s_backslash(site: Path) -> None:
+    shown = (site / "reference" / "artefacts.html").read_text(encoding="utf-8")
+    assert "<code>str | null</code>" in shown
+    for path, _ in pages(site):
+        assert "\\|" not in "".join(re.findall(r"<code>[^<]*</code>", path.read_text(encoding="utf-8"))), (
+            path.name
+        )
+
+
+@pytest.mark.look
+def test_opened_as_a_file_it_can_be_searched_and_keeps_names_whole(
+    needs: Callable[..., None], site: Path
+) -> None:
+    needs("chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        failed: list[str] = []
+        page.on("requestfailed", lambda asked: failed.append(asked.url))
+        page.goto((site / "reference" / "artefacts.html").as_uri())
+        names = page.locator("td:first-child code").evaluate_all(
+            "codes => codes.filter(code => code.getClientRects().length > 1).map(code => code.textContent)"
+        )
+        assert names == []
+        page.locator("input.md-search__input").click()
+        page.keyboard.type("generator-harm")
+        page.locator("article.md-search-result__article").first.wait_for(timeout=10_000)
+        assert failed == []
+        browser.close()
