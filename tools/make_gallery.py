@@ -13,6 +13,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from playwright.sync_api import Page, sync_playwright
 from record_terminal import write_recording
+from workbook_picture import can_be_made, workbook_picture
 
 from svload import api
 from svload.store import find_run
@@ -63,6 +64,10 @@ def main(words: Sequence[str]) -> int:
     write_recording(run, asked.command, FOLDER / "terminal.svg")
     summary_picture(files["summary.md"].read_text(encoding="utf-8"), FOLDER / "summary.png")
     report_picture(files["report.html"], FOLDER.parent / "report.png")
+    if can_be_made():
+        workbook_picture(files["report.xlsx"], FOLDER / "workbook.png")
+    else:
+        print("workbook.png stays as it was: it needs LibreOffice and poppler's tools")
     for path in sorted(FOLDER.iterdir()):
         print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")
     return 0

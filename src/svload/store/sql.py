@@ -24,7 +24,7 @@ VIEWS = {
     "cases": "a case a row: case_name, excluded, and a column for each factor",
     "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, window, what was due, begun, ok, failed",
     "groups": "a trial and traffic group a row: every total of the group's summary",
-    "intervals": "a trial, group, step and interval a row (model.columns.INTERVALS)",
+    "intervals": "a trial, group, step and interval a row: what was due, begun, ok, failed, dropped and completed in it, and its bytes",
     "histograms": "a trial, group, step, interval, metric and bucket a row; metric_name says which",
     "samples": "a request a row, of the groups that keep rows; error_name says what failed",
     "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in bytes; null where it did not happen",
