@@ -95,6 +95,18 @@ def needs() -> Callable[..., None]:
     return ask
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The system's Chromium: one for the whole session, since Playwright refuses a second beside it."""
+    from playwright.sync_api import sync_playwright
+    from tests.report.chromium import ARGUMENTS
+
+    with sync_playwright() as play:
+        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
+        yield found
+        found.close()
+
+
 def _has(name: str) -> bool:
     if name == "root":
         return os.geteuid() == 0

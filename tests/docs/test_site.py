@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.chromium import ARGUMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
@@ -106,23 +105,19 @@ def test_a_type_with_alternatives_is_shown_without_the_bar_s_backslash(site: Pat
 
 @pytest.mark.look
 def test_opened_as_a_file_it_can_be_searched_and_keeps_names_whole(
-    needs: Callable[..., None], site: Path
+    needs: Callable[..., None], request: pytest.FixtureRequest, site: Path
 ) -> None:
     needs("chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1200, "height": 900})
-        failed: list[str] = []
-        page.on("requestfailed", lambda asked: failed.append(asked.url))
-        page.goto((site / "reference" / "artefacts.html").as_uri())
-        names = page.locator("td:first-child code").evaluate_all(
-            "codes => codes.filter(code => code.getClientRects().length > 1).map(code => code.textContent)"
-        )
-        assert names == []
-        page.locator("input.md-search__input").click()
-        page.keyboard.type("generator-harm")
-        page.locator("article.md-search-result__article").first.wait_for(timeout=10_000)
-        assert failed == []
-        browser.close()
+    page = request.getfixturevalue("browser").new_page(viewport={"width": 1200, "height": 900})
+    failed: list[str] = []
+    page.on("requestfailed", lambda asked: failed.append(asked.url))
+    page.goto((site / "reference" / "artefacts.html").as_uri())
+    broken = page.locator("td:first-child code").evaluate_all(
+        "codes => codes.filter(code => code.getClientRects().length > 1).map(code => code.textContent)"
+    )
+    assert broken == []
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("generator-harm")
+    page.locator("article.md-search-result__article").first.wait_for(timeout=20_000)
+    assert failed == []
+    page.close()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.chromium import ARGUMENTS
 
 from svload import api
 from svload.model.results import Findings
@@ -75,17 +74,6 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report
 def any_run(request: pytest.FixtureRequest, reported: Callable[[str], Reported]) -> Reported:
     """Each of the runs in turn, `slower` excepted, which is only there to be compared."""
     return reported(request.param)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """The system's Chromium."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        found = play.chromium.launch(executable_path="/usr/bin/chromium", args=ARGUMENTS)
-        yield found
-        found.close()
 
 
 @pytest.fixture
