@@ -11,7 +11,7 @@ import pytest
 from svload import study
 from svload.model.conditions import Machine
 from svload.model.study import CaseConfig
-from svload.run import misfits
+from svload.run import misfits, too_long
 
 MACHINE = Machine(
     kernel="6.1",
@@ -77,3 +77,10 @@ def test_generators_beyond_the_cores_hold_nothing_more(tmp_path: Path) -> None:
     asked = config(tmp_path, executor="constant-vus", vus=25_000, generators=10)
     assert misfits([asked], MACHINE) == ()
     assert misfits([asked], MACHINE.model_copy(update={"load_cores": 1}))
+
+
+def test_a_short_measurement_behind_a_long_ramp_has_more_intervals_than_a_series_holds(tmp_path: Path):
+    long = config(tmp_path, executor="constant-vus", vus=2, ramp_up="5h")
+    (problem,) = too_long([long], 1_000_000_000)
+    assert "5 h 0 min, in intervals of 1.67 ms more than 1,000,000" in str(problem)
+    assert too_long([long], 600_000_000_000) == ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svload.api.studies import Choices, execute_run, load_lock, must_fit
+from svload.api.words import writing
 from svload.model.errors import fail
 from svload.model.events import Event
 
@@ -33,6 +34,10 @@ def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
     return made
 
 
+MOST_PAIRS = 10_000
+"""More of each load are a slip of the keyboard, whose plan alone would fill the memory."""
+
+
 def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCertificate | None, RunResult]:
     """Run a study's lab against itself and keep how far its two sides lie apart, per metric and load.
 
@@ -48,6 +53,8 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
         raise fail(
             "usage", reason=f"an A/A certificate needs at least {AA_PAIRS} pairs", hint="Leave --pairs out."
         )
+    if pairs > MOST_PAIRS:
+        raise fail("usage", reason=f"{pairs} pairs are more than {MOST_PAIRS:,}", hint="Ask for fewer.")
     whole = load_lock(study_path, choices)
     untrusted = [] if whole.trusted else study.needs_trust(whole)
     if untrusted:
@@ -57,7 +64,9 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
     must_fit(lock)
     restarts = run.compares_restarts(whole)
-    result = execute_run(run.begin(lock, choices.out, batch=run.aa_batch(lock, restarts)), emit, choices)
+    with writing(choices.out):
+        begun = run.begin(lock, choices.out, batch=run.aa_batch(lock, restarts))
+    result = execute_run(begun, emit, choices)
     findings = result.findings
     floors = (
         analysis.floors_of(case_configs(lock), findings.trials)

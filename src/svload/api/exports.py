@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from svload.api.runs import RUNS, read_findings
-from svload.model.errors import fail
+from svload.api.words import writing
 
 if TYPE_CHECKING:
     from svload.store import RunDir
 
 TableKind = Literal["csv", "parquet"]
-
-
-@contextmanager
-def _writing(to: Path) -> Iterator[None]:
-    """What cannot be written there is the user's mistake, or their full disk: said in one sentence."""
-    try:
-        yield
-    except OSError as why:
-        reason = f"{to} cannot be written: {why.strerror or why}"
-        raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
 
 
 def export_tables(
@@ -38,7 +26,7 @@ def export_tables(
     found = find_run(run_name, out)
     read_findings(found)
     folder = to or found.derived / kind
-    with _writing(folder):
+    with writing(folder):
         return export_views(found, folder, kind)
 
 
@@ -55,7 +43,7 @@ def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps:
     found = find_run(run_name, out)
     text = exposition(found, read_findings(found) if _has_ended(found) else None, stamps)
     if to is not None:
-        with _writing(to):
+        with writing(to):
             write_text(to, text)
     return text
 
@@ -89,7 +77,7 @@ def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
     from svload.store import find_run
 
     found = find_run(run_name, out)
-    with _writing(folder):
+    with writing(folder):
         return write_figures(found, read_findings(found), folder)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from svload.api.words import writing
 from svload.model.errors import ExitCode, fail
 from svload.model.events import Event
 
@@ -208,7 +209,8 @@ def compare(
     found = [read_findings(run) for run in runs]
     rows = analysis.compare_runs(*found)
     path = page or runs[1].derived / "compare.html"
-    write_comparison((runs[0], found[0]), (runs[1], found[1]), rows, path)
+    with writing(path):
+        write_comparison((runs[0], found[0]), (runs[1], found[1]), rows, path)
     return rows, path
 
 
@@ -242,11 +244,13 @@ def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = Fals
     from svload.store.layout import PACK_SUFFIX
 
     found = find_run(run_name, out)
-    if not thin:
-        return pack_run(found, target)
-    with TemporaryDirectory() as folder:
-        copy = thin_copy(found, Path(folder), _kept_windows(found), _own_folders())
-        return pack_run(copy, target or found.path.with_name(found.name + PACK_SUFFIX))
+    to = target or found.path.with_name(found.name + PACK_SUFFIX)
+    with writing(to):
+        if not thin:
+            return pack_run(found, to)
+        with TemporaryDirectory() as folder:
+            copy = thin_copy(found, Path(folder), _kept_windows(found), _own_folders())
+            return pack_run(copy, to)
 
 
 def _kept_windows(found: RunDir) -> dict[str, tuple[int, int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload.api.runs import RUNS, analyse, case_configs, judge_trial, refused_trials, report, verdict_exit
+from svload.api.words import writing
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
@@ -114,11 +115,13 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
     estimated_s holds no trial that is made once more for a refused one.
     """
-    from svload import analysis, lab, study
+    from svload import analysis, lab, run, study
     from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
     configs = case_configs(lock)
+    if problems := run.too_long(configs.values(), lock.measure.duration_ns):
+        raise SvloadError(*problems)
     batch = study.first_batch(lock)
     restarts = sum(trial.restart for trial in batch.trials)
     before = last_run(choices.out, lock.name, lock.profile)
@@ -217,7 +220,9 @@ def run_study(
         _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
     must_fit(lock)
-    return execute_run(run.begin(lock, choices.out, held_certificates(lock)), emit, choices, abort_if, early)
+    with writing(choices.out):
+        begun = run.begin(lock, choices.out, held_certificates(lock))
+    return execute_run(begun, emit, choices, abort_if, early)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
@@ -230,6 +235,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         raise fail("run-not-found", path=f"{choices.out} that could go on")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
+    _as_sealed(found)
     try:
         changed = study.study_digest(lock.study_dir) != lock.study_sha256
     except (SvloadError, OSError):
@@ -245,6 +251,14 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         )
     must_fit(lock)
     return execute_run(found, emit, choices)
+
+
+def _as_sealed(found: RunDir) -> None:
+    """What is sealed was measured under the lock and the plan that stand there. Raises SvloadError run-damaged."""
+    from svload.store import changed_since_sealed
+
+    if damage := changed_since_sealed(found):
+        raise SvloadError(*damage)
 
 
 def _floors(lock: Lock) -> Callable[[Contrast], Floor | None] | None:
@@ -268,7 +282,8 @@ def must_fit(lock: Lock) -> None:
     from svload import run
     from svload.host.conditions import machine
 
-    if problems := run.misfits(case_configs(lock).values(), machine()):
+    configs = case_configs(lock).values()
+    if problems := run.too_long(configs, lock.measure.duration_ns) or run.misfits(configs, machine()):
         raise SvloadError(*problems)
 
 

@@ -1,15 +1,36 @@
-"""What is typed after an option, as a value."""
+"""What is typed after an option, as a value or as a place to write to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from svload.model.errors import fail
+
+MOST_S = 30 * 86400.0
+"""What is kept ends by itself: nobody remembers it after a month."""
 
 
 def seconds(text: str, option: str) -> float:
-    """`text` in seconds. Raises SvloadError usage, which names the option."""
+    """`text`, how long something is kept, in seconds. Raises SvloadError usage, which names the option."""
     from svload.model.units import parse_quantity
 
+    hint = "Write it like 10min or 2h."
     try:
-        return parse_quantity(text, "time_s")
+        lasts_s = parse_quantity(text, "time_s")
     except ValueError as why:
-        raise fail("usage", reason=f"{option} {text}: {why}", hint="Write it like 10s or 2h.") from why
+        raise fail("usage", reason=f"{option} {text}: {why}", hint=hint) from why
+    if not 0 < lasts_s <= MOST_S:
+        raise fail("usage", reason=f"{option} {text} is not between 0 and 30 days", hint=hint)
+    return lasts_s
+
+
+@contextmanager
+def writing(to: Path) -> Iterator[None]:
+    """What cannot be written there is the user's mistake, or their full disk: said in one sentence. Raises SvloadError usage."""
+    try:
+        yield
+    except OSError as why:
+        reason = f"{to} cannot be written: {why.strerror or why}"
+        raise fail("usage", reason=reason, hint="Name another place, or make room.") from why

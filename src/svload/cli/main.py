@@ -5,15 +5,24 @@ What a warm process would have loaded already is imported only when there is non
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
-from svload.cli import warm_client
+from svload.cli import streams, warm_client
+
+_REFUSALS = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
+)  # fmt: skip
+"""What a file system or a limit of this machine says no with."""
 
 
 def main() -> None:
     """Run the command line, in the process that is kept warm for it if there is one."""
+    streams.open_descriptors()
     code = warm_client.forward(sys.argv)
     if code is None:
         run()
@@ -22,11 +31,17 @@ def main() -> None:
 
 def run() -> NoReturn:
     """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
-    import typer
+    streams.sound_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        import typer
 
-    from svload.cli.app import app
-    from svload.model.errors import ExitCode, SvloadError
-
+        from svload.cli.app import app
+        from svload.model.errors import SvloadError
+    except KeyboardInterrupt:
+        _say_interrupted()
     try:
         sys.exit(int(app(prog_name="svload", standalone_mode=False) or 0))
     except SvloadError as error:
@@ -34,13 +49,16 @@ def run() -> NoReturn:
             print(f"svload: {problem}", file=sys.stderr)
         sys.exit(int(error.exit_code))
     except (KeyboardInterrupt, typer.Abort):
-        print("svload: interrupted", file=sys.stderr)
-        sys.exit(int(ExitCode.INTERRUPTED))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _say_interrupted()
+    except OSError as error:
+        sys.exit(_refused(error) if error.errno in _REFUSALS else _internal(error))
     except Exception as error:
         sys.exit(_usage(error) if hasattr(error, "format_message") else _internal(error))
+
+
+def _say_interrupted() -> NoReturn:
+    print("svload: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 
 def _usage(error: Any) -> int:
@@ -57,6 +75,18 @@ def _usage(error: Any) -> int:
     return int(ExitCode.USAGE)
 
 
+def _refused(error: OSError) -> int:
+    """What the system would not do with a file, a folder or a full disk: the user's to mend, and no defect."""
+    from svload.model.errors import ExitCode, fail
+
+    path = "a file" if error.filename is None else error.filename
+    if os.environ.get("SVLOAD_DEBUG"):
+        _print_traceback()
+    said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror)
+    print(f"svload: {said}", file=sys.stderr)
+    return int(ExitCode.LAB_FAILED)
+
+
 def _internal(error: Exception) -> int:
     """A defect of svload: one line for the user, the traceback in a file beside it."""
     import tempfile
@@ -65,14 +95,22 @@ def _internal(error: Exception) -> int:
     from svload.model.errors import ExitCode, fail
 
     if os.environ.get("SVLOAD_DEBUG"):
-        traceback.print_exc()
-    with tempfile.NamedTemporaryFile("w", prefix="svload-defect-", suffix=".txt", delete=False) as file:
-        file.write(traceback.format_exc())
-    print(
-        f"svload: {fail('internal', reason=f'{type(error).__name__}: {error}', log=file.name)}",
-        file=sys.stderr,
-    )
+        _print_traceback()
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="svload-defect-", suffix=".txt", delete=False) as file:
+            file.write(traceback.format_exc())
+        log = file.name
+    except OSError as why:
+        log = f"no file, since none could be written ({why.strerror}); SVLOAD_DEBUG=1 prints them"
+    said = fail("internal", reason=f"{type(error).__name__}: {error}", log=log)
+    print(f"svload: {said}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
 
 
 if __name__ == "__main__":

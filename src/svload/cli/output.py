@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from svload.model.errors import ExitCode, SvloadError
+from svload.model.errors import ExitCode, SvloadError, fail
 
 if TYPE_CHECKING:
     from svload.api import Choices, Emit, RunResult
@@ -42,13 +42,16 @@ def choices(
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
 
+    cases = tuple(part.strip() for part in (only or "").split(",") if part.strip())
+    if only is not None and not cases:
+        raise fail("usage", reason=f"--only {only} names no case", hint="Write --only TC1,TC2.")
     return Choices(
         profile=profile,
         seed=seed,
         out=out or RUNS,
         trusted=trust,
         authorised=tuple(authorise or ()),
-        only=tuple(part.strip() for part in only.split(",") if part.strip()) if only else (),
+        only=cases,
         overrides=overrides or {},
         plant=plant,
         wait_s=None if wait else 0.0,
@@ -88,8 +91,6 @@ def show_result(result: RunResult, as_json: bool) -> None:
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
-        from svload.model.errors import fail
-
         host = target.split("://", 1)[-1].rsplit(":", 1)[0]
         typer.echo(f"svload: {fail('unauthorised-target', target=target, host=host)}", err=True)
     if as_json:

@@ -20,6 +20,10 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
+MAY_BE_EMPTY = ("data",)
+"""Options whose empty text says something. Everywhere else it is a script's variable that was never set."""
+
+
 class _Plain:
     """A command or a group of them whose parameters ask typer only for what is not plain."""
 
@@ -30,6 +34,13 @@ class _Plain:
             if hasattr(param, "get_runtime_param") and "get_runtime_param" not in vars(param):
                 vars(param)["get_runtime_param"] = _PlainFirst(param).itself
         return found
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer's, which ends a command without a word on Ctrl-C."""
+        try:
+            return super().invoke(ctx)  # type: ignore[misc]
+        except KeyboardInterrupt:
+            raise typer.Abort from None
 
 
 class PlainCommand(_Plain, TyperCommand):
@@ -65,10 +76,16 @@ class _PlainFirst:
         """The value as the command takes it. Raises typer's BadParameter."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        if _is_empty(value) and param.param_type_name == "option" and param.name not in MAY_BE_EMPTY:
+            raise typer.BadParameter("nothing stands there; leave the option out for its default", ctx, param)
         try:
             return plain(value, param.type_descriptor.annotation, param.type_descriptor.parameter_info)
         except NotPlain:
             return self._typers().coerce(value, param=param, ctx=ctx)
+
+
+def _is_empty(value: Any) -> bool:
+    return value == "" or (isinstance(value, list | tuple) and "" in value)
 
 
 class NotPlain(Exception):

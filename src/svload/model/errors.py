@@ -6,6 +6,7 @@ that a study's mistakes are reported all at once. Light on imports: the command 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -84,6 +85,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("target-unreachable", _LAB, "{target} answered no request: {what} ({count} of {count}).", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
+        ErrorKind("file-refused", _LAB, "The system refused {path} ({reason}).", "Name another place, make room, or raise the limit."),
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("agent-refused", _LAB, "The machine's agent could not do this: {reason}.", "{hint}"),
         ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
@@ -93,6 +95,10 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("internal", _LAB, "svload itself failed: {reason}.", "This is a defect of svload; the details are in {log}."),
     )
 }  # fmt: skip
+
+
+_SECRET = re.compile(r"://[^/@\s“”]+@")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 @dataclass(frozen=True)
@@ -116,14 +122,16 @@ class Problem:
 
     @property
     def remedy(self) -> str:
-        """What to do, in one sentence; may be empty."""
-        return self.kind.remedy.format_map(_Known(self.details)).strip()
+        """What to do, in one sentence; may be empty. The detail `remedy` stands in place of the catalogue's."""
+        said = str(self.details.get("remedy") or self.kind.remedy).format_map(_Known(self.details)).strip()
+        return said[:-1] if said.endswith(("?.", "!.")) else said
 
     def __str__(self) -> str:
-        """`place: sentence remedy [code]`, as printed."""
+        """`place: sentence remedy [code]`, as printed: one line, without a URL's user, and nothing in it that a terminal would obey."""
         head = f"{self.place}: " if self.place else ""
         tail = f" {self.remedy}" if self.remedy else ""
-        return f"{head}{self.sentence}{tail} [{self.code}]"
+        said = _SECRET.sub("://…@", f"{head}{self.sentence}{tail} [{self.code}]")
+        return _CONTROL.sub(" ", said)
 
 
 class _Known(dict[str, object]):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from svload.run.certify import certificate_study, certify_instrument
     from svload.run.execution import Options, Outcome, begin, execute
     from svload.run.faults import FAULTS, plant, planted_config
-    from svload.run.fits import misfits
+    from svload.run.fits import misfits, too_long
     from svload.run.order import next_trial, replacement_batch
     from svload.run.targets import permitted_targets
 
@@ -33,6 +33,7 @@ __all__ = [
     "plant",
     "planted_config",
     "replacement_batch",
+    "too_long",
 ]
 
 __getattr__ = late(
@@ -42,7 +43,7 @@ __getattr__ = late(
         "certify": ("certificate_study", "certify_instrument"),
         "execution": ("Options", "Outcome", "begin", "execute"),
         "faults": ("FAULTS", "plant", "planted_config"),
-        "fits": ("misfits",),
+        "fits": ("misfits", "too_long"),
         "order": ("next_trial", "replacement_batch"),
         "targets": ("permitted_targets",),
     },

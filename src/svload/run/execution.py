@@ -429,7 +429,7 @@ def keep_logs(lab: Path, target: Path) -> Path:
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C or TERM once asks to stop; a second time ends at once. The old handlers are put back."""
+    """Ctrl-C, TERM or HUP once asks to stop; a second time ends at once. The old handlers are put back; nohup's ignoring stays."""
     stop = threading.Event()
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -440,7 +440,10 @@ def _interrupts() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    asks = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        asks.append(signal.SIGHUP)
+    old = {number: signal.signal(number, handler) for number in asks}
     try:
         yield stop
     finally:

@@ -7,13 +7,18 @@ from math import ceil
 
 from svload.drive.packing import on_cores, packed
 from svload.drive.places import RESERVE
+from svload.drive.shares import timeline
 from svload.model.conditions import Machine
 from svload.model.errors import Problem
 from svload.model.study import CaseConfig
 from svload.model.traffic import ClosedLoop, Group, OpenLoop
+from svload.model.units import show_duration
 
 MOST_RPS_OF_A_CORE = 500_000
 """Nobody makes more: a write and a read of the kernel's alone take 2 µs of a core. HTTP/2 streams of a connection share theirs."""
+
+MOST_INTERVALS = 1_000_000
+"""The engine's limit of a series."""
 
 
 def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, ...]:
@@ -24,6 +29,26 @@ def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, .
             details: dict[str, object] = {"case": config.case.name, "reason": reason, "hint": hint}
             found.setdefault(reason, Problem("plan-too-large", details))
     return tuple(found.values())
+
+
+def too_long(configs: Iterable[CaseConfig], duration_ns: int) -> tuple[Problem, ...]:
+    """Cases whose trials have more intervals than a series holds (plan-too-large): a short measurement behind a long ramp."""
+    found = []
+    for config in configs:
+        times = timeline(config, duration_ns)
+        waits_ns = max(_waits_ns(group) for group in config.groups)
+        if (times.end_ns + waits_ns) // times.interval_ns < MOST_INTERVALS:
+            continue
+        lasts, each = show_duration((times.end_ns + waits_ns) / 1e9), show_duration(times.interval_ns / 1e9)
+        reason = f"ramp, measured time and last answers may take {lasts}, in intervals of {each} more than {MOST_INTERVALS:,}"
+        hint = "Make the ramp shorter, or measure longer: an interval is a 600th of it, at most 1 s."
+        details: dict[str, object] = {"case": config.case.name, "reason": reason, "hint": hint}
+        found.append(Problem("plan-too-large", details))
+    return tuple(found[:1])
+
+
+def _waits_ns(group: Group) -> int:
+    return group.longest_timeout_ns if group.graceful_stop_ns is None else group.graceful_stop_ns
 
 
 def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:

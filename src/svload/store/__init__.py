@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from svload.store.seal import seal_trial, verify_trial, write_artefact, write_text
     from svload.store.sql import export_views, query
     from svload.store.thin import thin_copy
-    from svload.store.verify import verify_run
+    from svload.store.verify import changed_since_sealed, verify_run
 
 __all__ = [
     "Journal",
@@ -27,6 +27,7 @@ __all__ = [
     "RunDir",
     "TrialData",
     "TrialDir",
+    "changed_since_sealed",
     "export_views",
     "find_run",
     "folder_name",
@@ -61,6 +62,6 @@ __getattr__ = late(
         "seal": ("seal_trial", "verify_trial", "write_artefact", "write_text"),
         "sql": ("export_views", "query"),
         "thin": ("thin_copy",),
-        "verify": ("verify_run",),
+        "verify": ("changed_since_sealed", "verify_run"),
     },
 )

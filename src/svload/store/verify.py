@@ -40,6 +40,16 @@ def verify_run(run: RunDir) -> list[Problem]:
     return [*under.values(), *problems, *_against_journal(run), *_decided_from(run)]
 
 
+def changed_since_sealed(run: RunDir) -> list[Problem]:
+    """Lock, plan and inputs that are not those under which a trial was sealed: what would follow is another experiment."""
+    under: dict[object, Problem] = {}
+    for name in run.sealed_trials():
+        with contextlib.suppress(SvloadError):
+            for problem in _against_run(run, Seal.read(run.trial(name).seal)):
+                under.setdefault(problem.details["path"], problem)
+    return list(under.values())
+
+
 def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
     problems = []
     wanted = {"study.lock.json": seal.facts.get("lock_sha256")}

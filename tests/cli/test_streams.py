@@ -1,0 +1,92 @@
+"""Whatever streams a command finds, it says what it has to say, or ends with its own exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from svload.cli import streams
+from svload.run.execution import _interrupts
+
+SVLOAD = f"{sys.executable} -m svload"
+
+
+def shell(command: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_defect(closed: str):
+    assert shell(f"{SVLOAD} schema nope {closed}").returncode == 2
+    assert shell(f"{SVLOAD} schema {closed}").returncode == 0
+
+
+def test_no_file_takes_the_place_of_a_closed_stream():
+    code = "from svload.cli.streams import open_descriptors as o; o(); print(open('/dev/null').fileno() > 2)"
+    assert shell(f'{sys.executable} -c "{code}" <&-').stdout == "True\n"
+
+
+def test_a_reader_that_has_gone_changes_no_exit_code():
+    """1 would say that a threshold failed, 0 that none did."""
+    assert shell(f"{SVLOAD} schema | true; echo ${{PIPESTATUS[0]}}").stdout == "0\n"
+    assert (
+        shell(f"({SVLOAD} schema nope; echo $? >&3) 3>&1 2>&1 >/dev/null | cat").stdout.splitlines()[-1]
+        == "2"
+    )
+
+
+def test_a_full_disk_behind_stdout_is_said_in_one_line():
+    answer = shell(f"{SVLOAD} schema > /dev/full")
+    assert answer.returncode == 3
+    assert answer.stderr.splitlines() == [
+        "svload: The system refused stdout (No space left on device). Name another place, make room, or raise the limit. [file-refused]"
+    ]
+
+
+def test_a_sign_that_the_terminal_lacks_is_a_question_mark(monkeypatch: pytest.MonkeyPatch):
+    read, write = os.pipe()
+    with os.fdopen(write, "wb", closefd=False) as raw, io.TextIOWrapper(raw, encoding="ascii") as ascii_only:
+        monkeypatch.setattr(sys, "stdout", ascii_only)
+        streams.sound_streams()
+        print("3 × µs", flush=True)
+    os.close(write)
+    assert os.read(read, 99) == b"3 ? ?s\n"
+    os.close(read)
+
+
+def test_a_defect_without_room_for_its_file_is_one_line():
+    broken = (
+        "import sys, types; sys.modules['svload.cli.app'] = types.SimpleNamespace(app=lambda **_: 1 / 0); "
+        "import tempfile; tempfile.tempdir = '/proc/nowhere'; from svload.cli.main import run; run()"
+    )
+    answer = shell(f'{sys.executable} -c "{broken}"')
+    assert answer.returncode == 3
+    assert len(answer.stderr.splitlines()) == 1, answer.stderr
+    assert "ZeroDivisionError" in answer.stderr
+    assert "SVLOAD_DEBUG=1 prints them" in answer.stderr
+
+
+@pytest.mark.parametrize("width", ["0", "-5", "abc", ""])
+def test_a_width_that_is_none_is_dropped(monkeypatch: pytest.MonkeyPatch, width: str):
+    monkeypatch.setenv("COLUMNS", width)
+    streams.sound_streams()
+    assert "COLUMNS" not in os.environ
+
+
+def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
+    with _interrupts() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.wait(5)
