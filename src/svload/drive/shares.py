@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from svload.drive.packing import MANY_CORES, Part, name_of, packed
 from svload.drive.places import ROOMY, Places, places_of
 from svload.drive.requests import Taken, Writer, feeders_of
+from svload.model.errors import fail
 from svload.model.facts import Endpoint
 from svload.model.plan import Room
 from svload.model.results import GroupSummary
@@ -425,6 +426,15 @@ def _origins(endpoints: Mapping[str, Endpoint]) -> dict[str, str]:
 def _endpoints(group: Group, endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
     """The group's own targets; every service's where an answer may name any of them: in a redirect, or a variable."""
     anywhere = any(request.goes_anywhere for request in group.requests)
+    for name in group.endpoints:
+        if name not in endpoints:
+            scheme, _, service = name.partition("://")
+            others = sorted(other for other in endpoints if other.endswith(f"://{service}"))
+            raise fail(
+                "usage",
+                reason=f"traffic.{group.name} asks {name}, and {service} does not speak {scheme}",
+                hint=f"Write {' or '.join(others)}." if others else "",
+            )
     names = list(endpoints) if anywhere else list(group.endpoints)
     return {_origin(name, endpoints[name]): _endpoint(endpoints[name], name) for name in names}
 

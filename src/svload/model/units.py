@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -30,6 +31,8 @@ _UNITS: dict[str, tuple[Dimension, float]] = {
     "rps": ("rate_rps", 1.0),
     "/min": ("rate_rps", 1 / 60),
 }
+_FINEST = 1e9
+"""Times are counted in ns: what overflows in them is no number here."""
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)\s*([^\d\s].*?)?\s*$")
 
 
@@ -42,6 +45,8 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     if isinstance(text, bool):
         raise ValueError("a quantity was expected, not a truth value")
     if isinstance(text, (int, float)):
+        if not math.isfinite(text * _FINEST):
+            raise ValueError(f"{text} is no number to measure with")
         if dimension in ("count", "ratio", "rate_rps") or text == 0:
             return float(text)
         raise ValueError(f"a unit is missing ({', '.join(units_of(dimension))})")
@@ -51,6 +56,8 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     if not match:
         raise ValueError(f"“{text}” is not a number with a unit ({', '.join(units_of(dimension)) or 'none'})")
     value = float(match[1].replace(",", "").replace("_", ""))
+    if not math.isfinite(value * _FINEST * (_UNITS[match[2]][1] if match[2] in _UNITS else 1.0)):
+        raise ValueError(f"“{text}” is no number to measure with")
     unit = match[2]
     if unit is None:
         return parse_quantity(value, dimension)

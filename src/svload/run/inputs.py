@@ -53,7 +53,7 @@ def own_table(source: TableSource) -> Table:
 
 
 def _csv(file: Path) -> Table:
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines)
         names = next(rows)
         columns = list(zip(*rows, strict=True))

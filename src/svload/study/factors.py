@@ -17,6 +17,8 @@ from svload.study.references import references_in, strings_in
 from svload.study.tree import Path, kit_of
 
 MAX_CASES = 100_000
+MAX_TRIALS = 1_000_000
+"""What can be planned: of each trial the plan has a line."""
 Change = Literal["request", "live", "restart", "rebuild"]
 Kits = Mapping[str, type[BaseModel]]
 """Kit name → its options model, whose fields carry `change` (svload.lab.kit.option)."""
@@ -136,7 +138,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
     rows = csv.DictReader(io.StringIO(text))
     wanted = {"case", *(factor.name for factor in factors)}
     header = set(rows.fieldnames or ())
-    if header - {"valid"} != wanted:
+    if header - {"valid"} != wanted or len(header) < len(rows.fieldnames or ()):
         told(
             1,
             f"the columns {', '.join(sorted(wanted))} (and valid) were expected",
@@ -144,6 +146,9 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
         )
         return names, valid, mistakes
     for line, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            told(line, f"{len(header)} values were expected", ",".join(str(value) for value in row.values()))
+            continue
         name, levels = (
             (row["case"] or "").strip(),
             tuple((row[factor.name] or "").strip() for factor in factors),

@@ -40,10 +40,17 @@ def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, .
     name = feeder[kind]
     if folder is None or not isinstance(name, str) or holds_reference(name):
         return None
+    file = _inside(folder, name)
     try:
-        return header(kind, folder / name)
+        return header(kind, file) if file else None
     except (OSError, ValueError):
         return None
+
+
+def _inside(folder: FilePath, name: str) -> FilePath | None:
+    """The file beside the study; None where there is none, or it lies elsewhere and is not to be opened."""
+    file = (folder / name).resolve()
+    return file if folder.resolve() in file.parents and file.is_file() else None
 
 
 def header(kind: str, file: FilePath) -> tuple[str, ...]:
@@ -56,7 +63,7 @@ def header(kind: str, file: FilePath) -> tuple[str, ...]:
             return tuple(read_schema(file).names)
         except ArrowException as why:
             raise ValueError(str(why)) from why
-    with file.open(encoding="utf-8", newline="") as lines:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
         names = tuple(next(csv.reader(lines), ()))
         if not names or not all(names) or len(set(names)) < len(names):
             raise ValueError("its first line does not name the columns, each once")
@@ -74,8 +81,8 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
             if not isinstance(named, str) or holds_reference(named):
                 continue
             path = ("feeders", name, kind)
-            file = (folder / named).resolve()
-            if folder.resolve() not in file.parents or not file.is_file():
+            file = _inside(folder, named)
+            if file is None:
                 yield bad_value(path, "a file inside the study's folder was expected", named)
                 continue
             try:

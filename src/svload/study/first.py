@@ -35,6 +35,8 @@ def init_study(target: str) -> str:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target)
     if scheme:
         return _for_url(target, scheme[1].lower())
+    if re.fullmatch(r"(localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(\.[\w-]+)+):[0-9]+(/\S*)?", target):
+        return _for_url(f"http://{target}", "http")
     command = re.sub(r"(?<!\$)\{port\}", "${port}", target)
     program = command.split()[0].rpartition("/")[2]
     server = f"{{run: {_quoted(command)}}}"

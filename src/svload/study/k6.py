@@ -37,6 +37,8 @@ def study_criterion(text: str) -> str:
     metric, dimension = _metric(text, of, what)
     if dimension == "time_s" and re.fullmatch(r"[\d.]+", value):
         value += " ms"
+    if dimension == "ratio" and re.fullmatch(r"[\d.]+", value) and float(value) >= 1 and op in ("<", "<="):
+        raise _wrong(text, f"as a share {value} is {float(value) * 100:g} %, which always holds")
     criterion = f"{metric} {op} {value}"
     try:
         parse_criterion(criterion, {})

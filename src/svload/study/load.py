@@ -17,6 +17,7 @@ from svload.study.check import check_criteria, check_names, check_shape
 from svload.study.config import resolve_case
 from svload.study.factors import (
     MAX_CASES,
+    MAX_TRIALS,
     Kits,
     changes,
     level_name,
@@ -73,7 +74,10 @@ def load_study(
     file = find_study(path)
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as why:
+    except UnicodeDecodeError as why:
+        line = 1 + why.object.count(b"\n", 0, why.start)
+        raise fail("study-syntax", place=f"{file}:{line}", reason="it is no UTF-8 text") from why
+    except OSError as why:
         raise fail("study-syntax", place=str(file), reason=str(why)) from why
     tree, problems = read_tree(text, str(file))
     base, profiles = _split(tree, problems)
@@ -239,6 +243,7 @@ class _Checks:
             if config is None:
                 continue
             found.add(_body_mistakes(config.groups, self.folder))
+            found.add(_scheme_mistakes(config.services, config.groups))
             found.add(check_criteria(config.thresholds, data, ("thresholds",)))
             found.add(check_criteria(config.expects, data, ("factors",)))
             if (lab := repr(config.services)) not in labs:
@@ -278,6 +283,21 @@ def _value_at(data: Any, path: Path) -> Any:
     return data
 
 
+def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -> Iterable[Mistake]:
+    """Servers that run already and are asked by another scheme than they are said to speak."""
+    speaks = {
+        service.name: str(service.options["at"]).partition("://")[0].lower()
+        for service in services
+        if "at" in service.options
+    }
+    for group in groups:
+        for target in group.endpoints:
+            scheme, _, name = target.partition("://")
+            if speaks.get(name, scheme) != scheme:
+                told = f"{name} is at an address of {speaks[name]}"
+                yield bad_value(("traffic", group.name), told, target, f"Write {speaks[name]}://{name}.")
+
+
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
     """Bodies from files that are not there, or outside the study's folder."""
     for group in groups:
@@ -314,7 +334,7 @@ def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, st
             )
         elif factors:
             names, valid, told = read_case_names(
-                file.read_text(encoding="utf-8"), str(folder / table), factors
+                file.read_text(encoding="utf-8-sig"), str(folder / table), factors
             )
             mistakes += told if strict else []
     rules = data.get("exclude")
@@ -324,6 +344,12 @@ def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, st
         if case.name in valid and valid[case.name] != (case.excluded is None):
             said = "valid, but it is excluded" if valid[case.name] else "not valid, but nothing excludes it"
             mistakes.append(bad_value(("case_names",), f"{case.name} is {said}", table))
+    replicates = _mapping(data, "measure").get("replicates")
+    valid_cases = sum(case.excluded is None for case in cases)
+    if isinstance(replicates, int) and valid_cases * replicates > MAX_TRIALS:
+        reason = f"at most {MAX_TRIALS:,} trials can be planned"
+        asked = f"{valid_cases} × {replicates}"
+        mistakes.append(bad_value(("measure", "replicates"), reason, asked))
     if cases and all(case.excluded is not None for case in cases):
         mistakes.append(bad_value(("exclude",), "no case is left", f"{len(cases)} excluded"))
     return cases, mistakes

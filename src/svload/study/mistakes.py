@@ -89,7 +89,7 @@ def bad_criterion(path: Path, text: str, reason: str) -> Mistake:
 
 def show(value: object) -> str:
     """A found value, short enough for a sentence."""
-    text = "nothing" if value is None else str(value)
+    text = "nothing" if value is None else str(value) or "an empty text"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -109,10 +110,12 @@ class QuickLoad:
                 _time_s(text, option)
         if not self.stages and self.lasts_s <= 0:
             raise _wrong(f"--duration {self.duration} is no time to measure", "Write it like 10s.")
-        if _time_s(self.spin or "0s", "--spin") > MOST_SPIN_S:
-            raise _wrong(f"--spin {self.spin} is longer than 10ms", "Write it like 60us.")
-        if _time_s(self.pacing_quantum or "0s", "--pacing-quantum") > MOST_QUANTUM_S:
-            raise _wrong(f"--pacing-quantum {self.pacing_quantum} is longer than 1s", "Write it like 1ms.")
+        if not 0 <= _time_s(self.spin or "0s", "--spin") <= MOST_SPIN_S:
+            raise _wrong(f"--spin {self.spin} is not between 0 and 10ms", "Write it like 60us.")
+        if not 0 <= _time_s(self.pacing_quantum or "0s", "--pacing-quantum") <= MOST_QUANTUM_S:
+            raise _wrong(
+                f"--pacing-quantum {self.pacing_quantum} is not between 0 and 1s", "Write it like 1ms."
+            )
         if _time_s(self.timeout, "--timeout") <= 0:
             raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
         for header in self.headers:
@@ -128,7 +131,7 @@ class QuickLoad:
         rate, closed = self.rate_rps, not self.open_loop
         users = "Use --max-vus to bound it."
         return (
-            (rate is not None and rate <= 0, "--rate takes a number above 0", "Write it like --rate 500."),
+            (rate is not None and not 0 < rate < inf, "--rate takes a number above 0", "Write it like --rate 500."),
             (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus", users),
             (self.requests is not None and not closed, "--requests is made by users, not at a --rate", "Leave one of them out."),
             (self.requests is not None and bool(self.stages), "--requests and --stage both say when to stop", "Leave one of them out."),

@@ -123,6 +123,8 @@ def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[s
 
 def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
     meant = closest(reference, known)
+    if meant is None and not known:
+        return "There is nothing here that it could stand for.", None
     if meant is None:
         return f"Known: {', '.join(f'${{{word}}}' for word in sorted(known))}.", None
     return f"Did you mean “${{{meant}}}”?", meant

@@ -35,6 +35,7 @@ from svload.study.values import (
     Pick,
     RateOrZeroRps,
     RateRps,
+    Redirects,
     ScalarText,
     SpanNs,
     Texts,
@@ -179,7 +180,7 @@ class RequestPart(Part):
         dict[Name, TakePart], Field(description="variables for later steps: token: {header: X-Auth-Token}")
     ] = {}
     expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
-    follow_redirects: WholeNumber = Field(0, description="how many redirects are followed")
+    follow_redirects: Redirects = Field(0, description="how many redirects are followed; at most 100")
 
     @model_validator(mode="after")
     def _one_method(self) -> RequestPart:

@@ -129,9 +129,11 @@ def _measured(convert: Callable[[Any], float | int], least: float, example: str)
             raise wrong("a quantity was expected", f"Write {example}.")
         try:
             number = convert(value)
-        except (ValueError, OverflowError) as why:
+        except ValueError as why:
             raise wrong(str(why), f"Write {example}.") from None
-        if not least <= number < 2**62:
+        if number >= 2**62:
+            raise wrong("it is beyond all that can be measured", f"Write {example}.")
+        if number < least:
             raise wrong(
                 "it must not be negative" if least == 0 else "it must be above 0", f"Write {example}."
             )
@@ -164,6 +166,7 @@ RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
 RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference()]
 Count = Annotated[PlainCount, OrReference()]
 WholeNumber = Annotated[PlainWholeNumber, OrReference()]
+Redirects = Annotated[int, Field(strict=True, ge=0, le=100), OrReference()]
 AnyWholeNumber = Annotated[int, Field(strict=True, gt=-(2**53), lt=2**53), OrReference()]
 Flag = Annotated[bool, Field(strict=True), OrReference()]
 
