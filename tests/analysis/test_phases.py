@@ -48,3 +48,7 @@ def test_what_is_no_load_is_told_with_its_share() -> None:
 @pytest.mark.parametrize("phases", [{}, {"total": 5.0}, {"load": 5.0}, {"load": 5.0, "total": 0.0}])
 def test_nothing_is_told_of_a_run_whose_time_is_not_known(phases: dict[str, float]) -> None:
     assert outside_load(phases) is None
+
+
+def test_a_run_whose_journal_is_gone_has_no_phases_but_its_trials():
+    assert phases_of([], [])["total"] == 0

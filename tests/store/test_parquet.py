@@ -119,3 +119,8 @@ def test_a_damaged_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(SvloadError) as why:
         LazyTable(tmp_path / "rows.parquet", TABLES["rows"])["row"]
     assert why.value.problems[0].code == "run-damaged"
+
+
+def test_a_table_that_is_gone_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(SvloadError, match=r"x\.parquet is damaged: it cannot be read"):
+        LazyTable(tmp_path / "x.parquet", columns.INTERVALS)["due"]

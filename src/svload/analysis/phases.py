@@ -42,7 +42,7 @@ def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) ->
 def _span_s(events: Sequence[Event]) -> float:
     """All executions, each from its first event to its last."""
     starts = [place for place, event in enumerate(events) if event.kind == "run-started"]
-    spans = zip(starts, [*starts[1:], len(events)], strict=True)
+    spans = zip(starts, [*starts[1:], len(events)], strict=True) if starts else ()
     return sum((events[end - 1].monotonic_ns - events[start].monotonic_ns) / 1e9 for start, end in spans)
 
 

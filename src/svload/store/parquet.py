@@ -218,7 +218,12 @@ class LazyTable(Mapping[str, NDArray[Any]]):
         if name not in self._schema:
             raise KeyError(name)
         if name not in self._columns:
-            small = self._path.stat().st_size <= _READ_WHOLE_BYTES
+            try:
+                small = self._path.stat().st_size <= _READ_WHOLE_BYTES
+            except OSError as why:
+                raise fail(
+                    "run-damaged", path=self._path, reason=f"it cannot be read ({why.strerror})"
+                ) from why
             self._columns.update(read_table(self._path, None if small else [name]))
             if name not in self._columns and name in columns.ZERO_IF_ABSENT:
                 rows = len(self[next(other for other in self._schema if other not in columns.ZERO_IF_ABSENT)])

@@ -43,17 +43,20 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     Runs in memory: no file, network or extension can be reached from it. Raises SvloadError: usage for a mistake in the statement
     (with DuckDB's own words), run-damaged.
     """
+    hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
     with _views(run) as connection:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
             result = connection.execute(sql)
+            if result is None:
+                raise fail("usage", reason="the statement is empty", hint=hint)
             names = [column[0] for column in result.description or []]
             return names, result.fetchall()
         except duckdb.Error as why:
-            hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
-            raise fail("usage", reason=str(why).strip().rstrip("."), hint=hint) from why
+            said = str(why).partition("\nLINE ")[0].strip().rstrip(".")
+            raise fail("usage", reason=said, hint=hint) from why
 
 
 def export_views(
