@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from svload.api.runs import case_configs
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
-from svload.model.errors import ExitCode, SvloadError, fail
+from svload.api.words import writing
+from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
+from svload.model.pem import holds_certificate
 from svload.model.request_hints import HINTS, no_server
 from svload.run.hands import early_hands
 from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
@@ -83,20 +85,36 @@ def load(
 def _run(
     folder: Path, choices: Choices, emit: Emit, abort_if: AbortIf, early: EarlyHands | None
 ) -> RunResult:
-    """The run; a mistake's place in a file that nobody wrote is left out."""
+    """The run; a mistake's place in a file that nobody wrote is left out, and what it names is the option."""
     try:
         return run_study(str(folder / STUDY), choices, emit, abort_if, early)
     except SvloadError as error:
-        ours = str(folder)
-        raise SvloadError(
-            *(replace(one, place="") if one.place.startswith(ours) else one for one in error.problems)
-        ) from error
+        raise SvloadError(*(_as_typed(one, str(folder)) for one in error.problems)) from error
+
+
+def _as_typed(problem: Problem, folder: str) -> Problem:
+    """`traffic.load.rate` of the study that nobody wrote is `--rate`."""
+    if not problem.place.startswith(folder):
+        return problem
+    said = str(problem.details.get("where", ""))
+    part, _, key = said.rpartition(".")
+    if part in ("traffic.load", "requests.get", "measure"):
+        return replace(
+            problem,
+            place="",
+            details={**problem.details, "where": f"--{_OPTIONS.get(key, key.replace('_', '-'))}"},
+        )
+    return replace(problem, place="")
+
+
+_OPTIONS = {"iterations": "requests"}
+"""Keys of the study whose option has another name."""
 
 
 def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None) -> LoadResult:
     """The summary of a sealed trial, or of what a stopped one had measured."""
-    if result.outcome.error is not None:
-        raise result.outcome.error
+    if (failed := result.outcome.error) is not None:
+        raise failed if out else SvloadError(*(_unkept(one) for one in failed.problems))
     code, error = result.exit_code, None
     if result.findings is None:
         code = ExitCode.INTERRUPTED
@@ -112,6 +130,15 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
     if out is not None:
         summary = summary.model_copy(update={"run": str(result.run.path)})
     return LoadResult(summary, code, error)
+
+
+def _unkept(problem: Problem) -> Problem:
+    """Nothing is left of a load without `out` that could be resumed or looked at."""
+    place = "" if problem.place.startswith("lab.") else problem.place
+    if any(f"{{{kept}}}" in problem.kind.remedy for kept in ("run", "log")):
+        remedy = "With --out DIR its run is kept, logs and all."
+        return replace(problem, place=place, details={**problem.details, "remedy": remedy})
+    return replace(problem, place=place)
 
 
 def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None) -> LoadSummary:
@@ -208,10 +235,13 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
         folder = Path(passing)
         if out is not None:
             folder = out / STUDIES / hashlib.sha256(text.encode()).hexdigest()[:12]
-            folder.mkdir(parents=True, exist_ok=True)
+            with writing(out):
+                folder.mkdir(parents=True, exist_ok=True)
         for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
             if path is not None:
                 _place(option, path, folder / name)
+        if files.ca is not None and not holds_certificate((folder / CA_FILE).read_text("ascii", "replace")):
+            raise fail("usage", reason=f"--cacert {files.ca} holds no certificate", hint="It is a PEM file.")
         (folder / STUDY).write_text(text, encoding="utf-8")
         yield folder
 

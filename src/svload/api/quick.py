@@ -7,26 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from svload.api.studies import Choices, load_lock
+from svload.api.words import writing
 from svload.model.errors import fail
+from svload.model.pem import holds_certificate
+from svload.study.quick import header_of
 
 
 def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
     """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said."""
     from svload import study
     from svload.run.trust import trust
+    from svload.store import write_text
 
     path = folder / "study.yaml"
     if path.exists():
         raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
     text = study.init_study(target)
     said = f"a study that starts “{target}”"
-    if "://" in target:
+    if "{at: " in text:
         row = probe(target, 1, (), None, authorised, False)[0]
         said = f"{target} answered {row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
         if row["error"]:
             said = f"{target} did not answer ({row['error']}); the study is written all the same"
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
     trust(path)
     return path, said
 
@@ -42,13 +47,12 @@ def probe(
     """curl's eleven variables of `count` transfers, one after another. Raises SvloadError."""
     from svload.drive import quick
 
-    pairs = []
-    for header in headers:
-        name, colon, value = header.partition(":")
-        if not colon or not name.strip() or "\n" in header or "\r" in header:
-            raise fail("usage", reason=f"“{header}” is no header", hint="Write “Name: value”.")
-        pairs.append((name.strip(), value.strip()))
+    if any(sign.isspace() for sign in url):
+        raise fail("usage", reason=f"the URL “{url}” holds a space", hint="Write it as %20.")
+    pairs = [header_of(header) for header in headers]
     ca_pem = _read_text(ca_file) if ca_file else None
+    if ca_file and not holds_certificate(ca_pem or ""):
+        raise fail("usage", reason=f"--cacert {ca_file} holds no certificate", hint="It is a PEM file.")
     return quick.probe(url, count, pairs, ca_pem, authorised, "keep-alive" if keep_alive else "new")
 
 

@@ -14,6 +14,7 @@ from svload.lab.kit import Kit, KitOptions, option
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
+from svload.model.pem import holds_certificate
 from svload.model.unix_url import PREFIX, split_unix_url
 
 _LOCAL = ("127.0.0.1", "::1")
@@ -111,7 +112,15 @@ class External(Kit):
                 reason=f"there is no file “{self.options.ca_file}” in the study's folder",
                 hint="Put the PEM file beside study.yaml.",
             )
-        return path.read_text(encoding="ascii", errors="replace")
+        pem = path.read_text(encoding="ascii", errors="replace")
+        if not holds_certificate(pem):
+            raise fail(
+                "lab-failed",
+                place=f"lab.{self.context.service}.ca_file",
+                reason=f"“{self.options.ca_file}” holds no certificate",
+                hint="It is a PEM file.",
+            )
+        return pem
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """It is up already."""

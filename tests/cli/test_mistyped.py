@@ -1,0 +1,116 @@
+"""What is mistyped on a command line is one line that says what, where, and what to do; exit 2, and nothing is begun."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from svload.cli import main
+from svload.testing import make_run
+
+STUDY = """\
+name: t
+lab:
+  api: {at: "http://127.0.0.1:9"}
+traffic:
+  users: {executor: constant-vus, vus: 2, request: GET http://api/}
+measure: {duration: 0.3s, replicates: 2}
+"""
+Say = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Say]:
+    """say(line) → exit code and stderr of svload with these words, in a folder with a study `s` and a run `r`."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.yaml").write_text(STUDY)
+    make_run(tmp_path / "runs", cases=1, replicates=1).path.rename(tmp_path / "r")
+    monkeypatch.chdir(tmp_path)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def said(line: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["svload", *shlex.split(line)])
+        with pytest.raises(SystemExit) as left:
+            main.run()
+        return int(left.value.code or 0), capsys.readouterr().err
+
+    yield said
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+URL = "http://127.0.0.1:9/"
+MISTYPED = {
+    f"load {URL} -d ''": "nothing stands there",
+    f"load {URL} --out ''": "nothing stands there",
+    f"load {URL} -H ''": "nothing stands there",
+    "plan s --only ''": "nothing stands there",
+    "plan s --only ,": "--only , names no case",
+    f"load {URL} -d 1e400s": "--duration 1e400s: “1e400s” is no number to measure with",
+    f"load {URL} -d 1e9h": "--duration: it is beyond all that can be measured",
+    f"load {URL} -R 1e30": "--rate: it is beyond all that can be measured",
+    f"load {URL} -R nan": "--rate takes a number above 0",
+    f"load {URL} -t 1e18s": "--timeout: it is beyond all that can be measured",
+    f"load {URL} -n 99999999999999999999": "--requests: input should be less than",
+    f"load {URL} --spin -1us": "--spin -1us is not between 0 and 10ms",
+    f"load {URL} -R 9 --pacing-quantum -1us": "--pacing-quantum -1us is not between 0 and 1s",
+    f"load {URL} --follow-redirects 70000": "less than or equal to 100",
+    f"load {URL} -c 2 -d 0.3s --ramp-up 5h": "in intervals of 1 ms more than 1,000,000",
+    f"load {URL} --threshold errors<1": "as a share 1 is 100 %, which always holds",
+    "load https://127.0.0.1:9/ --cacert s/study.yaml": "--cacert s/study.yaml holds no certificate",
+    "load http://me:hunter2@127.0.0.1:9/": "“http://…@127.0.0.1:9/” is not a URL",
+    f"load {URL} --out /proc/x": "/proc/x cannot be written",
+    f"load {URL} --out s/study.yaml": "s/study.yaml cannot be written",
+    "run s --out /proc/x": "/proc/x cannot be written",
+    "pack r --to /proc/x.zip": "/proc/x.zip cannot be written",
+    "compare r r --to /proc/x": "/proc/x cannot be written",
+    f"init {URL} s/study.yaml": "s/study.yaml/study.yaml cannot be written",
+    "plan s --replicates 99999999999": "at most 1,000,000 trials can be planned",
+    "aa s --pairs 99999999999": "pairs are more than 10,000",
+    "lab up s --for 0s": "--for 0s is not between 0 and 30 days",
+    "warm --for -1s": "--for -1s is not between 0 and 30 days",
+    "warm --for 1e400s": "is no number to measure with",
+    f"probe {URL} -H 'a b: c'": "“a b: c” is no header",
+    "probe 'http://127.0.0.1:9/a b'": "holds a space",
+    "probe https://127.0.0.1:9/ --cacert s/study.yaml": "holds no certificate",
+    "query r ''": "the statement is empty",
+    "query r selec": 'syntax error at or near "selec". The tables are',
+}
+
+
+@pytest.mark.parametrize("line", MISTYPED)
+def test_it_is_one_line_and_exit_2(say: Say, line: str):
+    code, told = say(line)
+    assert (code, len(told.splitlines())) == (2, 1), told
+    assert MISTYPED[line] in told
+    assert "hunter2" not in told
+
+
+def test_a_bare_address_is_a_server_and_no_command(say: Say):
+    assert say("init 127.0.0.1:9 i")[0] == 0
+    assert '{at: "http://127.0.0.1:9"}' in Path("i/study.yaml").read_text()
+
+
+def test_nothing_in_a_message_is_obeyed_by_a_terminal(say: Say):
+    assert say("plan '\x1b[2Jx\r\n'") == (
+        2,
+        "svload: There is no study at “ [2Jx ”. Name a folder that holds study.yaml, or the file itself. [study-not-found]\n",
+    )
+
+
+def test_what_is_gone_afterwards_is_not_to_be_resumed(say: Say):
+    """A load without --out leaves nothing behind."""
+    code, told = say(f"load {URL} -d 0.3s")
+    assert (code, "svload resume" in told, "lab.server" in told) == (3, False, False)
+
+
+def test_ctrl_c_is_said(say: Say, monkeypatch: pytest.MonkeyPatch):
+    def pressed(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("svload.api.verify", pressed)
+    assert say("verify r") == (130, "svload: interrupted\n")
