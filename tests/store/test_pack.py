@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import stat
 import zipfile
 from pathlib import Path
@@ -118,11 +119,23 @@ def test_a_truncated_or_flipped_pack_is_refused(run: SyntheticRun, tmp_path: Pat
         assert_refused(pack, tmp_path)
 
 
+def test_a_full_cache_is_no_damage_of_the_pack(
+    run: SyntheticRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    pack = pack_run(run, tmp_path / "p.zip")
+    monkeypatch.setattr("svload.store.pack._unpack", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        open_pack(pack, tmp_path / "cache")
+
+
 def assert_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(SvloadError) as why:
         open_pack(path, tmp_path / "cache")
     assert why.value.problems[0].code == "run-damaged"
-    assert not [left for left in (tmp_path / "cache").rglob("*") if left.is_file()]
+    assert not list((tmp_path / "cache").glob("*"))
 
 
 def test_what_was_known_when_the_run_began_comes_along(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ Reading a pack is reading a run: it is unpacked once, under the digest of its by
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import shutil
@@ -74,7 +76,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     """The run in a pack, unpacked below `into` (default: the user's cache) once and found again by the pack's digest.
 
     Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would unpack to more than
-    16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged.
+    16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged; OSError where there is no room for it.
     """
     home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
@@ -93,9 +95,13 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
             if not run.lock_path.is_file():
                 raise
     except _UNREADABLE as why:
+        if isinstance(why, OSError) and why.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(why.errno, why.strerror, str(home)) from why
         raise fail("run-damaged", path=path, reason=f"it is no readable pack ({why})") from why
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            home.rmdir()  # only where nothing was unpacked
     return run
 
 
