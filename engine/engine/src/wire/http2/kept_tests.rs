@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::answer::Answer;
-use super::frame::{self, flag, kind};
+use super::frame::{flag, kind};
 use super::hpack::encoder::{self, Literal};
 use super::session::{Event, Keeper, Opening, Session};
 use super::settings::Windows;
+use super::testing::{frame_of, settings, teaching_head as head};
 use super::Fault;
 use crate::wire::keep::{Algorithm, Keep, Kept};
 use crate::wire::HEADER_LIMIT_BYTES;
@@ -78,24 +79,8 @@ impl Talk {
     }
 }
 
-fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    frame::head(&mut out, payload.len(), kind, flags, stream);
-    out.extend_from_slice(payload);
-    out
-}
-
-fn head(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        encoder::name(&mut block, Literal::Taught, name);
-        encoder::string(&mut block, value.as_bytes());
-    }
-    frame_of(kind::HEADERS, flag::END_HEADERS | flags, stream, &block)
-}
-
 fn greeting() -> Vec<u8> {
-    frame_of(kind::SETTINGS, 0, 0, &[])
+    settings(&[])
 }
 
 #[test]

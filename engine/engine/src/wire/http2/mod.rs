@@ -9,6 +9,8 @@ pub mod reader;
 pub mod session;
 pub mod settings;
 pub mod streams;
+#[cfg(test)]
+mod testing;
 
 use crate::error::ErrorKind;
 

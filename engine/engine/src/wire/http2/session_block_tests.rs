@@ -1,7 +1,8 @@
 //! The header blocks that leave: what of them the peer's table knows, and how they are cut.
 
-use super::tests::{opening, push, sent, session, settings, SMALL};
+use super::tests::{opening, push, sent, session, SMALL};
 use super::*;
+use crate::wire::http2::testing::settings;
 
 /// A GET of a kind.
 fn lesson(owner: u16, bytes: usize) -> Opening {

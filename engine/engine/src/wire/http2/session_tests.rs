@@ -1,6 +1,7 @@
 use super::*;
 use crate::wire::http2::hpack::encoder::{self, Literal};
 use crate::wire::http2::reader::Piece;
+use crate::wire::http2::testing::{block, frame_of, head, settings};
 use crate::wire::HEADER_LIMIT_BYTES;
 use proptest::prelude::*;
 
@@ -45,40 +46,6 @@ pub fn push(session: &mut Session, bytes: &[u8]) -> Result<Vec<Event>, Fault> {
     session
         .push(bytes, &mut events, &mut Kept::default())
         .map(|()| events)
-}
-
-fn frame_of(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    frame::head(&mut out, payload.len(), kind, flags, stream);
-    out.extend_from_slice(payload);
-    out
-}
-
-pub fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for (name, value) in entries {
-        payload.extend(name.to_be_bytes());
-        payload.extend(value.to_be_bytes());
-    }
-    frame_of(kind::SETTINGS, 0, 0, &payload)
-}
-
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (name, value) in fields {
-        encoder::name(&mut out, Literal::Plain, name);
-        encoder::string(&mut out, value.as_bytes());
-    }
-    out
-}
-
-fn head(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
-    frame_of(
-        kind::HEADERS,
-        flag::END_HEADERS | flags,
-        stream,
-        &block(fields),
-    )
 }
 
 fn data(stream: u32, flags: u8, bytes: usize) -> Vec<u8> {
