@@ -145,6 +145,16 @@ def test_a_bad_instrument_leaves_the_server_unknown(open_loop: Bench) -> None:
     assert judge_trial(broken, open_loop.config(trial)).verdict.server == "UNKNOWN"
 
 
+def test_a_server_most_of_whose_answers_failed_is_not_called_steady(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    every = lambda table: table["ok"] + table["failed"]  # noqa: E731
+    none = lambda table: table["ok"] * 0  # noqa: E731
+    failed = with_table(trial, "intervals", ok=none, failed=every)
+    verdict = judge_trial(failed, open_loop.config(trial)).verdict
+    assert verdict.server == "UNKNOWN"
+    assert any("100 % of its requests failed" in sentence for sentence in verdict.reasons)
+
+
 def test_too_few_trials_left_make_a_refused_case(tmp_path: Path) -> None:
     faults = {"TC0.r1": "no-hits", "TC0.r2": "no-hits", "TC1.r1": "no-hits"}
     bench = bench_of(make_run(tmp_path, cases=2, replicates=4, faults=faults))

@@ -30,6 +30,7 @@ METHOD = {
     "STALL_HEAD": 0.1,
     "STALL_LEVEL": 0.95,
     "STALL_CLEAR": 10.0,
+    "MOSTLY_FAILED": 0.5,
     "DRIFT": 0.10,
     "HARM": (0.05, 0.20),
     "LEAST_READ_LAGS": 30,

@@ -54,6 +54,8 @@ STALL_LEVEL = 0.95
 """That level: this quantile of the kept observations."""
 STALL_CLEAR = 10.0
 """And something in what would be dropped is so many times above that level."""
+MOSTLY_FAILED = 0.5
+"""Share of failed requests above which nothing is said of a server's state."""
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 

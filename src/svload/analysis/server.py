@@ -5,7 +5,7 @@ generator is clean; SATURATED where it keeps up but half of the median response 
 Closed loop: users wait for their answers, so nothing piles up before the server: STEADY where response and throughput do not drift, else
 UNKNOWN. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work and requests waiting for one, its most
 threads reached, sessions dropped, an accept queue overflowing; what no monitor offers can't be told. Load in stages, or a fixed amount of
-work, seeks no steady state: UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of theirs.
+work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of theirs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def server_state(
     refused = [check.check for check in checks if check.grade == "REFUSED" and check.check in _CLEAN]
     if refused:
         return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
-    found = [_closed(group, context) if group.closed else _open(group, context) for group in context.groups]
+    found = [_state(group, context) for group in context.groups]
     if at_limit and any(group.shape == "constant" for group in context.groups):
         found.append(("SATURATED", f"The server works at its limit: {'; '.join(at_limit)}."))
     state = most_severe(state for state, _ in found)
@@ -46,6 +46,17 @@ def server_state(
 def overloaded_groups(context: Context) -> list[str]:
     """Groups whose backlog grows beyond the limit: their percentiles grow with the run's length."""
     return [group.name for group in context.groups if backlog_grows(group)]
+
+
+def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
+    failed = int(group.intervals["failed"].sum())
+    if failed > limits.MOSTLY_FAILED * (failed + group.ok) and not backlog_grows(group):
+        share = 100 * failed / (failed + group.ok)
+        return (
+            "UNKNOWN",
+            f"{group.name}: {share:.3g} % of its requests failed: no steady state of the server was seen.",
+        )
+    return _closed(group, context) if group.closed else _open(group, context)
 
 
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
