@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from pyarrow.parquet import write_table
 from .world import World, findings, known, only_run
 
 pytestmark = pytest.mark.truth
+SESAME = "sesame-4711"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -29,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
         path, token = self.path, self.headers.get("X-Auth-Token", "")
         self.asked.append((path, token))
         if path == "/auth":
-            known = self.headers.get("X-Auth-Key") == "testing"
+            known = self.headers.get("X-Auth-Key") in ("testing", SESAME)
             return self._answer(
                 200 if known else 401, b"", {"X-Auth-Token": f"tk-{len(self.asked)}"} if known else {}
             )
@@ -125,6 +127,33 @@ def test_one_token_then_random_objects(world: World, server: int) -> None:
     assert not [path for path in files if next(iter(tokens)).encode() in path.read_bytes()], (
         "a token is a secret"
     )
+
+
+SECRET = TOKEN.replace("setup:", "secrets: {key: LOGIN_KEY}\nsetup:").replace(
+    "X-Auth-Key: testing", 'X-Auth-Key: "${secret.key}"'
+)
+
+
+def test_a_secret_reaches_the_server_and_no_file(
+    world: World, server: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.root / "study.yaml").write_text(SECRET.replace("PORT", str(server)))
+    planned = world.svload("plan", "study.yaml")
+    assert planned.returncode == 0, planned.stderr
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode == 2
+    assert "LOGIN_KEY is not set" in ended.stderr
+    assert "LOGIN_KEY_FILE" in ended.stderr
+    assert not Handler.asked, "nothing was started"
+    monkeypatch.setenv("LOGIN_KEY", SESAME)
+    trial = run(world, SECRET, server)
+    assert trial["metrics"]["readers.success_rate"]["value"] == 1
+    packed = world.svload("pack", "latest", "--out", str(world.runs), "--to", str(world.runs / "p.zip"))
+    assert packed.returncode == 0, packed.stderr
+    with zipfile.ZipFile(world.runs / "p.zip") as pack:
+        texts = {name: pack.read(name) for name in pack.namelist()}
+    texts |= {str(path): path.read_bytes() for path in only_run(world).rglob("*") if path.is_file()}
+    assert not [name for name, text in texts.items() if SESAME.encode() in text]
 
 
 def test_a_token_for_each_user(world: World, server: int) -> None:

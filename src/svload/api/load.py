@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,7 +69,7 @@ def load(
     target = _target(ask, authorised)
     ask = replace(ask, connect_to=_connect_to(ask, target))
     _enough_ports(ask, target)
-    with _study_folder(ask, files, out) as folder:
+    with _study_folder(ask, files, out) as folder, _in_environment(dict(ask.secrets.values())):
         choices = Choices(
             out=out or folder / "runs",
             seed=ask.seed,
@@ -80,6 +80,21 @@ def load(
         with early_hands("load", ask.generators) as early:
             result = _run(folder, choices, emit, _unanswered(target.endpoint), early)
         return _result(ask, target, result, out)
+
+
+@contextmanager
+def _in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables have these values, as a study's secrets expect it."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _run(

@@ -283,6 +283,8 @@ def must_fit(lock: Lock) -> None:
     from svload.host.conditions import machine
 
     configs = case_configs(lock).values()
+    for config in configs:
+        run.secret_values(config)
     if problems := run.too_long(configs, lock.measure.duration_ns) or run.misfits(configs, machine()):
         raise SvloadError(*problems)
 

@@ -33,9 +33,9 @@ ITSELF = "setup"
 
 
 def trial_set_up(
-    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str]
+    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
 ) -> Share | None:
-    """The share that sets up the trial; None where nothing is to be done once a trial."""
+    """The share that sets up the trial; None where nothing is to be done once a trial. `taken` holds the secrets."""
     parts = [part for part in config.set_up if part.once == "trial"]
     if not parts:
         return None
@@ -47,7 +47,7 @@ def trial_set_up(
         seed,
         endpoints,
         allowed,
-        Taken(),
+        taken,
     )
 
 

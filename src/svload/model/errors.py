@@ -73,6 +73,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("format-newer", _USAGE, "{path} has format {found}; this svload reads up to {known}.", "Use a newer svload."),
         ErrorKind("plan-too-large", _USAGE, "{case} cannot be made on this machine: {reason}.", "{hint}"),
         ErrorKind("unauthorised-target", _USAGE, "{target} is not authorised as a target; no packet was sent to it.", "If you may load it, add --authorise {host} to the command."),
+        ErrorKind("secret-missing", _USAGE, "The secret ${{{secret}}} has no value: {reason}.", "Set {variable} to it, or {variable}_FILE to the path of a file that holds it."),
         # the lab and the machine
         ErrorKind("tool-missing", _LAB, "{kit} needs {what}, which is not on this machine.", "{hint}"),
         ErrorKind("service-died", _LAB, "The service {service} ended by itself (exit {exit}). Its last words: {tail}", "See {log}; “svload resume {run}” continues where it stopped."),

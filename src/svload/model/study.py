@@ -100,6 +100,8 @@ class CaseConfig(Frozen):
     tables: tuple[TableSource, ...] = ()
     feeders: tuple[Feeder, ...] = ()
     set_up: tuple[SetUp, ...] = ()
+    secrets: dict[str, str] = {}
+    """What requests call each → the environment variable that holds it; the value stands in no artefact."""
     groups: tuple[Group, ...]
     before_trial: tuple[Step, ...] = ()
     expects: tuple[str, ...] = ()

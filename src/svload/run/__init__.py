@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from svload.run.faults import FAULTS, plant, planted_config
     from svload.run.fits import misfits, too_long
     from svload.run.order import next_trial, replacement_batch
+    from svload.run.secrets import secret_values
     from svload.run.targets import permitted_targets
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "plant",
     "planted_config",
     "replacement_batch",
+    "secret_values",
     "too_long",
 ]
 
@@ -45,6 +47,7 @@ __getattr__ = late(
         "faults": ("FAULTS", "plant", "planted_config"),
         "fits": ("misfits", "too_long"),
         "order": ("next_trial", "replacement_batch"),
+        "secrets": ("secret_values",),
         "targets": ("permitted_targets",),
     },
 )

@@ -30,6 +30,7 @@ from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count
+from svload.run.secrets import secret_values
 from svload.run.targets import case_endpoints
 from svload.store import Journal, TrialDir, seal_trial, write_artefact
 from svload.watch import Sampler
@@ -134,17 +135,17 @@ class TrialRun:
 
     def _set_up(self, config: CaseConfig) -> Taken:
         """Ask what set-up asks; what it took goes into the load's requests and is written nowhere."""
+        taken = Taken(secret_values(config))
         if not config.set_up:
-            return Taken()
+            return taken
         known = self._endpoints()
         allowed = allowed_blocks(known.values())
         once = {kind: [part for part in config.set_up if part.once == kind] for kind in ("trial", "vu")}
-        taken = Taken()
         with self._phase("set-up"):
-            share = trial_set_up(config, self.plan.seed, known, allowed)
+            share = trial_set_up(config, self.plan.seed, known, allowed, taken)
             if share is not None:
                 values = taken_of(self._apart(share), once["trial"], 1)
-                taken = Taken({name: one[0] for name, one in values.items()})
+                taken = Taken({**taken.trial, **{name: one[0] for name, one in values.items()}})
             vus = {}
             for group, each in vu_set_ups(config, self.plan.seed, known, allowed, taken).items():
                 count = each.spec["groups"][0]["executor"]["vus"]

@@ -79,6 +79,10 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 yield bad_value(
                     (section, name), "a request takes a variable of that name", name, "Take another name."
                 )
+            if name == "secret" and data.get("secrets"):
+                yield bad_value(
+                    (section, name), "that is what secrets are called", name, "Take another name."
+                )
 
 
 def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mistake]:

@@ -30,7 +30,7 @@ from svload.study.feeders import feeder_columns, read_feeder
 from svload.study.http2 import http2_mistakes
 from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
 from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
-from svload.study.steps import RawStep, raw_scenarios, variables
+from svload.study.steps import RawStep, raw_scenarios, secrets, variables
 from svload.study.templates import Names
 from svload.study.traffic import group_mistakes, read_group, read_request, read_think_time
 from svload.study.tree import Node, Path
@@ -110,6 +110,7 @@ class _Reader:
         }
         feeders, taken = feeder_columns(source), frozenset(variables(source))
         self.vocabulary = Vocabulary({factor.name: factor for factor in factors}, feeders, variables=taken)
+        self.secrets = secrets(source)
         self.names = Names(tuple(_mapping(source, "lab")), feeders, taken)
         self.mistakes: list[Mistake] = []
 
@@ -137,6 +138,7 @@ class _Reader:
             tables=tuple(table for _, table in feeders if table is not None),
             feeders=tuple(feeder for feeder, _ in feeders),
             set_up=set_up,
+            secrets=self.secrets,
             groups=groups,
             before_trial=steps,
             expects=tuple(expects),
@@ -234,7 +236,7 @@ class _Reader:
             found = group_mistakes(part, path, self._duration_ns())
             group = None if found else read_group(name, part, request, scenarios, present)
             if group is not None:
-                found = [*_untaken(group, path, set_up), *http2_mistakes(group, path)]
+                found = [*_untaken(group, path, set_up, self.secrets), *http2_mistakes(group, path)]
             self.mistakes += found
             if group is not None and not found:
                 groups.append(group)
@@ -288,7 +290,8 @@ class _Reader:
                 if once == "vu" or part.once == "trial"
                 for take in part.request.take
             }
-            self.mistakes += _unknown_to(request, known, path)
+            self.mistakes += _unknown_to(request, known | set(self.secrets), path)
+            self.mistakes += _secret_in_address(request, path)
             self.mistakes += _taken_twice(
                 request, {take.name for part in found for take in part.request.take}, path
             )
@@ -351,18 +354,30 @@ def _unknown_to(request: Request, known: Collection[str], path: Path) -> Iterato
             yield bad_value(path, told, part.taken, "Take it in a step before, or under setup.")
 
 
+def _secret_in_address(request: Request, path: Path) -> Iterator[Mistake]:
+    """An address is what tables, logs and errors name, here and at the server."""
+    for part in (*request.path, *(request.url or ())):
+        if isinstance(part, TakenPart) and part.taken.startswith("secret."):
+            told = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
+            yield bad_value(path, told, part.taken, "Send it in a header or in the body.")
+
+
 def _taken_twice(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
     for take in request.take:
         if take.name in known:
             yield bad_value(path, "setup takes this variable already", take.name, "Take another name.")
 
 
-def _untaken(group: Group, path: Path, set_up: Sequence[SetUp]) -> Iterator[Mistake]:
+def _untaken(
+    group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collection[str]
+) -> Iterator[Mistake]:
     """What is wrong with a group's variables."""
     before = {take.name: part.once for part in set_up for take in part.request.take}
+    for request in group.requests:
+        yield from _secret_in_address(request, path)
     chains = [scenario.steps for scenario in group.scenarios] or [group.steps]
     for steps in chains:
-        known = set(before)
+        known = {*before, *secrets}
         for step in steps:
             yield from _unknown_to(step.request, known, path)
             yield from _taken_twice(step.request, before, path)

@@ -30,6 +30,7 @@ METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
 WITH_BODY = ("POST", "PUT", "PATCH")
 FRAMING = ("content-length", "transfer-encoding", "expect")
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(.*?)\s*")
+_CREDENTIAL = re.compile(r"auth|cookie|credential|key|passw|secret|session|token", re.IGNORECASE)
 _STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
 
 
@@ -219,12 +220,25 @@ class QuickLoad:
         """The request, as a study file has it."""
         said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout}
         if self.headers:
-            said["headers"] = {name: _literal(value) for name, value in map(header_of, self.headers)}
+            said["headers"] = {
+                name: f"${{secret.{_secret_name(name)}}}" if _is_secret(name, value) else _literal(value)
+                for name, value in map(header_of, self.headers)
+            }
         if self._has_body:
             said["body"] = {"file": BODY_FILE} if self.data is None else {"text": _literal(self.data)}
         if self.follow_redirects:
             said["follow_redirects"] = self.follow_redirects
         return said
+
+    @property
+    def secrets(self) -> dict[str, tuple[str, str]]:
+        """What stands in headers that carry credentials: name → (the environment variable for it, its value)."""
+        pairs = map(header_of, self.headers)
+        return {
+            _secret_name(name): (f"LOAD_{_secret_name(name).upper()}", value)
+            for name, value in pairs
+            if _is_secret(name, value)
+        }
 
     def server(self, origin: str) -> dict[str, Any]:
         """The server, as a study's lab has it."""
@@ -249,6 +263,11 @@ def quick_study(ask: QuickLoad) -> str:
         "name": "load",
         "question": _literal(f"How does {ask.url} answer?"),
         "lab": {"server": ask.server(at)},
+        **(
+            {"secrets": {name: variable for name, (variable, _) in ask.secrets.items()}}
+            if ask.secrets
+            else {}
+        ),
         "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
         "traffic": {"load": ask.group() | {"request": "get"}},
         "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1}
@@ -264,6 +283,15 @@ def header_of(text: str) -> tuple[str, str]:
     if not match:
         raise _wrong(f"“{text}” is no header", "Write “Name: value”.")
     return match[1], match[2]
+
+
+def _is_secret(header: str, value: str) -> bool:
+    """Whether a header, by its name, says what lets somebody in."""
+    return bool(value) and _CREDENTIAL.search(header) is not None
+
+
+def _secret_name(header: str) -> str:
+    return re.sub(r"[^a-z0-9]", "_", header.lower())
 
 
 def _url(text: str) -> str:

@@ -214,6 +214,10 @@ class ThresholdPart(Part):
     )
 
 
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""An environment variable."""
+
+
 class StudyFile(Part):
     """A study: what varies, what load, what is watched."""
 
@@ -228,6 +232,10 @@ class StudyFile(Part):
         None, description="a CSV beside the study: case, one column a factor, valid"
     )
     feeders: Annotated[dict[Name, FeederPart], Field(description="rows for requests")] = {}
+    secrets: Annotated[
+        dict[Name, VariableName],
+        Field(description="name: the environment variable that holds it, for ${secret.NAME}"),
+    ] = {}
     before_trial: list[StepPart] = Field([], description="steps before each trial: reset services, warm rows")
     requests: Annotated[dict[Name, RequestPart], Field(description="named requests")] = {}
     scenarios: Annotated[dict[Name, Steps], Field(description="named scenarios: steps in order")] = {}

@@ -98,9 +98,16 @@ def step_owners(data: Mapping[str, Any]) -> list[str]:
     return owners
 
 
+def secrets(data: Mapping[str, Any]) -> dict[str, str]:
+    """What requests call each of the study's secrets → the environment variable that holds it."""
+    raw = data.get("secrets")
+    named = raw.items() if isinstance(raw, Mapping) else ()
+    return {f"secret.{name}": str(variable) for name, variable in named}
+
+
 def variables(data: Mapping[str, Any]) -> set[str]:
-    """Every variable that some request of the study takes."""
-    found: set[str] = set()
+    """Every variable that some request of the study takes, and its secrets."""
+    found: set[str] = set(secrets(data))
 
     def look(value: Any) -> None:
         if isinstance(value, Mapping):
