@@ -33,14 +33,14 @@ def config() -> CaseConfig:
 
 
 def test_the_trial_is_set_up_by_one_iteration_that_tells_what_it_took() -> None:
-    share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"])
+    share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
     assert share is not None
     (group,) = share.spec["groups"]
     assert (group["executor"]["kind"], group["executor"]["iterations"], group["executor"]["vus"]) == ("shared-iterations", 1, 1)  # fmt: skip
     assert group["report_taken"] is True
     (step,) = group["scenarios"][0]["steps"]
     assert step["request"]["take"] == [{"name": "token", "header": "X-T"}]
-    assert trial_set_up(config().model_copy(update={"set_up": ()}), 7, ENDPOINTS, []) is None
+    assert trial_set_up(config().model_copy(update={"set_up": ()}), 7, ENDPOINTS, [], Taken()) is None
 
 
 def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
@@ -66,7 +66,7 @@ def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
     set_up = (SetUp(request=login), SetUp(request=OWN, once="vu"))
     case = case.model_copy(update={"groups": groups, "set_up": set_up})
     known = ENDPOINTS | {"http://auth": Endpoint(scheme="http", address="127.0.0.1", port=8081)}
-    share = trial_set_up(case, 7, known, [])
+    share = trial_set_up(case, 7, known, [], Taken())
     assert share is not None and share.spec["groups"][0].get("http2") == told
     [each] = vu_set_ups(case, 7, known, [], Taken({"token": "t0"})).values()
     assert bool(each.spec["groups"][0].get("http2")) == bool(spoken)

@@ -70,6 +70,5 @@ def _outliving(stream: object) -> io.TextIOWrapper:
         io.BufferedWriter(_Outliving(number, "wb", closefd=False)),
         encoding=stream.encoding,
         errors="replace",
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        line_buffering=stream.line_buffering or stream.write_through,
     )
