@@ -117,22 +117,21 @@ def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
     if not cuts:
         return Cut(0, False, _uncut(groups))
     latest = max(cuts, key=lambda cut: (cut.cut_ns, cut.at_half))
-    if latest.method == MSER and is_own_doing(groups, stops, latest.cut_ns):
-        return Cut(
-            0, False, "what MSER-5 would drop is the generator's own delay: nothing is cut", latest.group
-        )
-    if latest.method == MSER and any(_stalls(group, latest) for group in groups):
-        return Cut(
-            0, False, "what MSER-5 would drop is a stall after a settled start: nothing is cut", latest.group
-        )
-    return latest
+    dropped = _no_warm_up(groups, stops, latest) if latest.method == MSER else ""
+    return (
+        Cut(0, False, f"what MSER-5 would drop is {dropped}: nothing is cut", latest.group)
+        if dropped
+        else latest
+    )
 
 
-def _stalls(group: GroupView, cut: Cut) -> bool:
-    if group.name != cut.group:
-        return False
-    offset_ns, response_ns = response_series(group)
-    return is_stall(response_ns, int(np.count_nonzero(offset_ns < cut.cut_ns)))
+def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
+    """What a cut would drop if that is no warm-up; "" if it is."""
+    if is_own_doing(groups, stops, cut.cut_ns):
+        return "the generator's own delay"
+    offset_ns, response_ns = response_series(next(group for group in groups if group.name == cut.group))
+    stalled = is_stall(response_ns, int(np.count_nonzero(offset_ns < cut.cut_ns)))
+    return "a stall after a settled start" if stalled else ""
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from svload.api.runs import case_configs
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
-from svload.api.words import writing
+from svload.api.words import authority, writing
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
-from svload.model.pem import holds_certificate
 from svload.model.request_hints import HINTS, no_server
 from svload.run.hands import early_hands
 from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
@@ -255,8 +254,8 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
         for option, name, path in (("--cacert", CA_FILE, files.ca), ("--data-file", BODY_FILE, files.body)):
             if path is not None:
                 _place(option, path, folder / name)
-        if files.ca is not None and not holds_certificate((folder / CA_FILE).read_text("ascii", "replace")):
-            raise fail("usage", reason=f"--cacert {files.ca} holds no certificate", hint="It is a PEM file.")
+        if files.ca is not None:
+            authority((folder / CA_FILE).read_text("ascii", "replace"), files.ca)
         (folder / STUDY).write_text(text, encoding="utf-8")
         yield folder
 

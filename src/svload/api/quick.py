@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from svload.api.studies import Choices, load_lock
-from svload.api.words import writing
+from svload.api.words import authority, writing
 from svload.model.errors import fail
-from svload.model.pem import holds_certificate
 from svload.study.quick import header_of
 
 
@@ -50,9 +49,7 @@ def probe(
     if any(sign.isspace() for sign in url):
         raise fail("usage", reason=f"the URL “{url}” holds a space", hint="Write it as %20.")
     pairs = [header_of(header) for header in headers]
-    ca_pem = _read_text(ca_file) if ca_file else None
-    if ca_file and not holds_certificate(ca_pem or ""):
-        raise fail("usage", reason=f"--cacert {ca_file} holds no certificate", hint="It is a PEM file.")
+    ca_pem = authority(_read_text(ca_file), ca_file) if ca_file else None
     return quick.probe(url, count, pairs, ca_pem, authorised, "keep-alive" if keep_alive else "new")
 
 

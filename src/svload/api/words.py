@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from svload.model.errors import fail
+from svload.model.pem import holds_certificate
 
 MOST_S = 30 * 86400.0
 """What is kept ends by itself: nobody remembers it after a month."""
@@ -34,3 +35,10 @@ def writing(to: Path) -> Iterator[None]:
     except OSError as why:
         reason = f"{to} cannot be written: {why.strerror or why}"
         raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
+
+
+def authority(pem: str, file: Path) -> str:
+    """`pem`, the text of --cacert `file`. Raises SvloadError usage if it holds no certificate."""
+    if not holds_certificate(pem):
+        raise fail("usage", reason=f"--cacert {file} holds no certificate", hint="It is a PEM file.")
+    return pem

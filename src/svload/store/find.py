@@ -40,8 +40,8 @@ def unfinished_runs(out_dir: Path) -> list[RunDir]:
     return [
         run
         for run in runs
-        if not _link_in(run.path)
-        and {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
+        if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
+        and not _link_in(run.path)
     ]
 
 

@@ -291,7 +291,7 @@ class _Reader:
                 for take in part.request.take
             }
             self.mistakes += _unknown_to(request, known | set(self.secrets), path)
-            self.mistakes += _secret_in_address(request, path)
+            self.mistakes += _secret_in_address(request, self.secrets, path)
             self.mistakes += _taken_twice(
                 request, {take.name for part in found for take in part.request.take}, path
             )
@@ -354,10 +354,10 @@ def _unknown_to(request: Request, known: Collection[str], path: Path) -> Iterato
             yield bad_value(path, told, part.taken, "Take it in a step before, or under setup.")
 
 
-def _secret_in_address(request: Request, path: Path) -> Iterator[Mistake]:
+def _secret_in_address(request: Request, secrets: Collection[str], path: Path) -> Iterator[Mistake]:
     """An address is what tables, logs and errors name, here and at the server."""
     for part in (*request.path, *(request.url or ())):
-        if isinstance(part, TakenPart) and part.taken.startswith("secret."):
+        if isinstance(part, TakenPart) and part.taken in secrets:
             told = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
             yield bad_value(path, told, part.taken, "Send it in a header or in the body.")
 
@@ -374,7 +374,7 @@ def _untaken(
     """What is wrong with a group's variables."""
     before = {take.name: part.once for part in set_up for take in part.request.take}
     for request in group.requests:
-        yield from _secret_in_address(request, path)
+        yield from _secret_in_address(request, secrets, path)
     chains = [scenario.steps for scenario in group.scenarios] or [group.steps]
     for steps in chains:
         known = {*before, *secrets}

@@ -155,15 +155,19 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    /// Whether it spins after a hundred such waits, while it is told to spin for 60 µs.
-    fn spins_after(waits: &[(i64, bool)]) -> bool {
+    /// Told to spin for 60 µs, after a hundred such waits.
+    fn told_after(waits: &[(i64, bool)]) -> Patience {
         let mut patience = Patience::new(60_000, false);
         for _ in 0..100 {
             waits
                 .iter()
                 .for_each(|&(waited_ns, answered)| patience.learn(0, waited_ns, answered));
         }
-        patience.window(5, 1, 9, 0) == Some((5, 60_005))
+        patience
+    }
+
+    fn spins_after(waits: &[(i64, bool)]) -> bool {
+        told_after(waits).window(5, 1, 9, 0) == Some((5, 60_005))
     }
 
     #[test]
@@ -182,10 +186,9 @@ mod tests {
 
     #[test]
     fn a_rare_stall_is_forgotten() {
-        let mut patience = Patience::new(60_000, false);
-        patience.learn(0, 20_000, true);
+        let mut patience = told_after(&[(20_000, true)]);
         patience.learn(0, S, true);
-        assert!(patience.window(0, 1, 1, 0).is_some());
+        assert_eq!(patience.window(0, 1, 1, 0), Some((0, 60_000)));
     }
 
     /// Ten seconds of `rate` lone answers that take `takes(n)` each, unasked: (share of the time spun, share of the answers spun for),
