@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the native engine from the locked crates and installs svload into .venv, editable:
-# edits of Python are live, edits of the engine take another `make setup`.
+# edits of Python are live, edits of the engine take another `make setup`. Bytecode: as in deps.sh.
 set -eu
 . "$(dirname "$0")/env.sh"
 tools/preflight.sh >/dev/null
@@ -16,3 +16,4 @@ maturin develop --release --locked --uv >"$log" 2>&1 || {
     fi
     exit 1
 }
+python -m compileall -q src/svload
