@@ -1,12 +1,10 @@
 //! Raw dialogues over TLS: the same turns, and ends that TLS tells apart.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-use common::tls::{lab, Lab};
-use common::{run, share, Server, MS};
+use crate::common::tls::{lab, Lab};
+use crate::common::{run, share, Server, MS};
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
 

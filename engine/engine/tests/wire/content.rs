@@ -1,10 +1,8 @@
 //! Compressed answers: counted as they came, looked into where a check or a variable needs it.
 
-mod common;
-
 use std::io::Write;
 
-use common::{run, share, Server};
+use crate::common::{run, share, Server};
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde_json::{json, Value};

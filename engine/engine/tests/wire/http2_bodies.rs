@@ -1,13 +1,11 @@
 //! Request bodies over HTTP/2: however small the windows are, what arrives is what was planned.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
-use common::http2::{frame_of, headers, peer_with, share_of};
-use common::{run, MS};
+use crate::common::http2::{frame_of, headers, peer_with, share_of};
+use crate::common::{run, MS};
 use serde_json::json;
 use svload_engine::body::{SizeLaw, Streamed};
 use svload_engine::request::Asker;
@@ -17,7 +15,10 @@ use svload_engine::wire::http2::frame::{flag, kind};
 fn taker(
     settings: &'static [(u16, u32)],
     window: i64,
-) -> (common::Server, std::sync::mpsc::Receiver<(String, Vec<u8>)>) {
+) -> (
+    crate::common::Server,
+    std::sync::mpsc::Receiver<(String, Vec<u8>)>,
+) {
     let (bodies, seen) = channel();
     let bodies = Mutex::new(bodies);
     let server = peer_with(settings, move |mut peer| {

@@ -1,11 +1,9 @@
 //! Scenarios against a server: steps in order, variables from answers, where variables may lead; the identities of `run` hold.
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use common::{ok, run, run_with, share, Server, MS};
+use crate::common::{ok, run, run_with, share, Server, MS};
 use indexmap::IndexMap;
 use serde_json::{json, Value};
 use svload_engine::{Column, Table};

@@ -1,13 +1,11 @@
 //! HTTP/2 against servers that break its rules, or leave: each gives its own error, and no load hangs.
 
-mod common;
-
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
-use common::http2::{answer, frame_of, headers, peer, settings, share_of, Peer};
-use common::{run, Ran, Server, MS};
+use crate::common::http2::{answer, frame_of, headers, peer, settings, share_of, Peer};
+use crate::common::{run, Ran, Server, MS};
 use svload_engine::wire::http2::frame::{flag, kind, number};
 
 const END: u8 = flag::END_STREAM;

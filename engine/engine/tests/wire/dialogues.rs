@@ -1,13 +1,11 @@
 //! Raw dialogues over TCP: what is said, what must come, who ends, and what goes wrong.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
-use common::{refusal, run, share, Server, MS};
+use crate::common::{refusal, run, share, Server, MS};
 use serde_json::{json, Value};
 
 /// Two users who hold 20 dialogues between them.

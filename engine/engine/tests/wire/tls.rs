@@ -1,12 +1,10 @@
 //! The engine against a TLS server: verification, resumption, versions.
 
-mod common;
-
 use std::io::Write;
 use std::net::TcpStream;
 
-use common::tls::{lab, Lab};
-use common::{run, share, Server, MS};
+use crate::common::tls::{lab, Lab};
+use crate::common::{run, share, Server, MS};
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
 
@@ -15,7 +13,7 @@ fn tls_server(lab: &Lab, answer: &'static str) -> Server {
     Server::start(move |stream: TcpStream| {
         let session = ServerConnection::new(config.clone()).unwrap();
         let answer = answer.as_bytes().to_vec();
-        common::serve(StreamOwned::new(session, stream), &move |_: &str| {
+        crate::common::serve(StreamOwned::new(session, stream), &move |_: &str| {
             answer.clone()
         });
     })
@@ -130,11 +128,11 @@ fn a_large_body_leaves_through_tls() {
     let server = Server::start(move |stream: TcpStream| {
         let session = ServerConnection::new(config.clone()).unwrap();
         let mut stream = BufReader::new(StreamOwned::new(session, stream));
-        while common::read_head(&mut stream).is_some() {
+        while crate::common::read_head(&mut stream).is_some() {
             let mut body = vec![0; bytes];
             stream.read_exact(&mut body).unwrap();
             let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
-            let answer = common::ok(&sum.to_string());
+            let answer = crate::common::ok(&sum.to_string());
             stream.get_mut().write_all(&answer).unwrap();
         }
     });

@@ -1,7 +1,5 @@
 //! Ways to a server: IPv6, Unix sockets, and addresses of one's own; each only where it is allowed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixListener;
@@ -10,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::Mutex;
 use std::thread;
 
-use common::{ok, refusal, run, serve, share, Server};
+use crate::common::{ok, refusal, run, serve, share, Server};
 use serde_json::{json, Value};
 
 /// A socket file of this test, gone with it.
@@ -210,7 +208,7 @@ fn a_shared_connection_that_ends_while_it_is_free_is_not_used() {
 #[test]
 fn an_open_loop_has_no_users_to_share() {
     let mut share = to("127.0.0.1:1", &["127.0.0.0/8"]);
-    common::open(&mut share, 10.0, 4);
+    crate::common::open(&mut share, 10.0, 4);
     share["groups"][0]["connection"] = "shared".into();
     assert!(refusal(&share).starts_with("share.groups[0].connection: shared belongs to closed"));
 }

@@ -1,12 +1,10 @@
 //! Redirects over HTTP/2: where they lead, what goes with them, what they cost, and where they may not lead.
 
-mod common;
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::http2::{answer, frame_of, headers, leads_to, peer, serving, share_of, Asked};
-use common::{ok, run, Ran, Server, MS};
+use crate::common::http2::{answer, frame_of, headers, leads_to, peer, serving, share_of, Asked};
+use crate::common::{ok, run, Ran, Server, MS};
 use serde_json::{json, Value};
 use svload_engine::wire::http2::frame::{flag, kind};
 

@@ -1,14 +1,12 @@
 //! What HTTP/1.1's users can say is said over HTTP/2 too: steps and variables, checks of what answers hold, bodies of unknown
 //! length, and bodies that wait for leave.
 
-mod common;
-
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use common::http2::{answer, frame_of, headers, serve, serving, share_of, Asked, Peer};
-use common::tls::lab;
-use common::{run, Server, MS};
+use crate::common::http2::{answer, frame_of, headers, serve, serving, share_of, Asked, Peer};
+use crate::common::tls::lab;
+use crate::common::{run, Server, MS};
 use flate2::write::GzEncoder;
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
@@ -258,7 +256,7 @@ fn gate<S: std::io::Read + Write>(mut peer: Peer<S>) -> Option<()> {
 
 #[test]
 fn a_body_waits_for_leave() {
-    let server = common::http2::peer(gate);
+    let server = crate::common::http2::peer(gate);
     let ask = |path: &str, requests: u64| {
         let mut share = share_of(server.address, 1, 1, requests);
         let request = &mut share["groups"][0]["request"];
@@ -304,8 +302,8 @@ fn a_scenario_goes_on_over_http1_with_a_server_that_chooses_it() {
                 });
                 return;
             }
-            common::serve(stream, &|head: &str| match head.split(' ').nth(1) {
-                Some("/old") => common::ok("old"),
+            crate::common::serve(stream, &|head: &str| match head.split(' ').nth(1) {
+                Some("/old") => crate::common::ok("old"),
                 _ => b"HTTP/1.1 302 Found\r\nLocation: /old\r\nContent-Length: 0\r\n\r\n".to_vec(),
             });
         })

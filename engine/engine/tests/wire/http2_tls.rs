@@ -1,13 +1,11 @@
 //! HTTP/2 by ALPN: agreed, refused, or HTTP/1.1 in its place.
 
-mod common;
-
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use common::http2::{share_of, Peer};
-use common::tls::{lab, Lab};
-use common::{ok, run, serve, Server};
+use crate::common::http2::{share_of, Peer};
+use crate::common::tls::{lab, Lab};
+use crate::common::{ok, run, serve, Server};
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{json, Value};
 

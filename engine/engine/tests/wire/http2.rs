@@ -1,12 +1,10 @@
 //! HTTP/2 against servers that keep its rules: how requests share connections, and what is counted.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use common::http2::{answer, frame_of, headers, peer, polite, share_of};
-use common::{open, refusal, run, Ran, MS};
+use crate::common::http2::{answer, frame_of, headers, peer, polite, share_of};
+use crate::common::{open, refusal, run, Ran, MS};
 use serde_json::{json, Value};
 use svload_engine::wire::http2::frame::{flag, kind};
 

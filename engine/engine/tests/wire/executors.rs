@@ -1,11 +1,9 @@
 //! Every executor against a server: the identities of `run` hold, and the plan is what was asked.
 
-mod common;
-
-use common::{ok, open, run, share, Server, MS};
+use crate::common::{ok, open, run, share, Server, MS};
 use serde_json::{json, Value};
 
-fn with(executor: Value) -> common::Ran {
+fn with(executor: Value) -> crate::common::Ran {
     let server = Server::answering(|_| ok("hello"));
     let mut share = share(server.address);
     share["groups"][0]["stop_offset_ns"] = (10_000 * MS).into();

@@ -1,14 +1,12 @@
 //! The engine against a tiny plain-HTTP server: what works is counted as ok, what fails by its right name.
 
-mod common;
-
 use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use common::{ok, open, read_head, refusal, run, run_with, share, Server, MS};
+use crate::common::{ok, open, read_head, refusal, run, run_with, share, Server, MS};
 use indexmap::IndexMap;
 use serde_json::json;
 use svload_engine::{Column, Table};
@@ -356,7 +354,7 @@ fn redirects_go_nowhere_they_may_not() {
             for stream in listener.incoming().flatten() {
                 let answer = answer.clone();
                 std::thread::spawn(move || {
-                    common::serve(stream, &move |_: &str| answer.clone().into_bytes())
+                    crate::common::serve(stream, &move |_: &str| answer.clone().into_bytes())
                 });
             }
         });
