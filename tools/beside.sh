@@ -1,6 +1,6 @@
 #!/bin/sh
-# beside.sh ARGUMENTS…: pytest with tests side by side. Four at once on two cores, because most wait for a load;
+# beside.sh ARGUMENTS…: pytest with tests side by side. Three at once on two cores, because many wait for a load;
 # in the order that tests/conftest.py gives, long ones first.
 set -eu
 . "$(dirname "$0")/env.sh"
-exec python -m pytest -n 4 --no-loadscope-reorder "$@"
+exec python -m pytest -n 3 --no-loadscope-reorder "$@"
