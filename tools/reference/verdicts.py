@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from itertools import pairwise
 from pathlib import Path
 
+from reference.docstrings import of_constants
 from reference.markdown import code, page, sentence, table
 
 TITLE = "Verdicts: checks and limits"
@@ -17,7 +16,7 @@ def make() -> str:
     rows = [(code(check.name), sentence(type(check).__doc__)) for check in checks.all_checks()]
     stated = [
         (code(name), code(str(getattr(limits, name))), text)
-        for name, text in _documented(Path(limits.__file__))
+        for name, text in of_constants(Path(limits.__file__)).items()
     ]
     return page(
         "Verdicts",
@@ -39,14 +38,3 @@ def make() -> str:
         "Pairs are (WEAK, REFUSED). Shares are of 1, times in ns where the name says so.\n",
         table(("limit", "value", "meaning"), stated),
     )
-
-
-def _documented(path: Path) -> list[tuple[str, str]]:
-    """The constants of a module that are followed by their docstring."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    found = []
-    for one, after in pairwise(body):
-        named = isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
-        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            found.append((one.targets[0].id, sentence(str(after.value.value))))
-    return found
