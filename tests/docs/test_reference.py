@@ -10,6 +10,10 @@ from types import ModuleType
 
 import pytest
 
+from svload.model.base import Frozen
+from svload.model.columns import MEANINGS
+from svload.store.parquet import TABLES
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
 
@@ -40,6 +44,31 @@ def test_every_command_has_its_help() -> None:
     pages = MAKER.commands.help_pages()
     assert {"svload", "svload run", "svload plan", "svload lab up"} <= set(pages)
     assert all(text.startswith("Usage: ") for text in pages.values())
+
+
+class Planted(Frozen):
+    told_ns: int
+    """How long it took."""
+    untold_ns: int
+    also_untold: str = ""
+    late: bool = False
+    """Told of the last one alone."""
+
+
+def test_every_field_of_every_artefact_has_its_meaning() -> None:
+    files = MAKER.artefacts.files()
+    models = [model for _, model in (*files, *MAKER.artefacts.parts(files))]
+    assert {"Findings", "Claim", "Estimate", "GroupSummary"} <= {model.__name__ for model in models}
+    assert MAKER.artefacts.untold(models) == []
+
+
+def test_a_field_without_a_meaning_is_found() -> None:
+    assert MAKER.artefacts.untold([Planted]) == ["Planted.untold_ns", "Planted.also_untold"]
+
+
+def test_every_column_has_its_meaning() -> None:
+    told = {(table, column) for table, columns in MEANINGS.items() for column in columns}
+    assert told == {(table, column) for table, columns in TABLES.items() for column in columns}
 
 
 def test_every_link_of_the_documents_leads_somewhere() -> None:

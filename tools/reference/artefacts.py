@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import typing
+from collections.abc import Iterable
 from typing import Any
 
+from reference.docstrings import of_fields
 from reference.markdown import code, page, sentence, table
 
 TITLE = "What a run leaves: files and formats"
+Models = list[tuple[str, type[Any]]]
 
 
-def make() -> str:
-    from svload.model import facts, load, plan, results, study
-    from svload.store.parquet import TABLES
+def files() -> Models:
+    """Every file of a run that is an artefact, by what it is called here."""
+    from svload.model import certificates, facts, load, plan, results, study
 
-    files: list[tuple[str, type[Any]]] = [
+    return [
         ("study.lock.json", study.Lock),
         ("plan/NNN.json", plan.Batch),
         ("placement.json", plan.Placement),
+        ("certificates.json", certificates.Certificates),
         ("trials/TRIAL/summary.json", results.TrialSummary),
         ("trials/TRIAL/lab.json", facts.TrialLab),
         ("trials/TRIAL/seal.json", results.Seal),
@@ -25,14 +30,38 @@ def make() -> str:
         ("derived/findings.json", results.Findings),
         ("what `svload load --json` prints", load.LoadSummary),
     ]
+
+
+def parts(models: Models) -> Models:
+    """The models that stand inside of these, by name."""
+    found: dict[str, type[Any]] = {}
+    for _, model in models:
+        _gather_parts(model, found)
+    return sorted(found.items())
+
+
+def untold(models: Iterable[type[Any]]) -> list[str]:
+    """Fields of these models that no docstring says the meaning of: `Seal.facts`."""
+    return [
+        f"{model.__name__}.{key}"
+        for model in models
+        for key in model.model_fields
+        if not _meaning(model, key)
+    ]
+
+
+def make() -> str:
+    from svload.model.columns import MEANINGS
+    from svload.store.parquet import TABLES
+
     texts = [
         "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads all older ones. Tables are "
-        "Parquet (zstd), little endian; offsets are ns from the load's start.\n",
+        "Parquet (zstd), little endian; offsets are ns from the load's start. Metrics have the names and base units of [metrics.md](metrics.md).\n",
         table(
             ("file", "format", "what it holds"),
             [
                 (name if "`" in name else code(name), str(model.FORMAT), _without_name(model))
-                for name, model in files
+                for name, model in files()
             ],
         ),
         table(
@@ -59,17 +88,18 @@ def make() -> str:
             ],
         ),
     ]
-    parts: dict[str, type[Any]] = {}
-    for name, model in files:
+    for name, model in files():
         texts += [f"## {name[0].upper() + name[1:] if '`' in name else name}\n", _fields(model)]
-        _gather_parts(model, parts)
     texts.append("## Parts of these\n")
-    for name, model in sorted(parts.items()):
+    for name, model in parts(files()):
         texts.append(f"**{name}.** {sentence(model.__doc__)}\n\n{_fields(model)}")
     for name, columns in TABLES.items():
         texts += [
             f"## trials/TRIAL/{name}.parquet\n",
-            table(("column", "type"), [(code(column), kind) for column, kind in columns.items()]),
+            table(
+                ("column", "type", "meaning"),
+                [(code(column), kind, MEANINGS[name][column]) for column, kind in columns.items()],
+            ),
         ]
     return page("What a run leaves", *texts)
 
@@ -81,14 +111,16 @@ def _without_name(model: type[Any]) -> str:
 
 
 def _fields(model: type[Any]) -> str:
-    """A model's fields; a column of meanings only where it has any."""
     rows = [
-        (code(field.alias or key), _annotation(field.annotation), field.description or "")
+        (code(field.alias or key), _annotation(field.annotation), _meaning(model, key))
         for key, field in model.model_fields.items()
     ]
-    if any(meaning for _, _, meaning in rows):
-        return table(("field", "type", "meaning"), rows)
-    return table(("field", "type"), [row[:2] for row in rows])
+    return table(("field", "type", "meaning"), rows)
+
+
+def _meaning(model: type[Any], key: str) -> str:
+    """What a field's docstring says; its description where a published JSON Schema carries that."""
+    return model.model_fields[key].description or of_fields(model).get(key, "")
 
 
 def _gather_parts(annotation: Any, found: dict[str, type[Any]]) -> None:
@@ -110,12 +142,6 @@ def _annotation(annotation: Any) -> str:
         if isinstance(annotation, type) and not typing.get_args(annotation)
         else str(annotation)
     )
-    for prefix in (
-        "typing.",
-        "svload.model.results.",
-        "svload.model.study.",
-        "svload.model.facts.",
-        "svload.model.plan.",
-    ):
-        text = text.replace(prefix, "")
+    text = re.sub(r"\b(typing|svload(\.\w+)+)\.(?=\w)", "", text)
+    text = re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text)
     return code(text.replace("NoneType", "null").replace("None", "null"))

@@ -12,7 +12,10 @@ from svload.model.errors import fail
 
 
 class Frozen(BaseModel):
-    """A value: immutable, no unknown keys, tuples instead of lists."""
+    """A value: immutable, no unknown keys, tuples instead of lists.
+
+    What a field means is said in its docstring, on the line after it: docs/reference/artefacts.md is made of them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
@@ -22,6 +25,7 @@ class Artefact(Frozen):
 
     FORMAT: ClassVar[int] = 1
     format: int = 1
+    """number of the file's format; a higher one is of a newer svload"""
 
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,11 @@ class Place(Frozen):
     """Where a certificate holds: any change voids it. `engine` is the digest of the native module."""
 
     host: str
+    """processor and the first 8 hex digits of the SHA-256 of the host's name"""
     kernel: str
+    """release, as `uname -r` has it"""
     engine: str
+    """SHA-256 of the native module's file; `none` without one"""
 
     def __str__(self) -> str:
         return f"{self.host}, kernel {self.kernel}, engine {self.engine[:12]}"
@@ -22,11 +25,17 @@ class InstrumentLevel(Frozen):
     """One service time: what the truth server logged that it did, and what the load saw, in ns over `n` requests."""
 
     service_ns: int
+    """the service time that the truth server was told to have"""
     n: int
+    """answers, each both seen and logged"""
     truth_p50_ns: int
+    """median of what the server did, from receiving a request to writing its answer"""
     truth_p99_ns: int
+    """the same at p99"""
     seen_p50_ns: int
+    """median response (done − due) that the load saw of the same requests"""
     seen_p99_ns: int
+    """the same at p99"""
 
     @property
     def bias_p50_ns(self) -> int:
@@ -44,37 +53,55 @@ class InstrumentCertificate(Artefact):
 
     FORMAT: ClassVar[int] = 1
     place: Place
+    """where it holds"""
     made_wall: float
+    """when it was made, Unix time in s"""
     levels: tuple[InstrumentLevel, ...]
+    """by service time, from the shortest"""
 
 
 class Floor(Frozen):
-    """Of one metric at one load: the 95 % quantile of |log ratio| between two trials of the same thing, and its standard deviation."""
+    """Of one metric at one load: how far two trials of the same thing lie apart."""
 
     load: str
+    """the load: every traffic group with its executor as JSON and its connection"""
     metric: str
+    """full name: `group.metric.stat`, `service.metric` or `feeder.metric`"""
     pairs: int
+    """pairs of trials of which neither is REFUSED"""
     floor: float
+    """95 % quantile of |log ratio| over the pairs (nearest rank)"""
     sd: float
+    """standard deviation of the log ratios"""
 
 
 class AaCertificate(Artefact):
-    """The lab against itself (METHOD §2). `settings` is the digest of all that the study asks of lab, data and traffic."""
+    """The lab against itself (METHOD §2)."""
 
     FORMAT: ClassVar[int] = 1
     place: Place
+    """where it holds"""
     settings: str
+    """SHA-256 of all that the study asks of lab, data and traffic: it holds for no other"""
     made_wall: float
+    """when it was made, Unix time in s"""
     study: str
+    """name of the study that was repeated"""
     cases: tuple[str, ...]
+    """cases that were repeated, one for each load"""
     pairs: int
+    """the fewest pairs that any of its floors rests on"""
     restarts: bool
+    """services came up anew before every trial"""
     floors: tuple[Floor, ...]
+    """by load and metric; a metric that was null or 0 in any pair has none"""
 
 
 class Certificates(Artefact):
-    """certificates.json of a run: those that held when it began; None: there was none."""
+    """certificates.json: what was known of the instrument and the lab's own noise when the run began; null: nothing."""
 
     FORMAT: ClassVar[int] = 1
     instrument: InstrumentCertificate | None = None
+    """how far the load is off, against the truth server"""
     aa: AaCertificate | None = None
+    """how far the lab lies from itself"""

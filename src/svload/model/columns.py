@@ -89,6 +89,77 @@ HISTOGRAM_METRICS = (
 )
 """Histogram metric code → name (engine/README.md)."""
 
+_OF_GROUP = {
+    "group": "the traffic group: its place in `groups` of summary.json, from 0",
+    "step": "the step: its place through all scenarios of the group, from 0; 0 of a lone request",
+}
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "intervals": _OF_GROUP
+    | {
+        "interval": "⌊offset / `interval_ns`⌋, from 0",
+        "due": "requests due in it",
+        "begun": "of those due in it, the ones that began, whenever",
+        "ok": "of those due in it, the ones that ended ok, whenever",
+        "failed": "of those due in it, the ones that ended and failed, whenever",
+        "dropped": "of those due in it, the ones that a full pool dropped",
+        "completed_ok": "requests that ended ok in it, whenever due",
+        "completed_failed": "requests that ended in it and failed, whenever due",
+        "bytes_received": "of the requests that ended in it: heads, framing and redirect hops included, TLS excluded",
+        "response_sum_ns": "Σ response of the requests due in it that ended, failed ones included",
+    },
+    "histograms": _OF_GROUP
+    | {
+        "interval": "⌊due / `interval_ns`⌋, from 0",
+        "metric": "which time: "
+        + ", ".join(f"{code} {name}" for code, name in enumerate(HISTOGRAM_METRICS))
+        + "; generator_lag and slot_wait are of all begun requests, read_lag of a sample, the others but failed_response of ok ones",
+        "bucket": "of v ns: v below 128; else (e − 6)·128 + (v >> (e − 7)) − 128 with e = ⌊log2 v⌋",
+        "count": "requests in that bucket; empty buckets have no row",
+    },
+    "samples": _OF_GROUP
+    | {
+        "vu": "number of its VU over all shares, from 0; open loop: the place in the pool that ran it",
+        "seq": "iteration of its VU, from 0; open loop: index of its arrival over all shares",
+        "row": "row of the group's first feeder, from 0; −1: it has none",
+        "due_ns": "offset of due: when it should have begun",
+        "ready_ns": "offset of ready: due, and a VU or connection was free",
+        "begun_ns": "offset of begun: look-up or connect started, or first write on a live connection",
+        "written_ns": "offset of just before its first write, of the last redirect hop; −1: never",
+        "first_byte_ns": "offset of the answer's first byte, of the last hop; −1: none came",
+        "done_ns": "offset of done: after the last read, or when it failed",
+        "status": "of the final answer; 0: none came",
+        "error": "0: ok; else the code whose name is `error_name` in `svload query`",
+        "request_bytes": "request line and headers, over all hops; a body is not counted",
+        "header_bytes": "heads of the answers, over all hops",
+        "body_bytes": "body of the last hop's answer",
+        "connection": "number of its connection within the share",
+        "reused": "1: the connection had carried a request before",
+        "tls": "of the connection: 0 none, 1 full handshake, 2 resumed",
+        "lookup_ns": "curl's time_namelookup, from begun",
+        "connect_ns": "curl's time_connect, from begun; 0 on a reused connection",
+        "appconnect_ns": "curl's time_appconnect, from begun; 0 on a reused connection and without TLS",
+        "pretransfer_ns": "curl's time_pretransfer, from begun",
+        "redirect_ns": "curl's time_redirect: all hops before the last; 0 without",
+        "redirects": "redirects that were followed",
+        "read_lag_ns": "read − the kernel's receive stamp; −1: not sampled",
+        "share": "the generator: its place in `generators` of summary.json, from 0",
+    },
+    "rows": {
+        "group": _OF_GROUP["group"],
+        "row": "row of the group's first feeder, from 0",
+        "asked": "requests for it in the whole load; rows never asked are left out",
+    },
+    "monitors": {
+        "offset_ns": "when it was read; the first reading is just before the load, below zero",
+        "service": "the service it is of; empty: the machine, or svload's own",
+        "monitor": "the monitor, as in the reference of monitors",
+        "entity": "process, core, disk, interface, share/thread …; empty: the whole",
+        "metric": "its name, in which its unit stands; what ends with `_total` only grows",
+        "value": "the reading",
+    },
+}
+"""By table: what each column means."""
+
 
 def bucket(value_ns: int) -> int:
     """The histogram bucket of a value in ns: log-linear, 128 buckets a power of two, width ≤ 1/128 of the value."""

@@ -8,16 +8,24 @@ from svload.model.base import Artefact, Frozen
 
 
 class TrialPlan(Frozen):
-    """One replicate of a case. `seed` drives all its schedules; `whole_plot` numbers the bring-up it belongs to."""
+    """One replicate of a case."""
 
     trial: str
+    """its name, case and replicate: TC7.r3"""
     case: str
+    """the case, as in the lock"""
     replicate: int
+    """from 1; a trial made in place of a refused one has the next number"""
     block: int
+    """from 1: the set of trials with every case once"""
     position: int
+    """from 0: its place in the order of the run"""
     seed: int
+    """of all random parts of its load: due times, think times, rows, bodies"""
     whole_plot: int = 0
+    """from 0: the bring-up that it belongs to; 0 for all where nothing needs a restart"""
     restart: bool = False
+    """services come up anew before it"""
 
 
 class Batch(Artefact):
@@ -25,9 +33,13 @@ class Batch(Artefact):
 
     FORMAT: ClassVar[int] = 1
     number: int
+    """from 0, as in the file's name"""
     because: str
+    """why these trials and this order, in words"""
     trials: tuple[TrialPlan, ...]
+    """in the order they run"""
     decided_from: dict[str, str] = {}
+    """sealed trial → SHA-256 of the seal.json that was read; empty for the first batch"""
 
 
 class Room(Frozen):
@@ -37,7 +49,9 @@ class Room(Frozen):
     """
 
     descriptors: int = 1_000_000
+    """open files that each generator may have"""
     local_ports: int = 28_232
+    """local ports for connections to one address and port"""
 
 
 class Placement(Artefact):
@@ -45,10 +59,15 @@ class Placement(Artefact):
 
     FORMAT: ClassVar[int] = 1
     machines: dict[str, tuple[str, ...]]
+    """machine → names of the shares that run on it"""
     load_cores: tuple[int, ...]
+    """numbers of the cores that make load"""
     server_cores: tuple[int, ...]
+    """numbers of the cores that serve"""
     pinned: bool
+    """both sides are kept to their cores; false: too few to keep apart"""
     room: Room = Room()
+    """how many connections the machine can hold"""
 
 
 def trial_name(case: str, replicate: int) -> str:

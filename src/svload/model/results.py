@@ -15,80 +15,129 @@ ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
 
 
 class Http2Summary(Frozen):
-    """What a group did over HTTP/2. `stream_waits`: requests that waited since the server took no further stream; `fallbacks`:
-    connections on which it chose HTTP/1.1; `resets` (RST_STREAM) and `goaways` by their error code's name (RFC 9113 §7).
-    """
+    """What a group did over HTTP/2."""
 
     connections: int = 0
+    """connections that came up with HTTP/2"""
     requests: int = 0
+    """requests written on them"""
     stream_waits: int = 0
+    """requests that waited because the server took no further stream"""
     fallbacks: int = 0
+    """connections on which the server chose HTTP/1.1"""
     resets: dict[str, int] = {}
+    """RST_STREAM received, by error code's name (RFC 9113 §7)"""
     goaways: dict[str, int] = {}
+    """GOAWAY received, by error code's name"""
 
 
 class StepSummary(Frozen):
     """A step's totals over all shares: of a scenario's steps, and of a request alone, which is the group's."""
 
     name: str
+    """the step; of a lone request the request's name"""
     due: int
+    """requests of it that became due"""
     begun: int
+    """of those, the ones that began"""
     dropped: int
+    """of those, the ones that a full pool dropped"""
     ok: int
+    """begun, and ended ok"""
     failed: int
+    """begun, and ended with an error, a wrong status or a failed check"""
     errors: dict[str, int] = {}
+    """failed requests by error's name"""
     status: dict[str, int] = {}
+    """final answers by status, those of failed requests too"""
 
 
 class GroupSummary(Frozen):
-    """A traffic group's totals over all shares (engine/README.md, summary; times in ns, clipped to the window)."""
+    """A traffic group's totals over all shares (engine/README.md, summary). What is summed up as time (Σ) is clipped to `window_ns`."""
 
     name: str
+    """the traffic group, as in the study"""
     due: int
+    """requests that became due in the whole load, each step of a scenario for itself"""
     begun: int
+    """of those, the ones that began"""
     waiting: int
+    """due, and still waiting at the load's end"""
     dropped: int
+    """arrivals that a full pool dropped (`on_full: drop`)"""
     ok: int
+    """complete answers of an expected status that passed all checks"""
     failed: int
+    """all others that ended, failed connects and time-outs too"""
     in_flight: int
+    """begun, and not ended when the load did"""
     written: int
+    """requests of which a first byte was about to be written; redirect hops do not count"""
     completed_in_window: int
+    """requests done within `window_ns`, ok or failed, whenever they were due"""
     ok_in_window: int
+    """the ok ones of those"""
     errors: dict[str, int] = {}
+    """failed requests by error's name"""
     status: dict[str, int] = {}
+    """final answers by status, those of failed requests too; redirect hops are left out"""
     checks_failed: dict[str, int] = {}
+    """failures by check; in a scenario `step: check`"""
     steps: tuple[StepSummary, ...] = ()
+    """totals by step, in order through all scenarios; a lone request is the one step"""
     connections_opened: int = 0
+    """connections that were made, whatever came of TLS on them"""
     http2: Http2Summary = Http2Summary()
+    """what it did over HTTP/2; all 0 without"""
     tls_full: int = 0
+    """full TLS handshakes"""
     tls_resumed: int = 0
+    """TLS sessions taken up again"""
     bytes_sent: int = 0
+    """bytes written to connections, TLS excluded"""
     bytes_received: int = 0
+    """bytes read from connections, heads and framing included, TLS excluded"""
     body_bytes: int = 0
+    """bytes of the answers' bodies, of all requests that ended"""
     early_repeats: int = 0
-    unasked_data: int = Field(
-        default=0, description="connections that ended because bytes came while they were idle"
-    )
+    """rows that a VU asked again before it had asked all; open loop: beyond whole rounds of the table"""
+    unasked_data: int = 0
+    """connections that ended because bytes came while they were idle"""
     request_ns: int = 0
+    """Σ begun → done, or the load's end"""
     think_ns: int = 0
+    """Σ think time, pacing and the pause after a failed connect included; in an open loop between steps alone"""
     lag_ns: int = 0
+    """Σ ready → begun: the instrument's own doing"""
     wait_ns: int = 0
+    """Σ due → ready: waiting for a free VU or connection"""
     active_ns: int = 0
+    """Σ over VUs of the time that they were there; 0 in an open loop"""
     in_flight_mean: float = 0.0
+    """requests due and not done, time average over the window, by a gauge that knows no single request"""
     residence_ns: int = 0
+    """Σ due → done, or the load's end"""
     longest_silence_ns: int = 0
+    """longest stretch of the window without a completion; over several shares an upper bound"""
     last_done_ns: int = -1
-    plan_done: bool = Field(default=False, description="all that was planned had ended before the load's end")
+    """offset of the last completion; −1: none"""
+    plan_done: bool = False
+    """all that was planned had ended before the load's end"""
 
 
 class GeneratorSummary(Frozen):
-    """One share's own cost: CPU, wall and run-queue time of its threads in ns."""
+    """One share's own cost, its threads added."""
 
     share: str
+    """its name: the parts of groups that it makes"""
     cpu_ns: int
+    """CPU time, without what was spun away"""
     wall_ns: int
+    """from a thread's start to its end, the longest"""
     run_queue_ns: int
+    """time that a thread could have run and waited for a core"""
     loop_pass_max_ns: int
+    """longest pass of an event loop: what came meanwhile was read late"""
 
 
 class TrialSummary(Artefact):
@@ -96,15 +145,25 @@ class TrialSummary(Artefact):
 
     FORMAT: ClassVar[int] = 1
     trial: str
+    """the trial, such as TC7.r3"""
     case: str
+    """the case, as in the lock"""
     started_wall: float
+    """the load's start, Unix time in s"""
     start_at_ns: int
+    """the load's start on CLOCK_MONOTONIC: offsets count from here"""
     window_ns: tuple[int, int]
+    """[begin, end) as offsets: after all ramps; ends early with a fixed amount of work that was done, or a stop"""
     interval_ns: int
+    """width of the intervals of the tables"""
     groups: tuple[GroupSummary, ...]
+    """by traffic group, in the case's order: `group` of the tables is the place, from 0"""
     generators: tuple[GeneratorSummary, ...]
+    """by share: `share` of samples is the place, from 0"""
     unauthorised: tuple[str, ...] = ()
+    """scheme://host:port that requests were to go to and may not: no packet was sent"""
     stopped: Literal["end", "stop_fd"] = "end"
+    """end: by itself; stop_fd: it was stopped before"""
 
 
 class Seal(Artefact):
@@ -112,21 +171,32 @@ class Seal(Artefact):
 
     FORMAT: ClassVar[int] = 1
     trial: str
+    """the trial, such as TC7.r3"""
     case: str
+    """the case, as in the lock"""
     replicate: int
+    """as in the plan, from 1"""
     block: int
+    """as in the plan, from 1"""
     attempt: int
+    """which attempt at the trial this is, from 1"""
     svload_version: str
+    """the svload that made the trial"""
     sealed_wall: float
+    """when it was sealed, Unix time in s"""
     files: dict[str, str]
+    """file in the trial's folder → SHA-256 of its bytes"""
     facts: dict[str, Any]
+    """the load's start, its shares, its groups' counts, and SHA-256 of the run's lock, plan and inputs; no verdict"""
 
 
 class ThinnedFile(Frozen):
     """A file of a sealed trial that a thin pack holds in another form: the digests of what was sealed and of what is there."""
 
     sealed: str
+    """SHA-256 that the seal has"""
     kept: str
+    """SHA-256 of the file as it is here"""
 
 
 class Thinned(Artefact):
@@ -134,7 +204,9 @@ class Thinned(Artefact):
 
     FORMAT: ClassVar[int] = 1
     what: str
+    """what was changed, in words"""
     files: dict[str, ThinnedFile]
+    """path in the run → digests"""
 
 
 class CheckResult(Frozen):
@@ -144,47 +216,74 @@ class CheckResult(Frozen):
     """
 
     check: str
+    """the check's name, as in the reference of verdicts"""
     grade: Grade
+    """VALID where it was not measured"""
     sentence: str
+    """what it found, with its numbers"""
     value: float | None = None
+    """what was measured; null: nothing that is one number"""
     limit: float | None = None
+    """what `value` is held against; null: no limit"""
     remedy: str = ""
+    """what would mend it; empty for VALID"""
     measured: bool = True
+    """false: the trial holds no facts for it, and it takes no part in the verdict"""
 
 
 class Verdict(Frozen):
     """Both verdicts on one trial: may the instrument be believed, and how was the server?"""
 
     trial: str
+    """the trial, such as TC7.r3"""
     instrument: Grade
+    """the worst grade of its checks"""
     server: ServerState
+    """UNKNOWN: no steady state was sought or seen, or the instrument can't tell"""
     reasons: tuple[str, ...]
+    """sentences: checks that are not VALID, REFUSED first, then what the server showed"""
     checks: tuple[CheckResult, ...]
+    """every check, with its sentence"""
     remedy: str = ""
+    """of the first check with the worst grade; empty: nothing to mend"""
 
 
 class Estimate(Frozen):
     """A number with its interval, or null with the reason. `value`, `low`, `high` in base units."""
 
     value: float | None
+    """s, bytes, 1/s, share of one or a count; null: `reason` says why"""
     low: float | None = None
+    """lower end of the 95 % interval; null: none can be given"""
     high: float | None = None
+    """upper end; null: none can be given"""
     n: int = 0
+    """what it rests on: requests or events of a trial (1 for a plain count), trials of a case, blocks of a comparison"""
     n_eff: float | None = None
+    """`n` over its autocorrelation time; null for all but percentiles of a trial"""
     weak: bool = False
+    """few effective requests carry it, or they stay correlated; of a case: in one of its trials"""
     reason: str = ""
+    """why `value` is null, or what else to know of it; empty: nothing"""
 
 
 class TrialResult(Frozen):
     """A trial as judged: its metrics (`group.metric.stat` → estimate) after the case's warm-up cut."""
 
     trial: str
+    """the trial, such as TC7.r3"""
     case: str
+    """the case, as in the lock"""
     replicate: int
+    """as in the plan, from 1"""
     block: int
+    """as in the plan, from 1"""
     verdict: Verdict
+    """both verdicts and every check"""
     metrics: dict[str, Estimate]
+    """full name → estimate, in the kept window after the cut or over the whole trial, as the metric is defined"""
     cut_ns: int = 0
+    """warm-up cut of its case, from the begin of `window_ns`; 0: none"""
 
 
 def marks(
@@ -203,39 +302,68 @@ class CaseResult(Frozen):
     """A case over its replicates: the headline interval is t over per-run log values (METHOD §2)."""
 
     case: str
+    """the case, as in the lock"""
     levels: dict[str, str]
+    """factor → level"""
     excluded: str | None
+    """why it is not run; null: it is"""
     instrument: Grade | None
+    """worst grade of the trials that count, REFUSED where too few do; null: excluded, or no trial"""
     server: ServerState | None
+    """what most of its trials show, the more severe of equals; null: excluded, or no trial"""
     trials: tuple[str, ...]
+    """its sealed trials"""
     refused: tuple[str, ...]
+    """those of them that are REFUSED"""
     metrics: dict[str, Estimate]
+    """full name → estimate over the trials that are not REFUSED; of a REFUSED case over all"""
     reasons: tuple[str, ...] = ()
+    """why it is WEAK or REFUSED, in sentences"""
     load_model: dict[str, str] = {}
+    """traffic group → closed loop or open loop"""
 
 
 class Claim(Frozen):
     """A comparison's outcome: `ratio` of treatment over baseline with its interval, p, and what may be said."""
 
     name: str
+    """the comparison's name, with the treatment or the pair of cases where it makes several claims"""
     factor: str
+    """the factor that is compared over"""
     baseline: str
+    """its level that the other is compared with"""
     treatment: str
+    """the other level"""
     metric: str
+    """as the study wrote it; without an owner it is the case's main group's"""
     pairs: tuple[tuple[str, str], ...]
+    """matched cases that differ in this factor alone: (baseline's, treatment's)"""
     blocks: int
+    """independent units that are left: blocks, or bring-ups where blocks share one"""
     ratio: Estimate
+    """treatment over baseline: geometric mean over `blocks` and pairs, with its interval"""
     p: float | None
+    """two-sided sign-flip p over blocks, before adjustment; null: there is no ratio"""
     p_adjusted: float | None
+    """the same after Holm over all claims of the study; null: there is no ratio"""
     smallest_p: float | None
+    """least adjusted p that so many blocks can reach; null: there is no ratio"""
     mde: float | None
+    """least relative effect that so many blocks detect with power 0.8 by their own scatter (0.05 is 5 %); null: `mde_reason`"""
     mde_reason: str = ""
+    """why `mde` is null; empty: it is not"""
     state: Literal["claim", "no claim", "undecidable", "refused"]
+    """no claim: not significant, or below the floor; refused: too few trials can be believed"""
     planned: bool = True
+    """the study file asked for it"""
     success: tuple[float | None, float | None] = (None, None)
+    """mean success rate of baseline and treatment, shares of one; null: not measured"""
     sentence: str
+    """the outcome in words"""
     gated: bool = False
+    """the comparison carries `fail_if`"""
     failed: bool = False
+    """it is a claim whose whole interval lies beyond the margin of `fail_if`"""
     floor: float | None = Field(
         default=None, description="|log ratio| that the lab shows against itself (A/A certificate)"
     )
@@ -245,19 +373,28 @@ class ThresholdResult(Frozen):
     """A threshold on one case: passed, failed, or refused (never a pass)."""
 
     case: str
+    """the case, as in the lock"""
     that: str
+    """the criterion as the study wrote it"""
     outcome: Literal["passed", "failed", "refused", "no value"]
+    """no value: the metric is null in this case"""
     measured: float | None
+    """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str
+    """the same in words"""
 
 
 class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
+    """planted, refused, server, comparison, exploratory, threshold, weak or design"""
     sentence: str
+    """what was found"""
     evidence: tuple[str, ...]
+    """what it rests on: cases/TC7, trials/TC7.r3"""
     certainty: str
+    """how sure it is: certain, measured, exploratory, a claim's state, or where it stands to the floor"""
 
 
 class Findings(Artefact):
@@ -265,20 +402,35 @@ class Findings(Artefact):
 
     FORMAT: ClassVar[int] = 1
     analysis_version: int
+    """version of the rules that judged; another svload's are judged anew"""
     study: str
+    """the study's name"""
     question: str
+    """what the study asks, in its own words"""
     profile: str | None
-    floor: str = Field(default="floor unknown: exploratory")
+    """the profile that was run; null: the study without one"""
+    floor: str = "floor unknown: exploratory"
+    """whether the lab's own noise is known, in words"""
     complete: bool
+    """every planned trial is sealed"""
     planned_trials: int
+    """trials in all batches of the plan"""
     sealed_trials: int
+    """of those, the ones that happened"""
     attempts: tuple[dict[str, Any], ...] = ()
+    """kept attempts that do not count: {attempt, why: stopped, failed or interrupted, text}"""
     cases: tuple[CaseResult, ...]
+    """every case of the study, excluded ones too"""
     trials: tuple[TrialResult, ...]
+    """every sealed trial, by case and replicate"""
     claims: tuple[Claim, ...] = ()
+    """one for each contrast that the study planned"""
     thresholds: tuple[ThresholdResult, ...] = ()
+    """each threshold on each case that it is for"""
     findings: tuple[Finding, ...] = ()
+    """the most important first"""
     phases_s: dict[str, float] = {}
+    """where the wall time went, seconds by phase, then `other` and `total`; added over resumes"""
     load: dict[str, str] = Field(
         default={},
         description="the load that this run made, in words: by traffic group, and what its object stores held",

@@ -11,57 +11,81 @@ from svload.model.traffic import Feeder, Group, SetUp, TableSource
 
 
 class Level(Frozen):
-    """One level of a factor: a value, or a name with fields. `expect` are its manipulation checks."""
+    """One level of a factor: a value, or a name with fields."""
 
     name: str
+    """the level; of a plain value as YAML writes it"""
     value: Any = None
+    """what `${factor}` stands for; null for a name with fields"""
     fields: dict[str, Any] = {}
+    """what `${factor.field}` stands for"""
     expect: tuple[str, ...] = ()
+    """manipulation checks: criteria that show the level did what it says"""
 
 
 class Factor(Frozen):
-    """What varies. `change` says what setting it costs: nothing, a reset, or a restart of services (split plot)."""
+    """What varies. One that needs a restart makes a split plot."""
 
     name: str
+    """the factor, as in the study"""
     levels: tuple[Level, ...]
+    """in the study's order"""
     change: Literal["request", "live", "restart", "rebuild"] = "request"
+    """what another level costs: nothing (request), a setting in place (live), new servers (restart), new data (rebuild)"""
 
 
 class Case(Frozen):
-    """One combination of levels (factor → level name), named in the study's order; `excluded` holds the reason or None."""
+    """One combination of levels."""
 
     name: str
+    """from the study's table of names, else `case-` and its place"""
     levels: dict[str, str]
+    """factor → level"""
     excluded: str | None = None
+    """why it is not run; null: it is"""
 
 
 class Comparison(Frozen):
-    """A planned contrast. `per: case` makes one claim per matched pair instead of one that pools them."""
+    """A planned contrast."""
 
     name: str
+    """from the study, else made of factor and levels"""
     factor: str
+    """the factor that is compared over"""
     baseline: str
+    """its level that every other one is compared with"""
     metric: str
+    """`[group.|service.]metric[.stat]`; without an owner it is the case's main group's"""
     per: Literal["contrast", "case"] = "contrast"
+    """contrast: one claim for each other level, matched cases pooled; case: one for each matched pair"""
     when: dict[str, str] = {}
+    """factor → level: only cases with these are compared"""
     fail_if: str | None = None
+    """`worse|better|different by more than x %`; null: it gates nothing"""
 
 
 class Threshold(Frozen):
     """A criterion on every case that matches `when`."""
 
     that: str
+    """the criterion as the study wrote it"""
     when: dict[str, Any] = {}
+    """factor → level, or a list of levels; empty: every case"""
 
 
 class Measure(Frozen):
     """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before."""
 
     duration_ns: int
+    """length of a trial's load after its ramps"""
     replicates: int = Field(default=6, ge=1)
+    """trials of each case, and so blocks"""
     order: Literal["randomised-blocks", "as-listed"] = "randomised-blocks"
+    """of cases in a block: at random, or as the study lists them"""
     replace_refused: int = 0
+    """new trials that a refused one may get in its block, at most"""
     awake: bool = False
+    """CPUs are kept from sleeping between requests while load is made"""
 
 
 class ObjectSet(Frozen):
@@ -118,26 +142,37 @@ class Lock(Artefact):
 
     FORMAT: ClassVar[int] = 1
     name: str
+    """the study's name"""
     question: str = ""
+    """what the study asks, in its own words"""
     profile: str | None = None
+    """the profile that was merged; null: the study without one"""
     seed: int
+    """of all that is random: order, load and data"""
     svload_version: str
+    """the svload that resolved the study"""
     study_sha256: str
-    study_dir: str = Field(
-        description="the study's folder as named by the user; files beside it are read from there"
-    )
+    """SHA-256 of the study file and its table of case names: an edit since is noticed"""
+    study_dir: str
+    """the study's folder as named by the user; files beside it are read from there"""
     trusted: bool = False
+    """commands and code of the study may run: `--trust`, now or before, or a study that `init` wrote"""
     authorised: tuple[str, ...] = ()
+    """hosts outside the lab that `--authorise` allows load to"""
     factors: tuple[Factor, ...]
+    """in the study's order"""
     cases: tuple[Case, ...]
+    """every combination of levels, excluded ones too: named ones in their table's order, then the rest"""
     measure: Measure
+    """how long, how often, in which order"""
     comparisons: tuple[Comparison, ...] = ()
+    """planned before any data"""
     thresholds: tuple[Threshold, ...] = ()
+    """criteria that cases are held to"""
     source: dict[str, Any]
-    plants: dict[str, str] = Field(
-        default={},
-        description="planted faults by case name, for demonstrations: they are shown wherever the run is",
-    )
+    """the merged study as plain data, references not yet put in"""
+    plants: dict[str, str] = {}
+    """planted faults by case name, for demonstrations: they are shown wherever the run is"""
 
     @property
     def valid_cases(self) -> tuple[Case, ...]:
