@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,27 @@ def test_loopback_needs_no_permission_and_a_named_host_has_it():
     assert is_authorised("127.0.0.9") and is_authorised("::1") and is_authorised("localhost")
     assert not is_authorised("10.0.0.1") and not is_authorised("localhost.example.test")
     assert is_authorised("10.0.0.1", ["10.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    ("listening", "address"),
+    [
+        ((), "127.0.0.1"),
+        (("127.0.0.1",), "127.0.0.1"),
+        (("::1",), "::1"),
+        (("::1", "127.0.0.1"), "127.0.0.1"),
+    ],
+)
+def test_localhost_is_where_its_server_listens(listening: tuple[str, ...], address: str):
+    """Many a server of today listens at ::1 alone."""
+    with ExitStack() as servers:
+        port = 0
+        for one in listening:
+            family = socket.AF_INET6 if ":" in one else socket.AF_INET
+            server = servers.enter_context(socket.create_server((one, port), family=family))
+            port = server.getsockname()[1]
+        found = resolve_target(parse_url(f"http://localhost:{port or 9}/"))
+    assert (found.address, found.port) == (address, port or 9)
 
 
 def test_a_socket_is_authorised_by_its_path(tmp_path: Path):

@@ -195,7 +195,7 @@ def test_a_slip_is_one_clear_line_and_nothing_starts(
     assert told.count("\n") == 1, told
     assert words in told
     assert told.startswith("svload: ")
-    assert "svload-load-" not in told, "no file of svload's own is named"
+    assert "/passing/" not in told, "no file of svload's own is named"
     assert world.processes() == []
     assert not (world.root / "state").exists() or world.labs() == []
     assert not list(world.root.glob("runs/*")) + list(world.root.glob("x*"))

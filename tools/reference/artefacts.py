@@ -7,7 +7,6 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from reference.docstrings import of_fields
 from reference.markdown import code, page, sentence, table
 
 TITLE = "What a run leaves: files and formats"
@@ -42,11 +41,13 @@ def parts(models: Models) -> Models:
 
 def untold(models: Iterable[type[Any]]) -> list[str]:
     """Fields of these models that no docstring says the meaning of: `Seal.facts`."""
+    from svload.model.docstrings import of_fields
+
     return [
         f"{model.__name__}.{key}"
         for model in models
         for key in model.model_fields
-        if not _meaning(model, key)
+        if key not in of_fields(model)
     ]
 
 
@@ -111,16 +112,14 @@ def _without_name(model: type[Any]) -> str:
 
 
 def _fields(model: type[Any]) -> str:
+    from svload.model.docstrings import of_fields
+
+    meanings = of_fields(model)
     rows = [
-        (code(field.alias or key), _annotation(field.annotation), _meaning(model, key))
+        (code(field.alias or key), _annotation(field.annotation), meanings.get(key, ""))
         for key, field in model.model_fields.items()
     ]
     return table(("field", "type", "meaning"), rows)
-
-
-def _meaning(model: type[Any], key: str) -> str:
-    """What a field's docstring says; its description where a published JSON Schema carries that."""
-    return model.model_fields[key].description or of_fields(model).get(key, "")
 
 
 def _gather_parts(annotation: Any, found: dict[str, type[Any]]) -> None:

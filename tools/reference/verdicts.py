@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reference.docstrings import of_constants
 from reference.markdown import code, page, sentence, table
 
 TITLE = "Verdicts: checks and limits"
@@ -12,6 +11,7 @@ TITLE = "Verdicts: checks and limits"
 
 def make() -> str:
     from svload.analysis import checks, limits, server
+    from svload.model.docstrings import of_constants
 
     rows = [(code(check.name), sentence(type(check).__doc__)) for check in checks.all_checks()]
     stated = [

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svload.api.studies import Choices, execute_run, load_lock, must_fit
@@ -24,12 +22,12 @@ AA_PAIRS = 20
 def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
     """Measure the truth server at known service times and keep what the load saw of them for this host, kernel and engine."""
     from svload import run
-    from svload.host import certificates
+    from svload.host import certificates, passing_folder
 
-    with tempfile.TemporaryDirectory(prefix="svload-certify-") as folder:
-        path = Path(folder) / "study.yaml"
+    with passing_folder("certify") as folder:
+        path = folder / "study.yaml"
         path.write_text(run.certificate_study(), encoding="utf-8")
-        made = run.certify_instrument(load_lock(str(path), Choices()), Path(folder), emit, wait_s)
+        made = run.certify_instrument(load_lock(str(path), Choices()), folder, emit, wait_s)
     certificates.keep(made)
     return made
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from svload.api.runs import case_configs
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
 from svload.api.words import authority, writing
+from svload.host import passing_folder
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.model.request_hints import HINTS, no_server
@@ -245,8 +245,7 @@ def _hopeless(origin: str, ok: int, errors: dict[str, int]) -> SvloadError | Non
 def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterator[Path]:
     """The study's folder with its files: gone afterwards, or kept beside the run, which may be resumed."""
     text = quick_study(ask)
-    with tempfile.TemporaryDirectory(prefix="svload-load-") as passing:
-        folder = Path(passing)
+    with passing_folder("load") as folder:
         if out is not None:
             folder = out / STUDIES / hashlib.sha256(text.encode()).hexdigest()[:12]
             with writing(out):

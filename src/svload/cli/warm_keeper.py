@@ -76,18 +76,16 @@ def _leave(number: int, frame: object) -> None:
 
 def _rehearse() -> None:
     """Load what a load needs, and build what reads its study."""
-    import tempfile
-    from pathlib import Path
-
     from svload import api
     from svload.api.load import STUDY
     from svload.api.runs import case_configs
+    from svload.host import passing_folder
     from svload.study.quick import quick_study
 
     for module in LOADED:
         import_module(module)
-    with tempfile.TemporaryDirectory(prefix="svload-warm-") as folder:
-        study = Path(folder) / STUDY
+    with passing_folder("warm") as folder:
+        study = folder / STUDY
         study.write_text(quick_study(api.QuickLoad("http://127.0.0.1:9/")), encoding="utf-8")
         case_configs(api.load_lock(str(study), api.Choices()))
     gc.collect()

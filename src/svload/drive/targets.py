@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from svload.host import localhost
 from svload.model.errors import fail
 from svload.model.unix_url import PREFIX, split_unix_url
 
@@ -100,6 +101,8 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
     if not is_authorised(host, authorised):
         where = target.endpoint if target.connect_to is None else f"{host}:{port}"
         raise fail("unauthorised-target", target=where, host=host)
+    if host == "localhost":
+        return localhost(port), port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as why:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from svload.host.folders import cache_dir, folder_bytes, labs_dir, state_dir
     from svload.host.leftovers import LabState, finish_leftovers, list_labs
     from svload.host.lock import machine_lock
+    from svload.host.loopback import localhost
     from svload.host.machine import connection_room, describe_machine
+    from svload.host.passing import passing_folder
 
 __all__ = [
     "Agent",
@@ -27,7 +29,9 @@ __all__ = [
     "folder_bytes",
     "labs_dir",
     "list_labs",
+    "localhost",
     "machine_lock",
+    "passing_folder",
     "split_cores",
     "start_agent",
     "state_dir",
@@ -41,6 +45,8 @@ __getattr__ = late(
         "folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
         "leftovers": ("LabState", "finish_leftovers", "list_labs"),
         "lock": ("machine_lock",),
+        "loopback": ("localhost",),
         "machine": ("connection_room", "describe_machine"),
+        "passing": ("passing_folder",),
     },
 )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from svload.model.errors import fail
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 
 class Frozen(BaseModel):
@@ -18,6 +23,17 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The JSON Schema with each field's docstring as its description."""
+        from svload.model.docstrings import of_fields
+
+        schema = handler(core)
+        described = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, meaning in of_fields(cls).items():
+            described.get(name, {}).setdefault("description", meaning)
+        return schema
 
 
 class Artefact(Frozen):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLES: Mapping[str, str] = {
-    "SVLOAD_STATE": "folder of labs that are up, their undo journals and the studies you trust; default `$XDG_STATE_HOME/svload`, else "
+    "SVLOAD_STATE": "folder of labs that are up, their undo journals, the studies you trust and what a load needs while it lasts; default `$XDG_STATE_HOME/svload`, else "
     "`~/.local/state/svload`",
     "SVLOAD_CACHE": "folder of installed kits, filled data and unpacked packs; default `$XDG_CACHE_HOME/svload`, else `~/.cache/svload`",
     "SVLOAD_LOCK": "file of the machine-wide lock; another one lets two loads run at once, which spoils both measurements",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from svload.model.base import Artefact, Frozen
 from svload.model.certificates import InstrumentCertificate
 
@@ -364,9 +362,8 @@ class Claim(Frozen):
     """the comparison carries `fail_if`"""
     failed: bool = False
     """it is a claim whose whole interval lies beyond the margin of `fail_if`"""
-    floor: float | None = Field(
-        default=None, description="|log ratio| that the lab shows against itself (A/A certificate)"
-    )
+    floor: float | None = None
+    """|log ratio| that the lab shows against itself (A/A certificate); null: no certificate fits"""
 
 
 class ThresholdResult(Frozen):
@@ -431,13 +428,9 @@ class Findings(Artefact):
     """the most important first"""
     phases_s: dict[str, float] = {}
     """where the wall time went, seconds by phase, then `other` and `total`; added over resumes"""
-    load: dict[str, str] = Field(
-        default={},
-        description="the load that this run made, in words: by traffic group, and what its object stores held",
-    )
-    environment: dict[str, str] = Field(
-        default={}, description="the machine in words: what it is, what the preflight measured there"
-    )
-    instrument: InstrumentCertificate | None = Field(
-        default=None, description="the instrument's certificate that held when the run began"
-    )
+    load: dict[str, str] = {}
+    """the load that this run made, in words: by traffic group, and what its object stores held"""
+    environment: dict[str, str] = {}
+    """the machine in words: what it is, what the preflight measured there"""
+    instrument: InstrumentCertificate | None = None
+    """the instrument's certificate that held when the run began; null: there was none"""

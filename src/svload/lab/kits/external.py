@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from svload.host import localhost
 from svload.lab.kit import Kit, KitOptions, option
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
@@ -76,7 +78,7 @@ class External(Kit):
         """It needs nothing."""
         return []
 
-    @property
+    @cached_property
     def _endpoint(self) -> Endpoint:
         if local := split_unix_url(self.options.at):
             return Endpoint(
@@ -89,12 +91,11 @@ class External(Kit):
         parts = urlsplit(self.options.at)
         scheme = parts.scheme
         where = urlsplit(f"//{self.options.connect_to}") if self.options.connect_to else parts
-        host = where.hostname or ""
-        address = "127.0.0.1" if host == "localhost" else host
+        host, port = where.hostname or "", where.port or SCHEMES[scheme] or 0
         return Endpoint(
             scheme=scheme,  # type: ignore[arg-type]
-            address=address,
-            port=where.port or SCHEMES[scheme] or 0,
+            address=localhost(port) if host == "localhost" else host,
+            port=port,
             ca_pem=self._ca_pem(),
             verify=self.options.verify,
             via="external",

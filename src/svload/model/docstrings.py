@@ -1,4 +1,7 @@
-"""Docstrings of what Python gives none: a string on the lines after a constant or a class's field, read from the source."""
+"""Docstrings of what Python gives none: a string on the lines after a constant or a class's field, read from the source.
+
+They cost a command nothing: only what describes svload (JSON Schemas, the reference) reads them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-
-from reference.markdown import sentence
 
 
 @cache
@@ -40,7 +41,7 @@ def _parsed(path: Path) -> ast.Module:
 
 def _documented(body: Sequence[ast.stmt]) -> dict[str, str]:
     return {
-        name: sentence(str(after.value.value))
+        name: " ".join(str(after.value.value).split())
         for one, after in pairwise(body)
         if (name := _name(one)) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
     }
