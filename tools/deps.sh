@@ -1,7 +1,6 @@
 #!/bin/sh
 # Makes .venv and fills it with what requirements/dev.txt pins. uv is quick; pip does the same where uv can't
-# (uv does not read pip's configuration, which some machines need to reach their registry). Both leave bytecode: where
-# Python may write none (PYTHONDONTWRITEBYTECODE, as in many images), every command would compile its libraries anew.
+# (uv does not read pip's configuration, which some machines need to reach their registry).
 set -eu
 . "$(dirname "$0")/env.sh"
 python=$(tools/preflight.sh)
@@ -9,7 +8,7 @@ python=$(tools/preflight.sh)
 .venv/bin/python -c 'import pip' 2>/dev/null || "$python" -m venv --clear .venv
 pip="python -m pip install --quiet --require-hashes"
 $pip -r requirements/uv.txt
-uv pip install --quiet --compile-bytecode --require-hashes -r requirements/dev.txt || {
+uv pip install --quiet --require-hashes -r requirements/dev.txt || {
     echo "setup: uv did not get the packages, trying pip" >&2
     $pip -r requirements/dev.txt
 }

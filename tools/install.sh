@@ -1,14 +1,19 @@
 #!/bin/sh
 # Builds the native engine from the locked crates and installs svload into .venv, editable:
-# edits of Python are live, edits of the engine take another `make setup`. Bytecode: as in deps.sh.
+# edits of Python are live, edits of the engine take another `make setup`.
 set -eu
 . "$(dirname "$0")/env.sh"
 tools/preflight.sh >/dev/null
 python tools/cargo_lock.py write
 log=build/install.log
 mkdir -p build
+# Where Python may write no bytecode (PYTHONDONTWRITEBYTECODE, as in many images), every command would compile its libraries
+# anew. It is made beside the engine, whose build has one thread at its begin and its end.
+nice python -m compileall -q -x '/tests/' .venv/lib src/svload >/dev/null 2>&1 &
+bytecode=$!
 echo "setup: building the native engine (the first time: 1 to 3 minutes on 2 cores)"
 maturin develop --release --locked --uv >"$log" 2>&1 || {
+    kill "$bytecode" 2>/dev/null || true
     tail -n 40 "$log" >&2
     echo "setup: the engine was not built; the whole log: $log" >&2
     if grep -q -- --locked "$log"; then
@@ -16,4 +21,4 @@ maturin develop --release --locked --uv >"$log" 2>&1 || {
     fi
     exit 1
 }
-python -m compileall -q src/svload
+wait "$bytecode" || true  # a library may hold files for another Python
