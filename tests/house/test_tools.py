@@ -80,6 +80,42 @@ def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
     assert total.returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("apt", "ci", "code", "layers"),
+    [
+        (0, "", 0, "truth or truth_long or look or real"),
+        (3, "", 0, "truth or truth_long or look"),
+        (3, "true", 1, "truth or truth_long or look or real"),
+    ],
+)
+def test_without_real_servers_the_tests_go_on_with_a_loud_line(
+    tmp_path: Path, apt: int, ci: str, code: int, layers: str
+) -> None:
+    """Where root or apt lack, their journeys are not tested, which is no failure but in CI."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("test.sh", "step.sh"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    says = '#!/bin/sh\necho "$(basename "$0")" "$@"\n'
+    stubs = {
+        "env.sh": f'PATH="{tools}:$PATH"\n',
+        "apt-install.sh": f"#!/bin/sh\necho not here: varnishd >&2\nexit {apt}\n",
+        **dict.fromkeys(("lint.sh", "beside.sh", "make", "cargo", "python"), says),
+    }
+    for name, text in stubs.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    (tmp_path / "build").mkdir()
+    done = subprocess.run(
+        ["bash", tools / "test.sh"], cwd=tmp_path, env=os.environ | {"CI": ci},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert f"-m (pure or {layers}) and not alone" in done.stdout
+    assert ("!!! " in done.stderr) == (apt != 0)
+    assert "not here: varnishd" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def cargo_lock() -> ModuleType:
     spec = importlib.util.spec_from_file_location("cargo_lock", ROOT / "tools" / "cargo_lock.py")
