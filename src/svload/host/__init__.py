@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.host.client import Agent, Clock, connect_agent, start_agent
+    from svload.host.client import Agent, Clock, StartingAgent, connect_agent, launch_agent, start_agent
     from svload.host.cores import CoreSplit, split_cores
     from svload.host.folders import cache_dir, folder_bytes, labs_dir, state_dir
     from svload.host.leftovers import LabState, finish_leftovers, list_labs
@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "CoreSplit",
     "LabState",
+    "StartingAgent",
     "cache_dir",
     "connect_agent",
     "connection_room",
@@ -28,6 +29,7 @@ __all__ = [
     "finish_leftovers",
     "folder_bytes",
     "labs_dir",
+    "launch_agent",
     "list_labs",
     "localhost",
     "machine_lock",
@@ -40,7 +42,7 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
-        "client": ("Agent", "Clock", "connect_agent", "start_agent"),
+        "client": ("Agent", "Clock", "StartingAgent", "connect_agent", "launch_agent", "start_agent"),
         "cores": ("CoreSplit", "split_cores"),
         "folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
         "leftovers": ("LabState", "finish_leftovers", "list_labs"),

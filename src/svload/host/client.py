@@ -226,13 +226,31 @@ class Agent:
                 self._keeper.wait(timeout=_END_BOUND_S)
 
 
-def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True) -> Agent:
-    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it was not there);
-    what a dead agent left there is undone first.
+class StartingAgent:
+    """An agent whose process has been started and may not answer yet. `connect` is called once; if nobody ever comes, it ends by itself."""
 
-    `owner` says to others whose lab it is. `isolate` False makes no PID namespace (where root lacks, there is none anyway).
-    Raises SvloadError agent-refused (a living agent has the folder) or agent-lost (it did not come up, with its last words).
-    """
+    def __init__(
+        self, folder: Path, lease: Lease, owner: str, keeper: subprocess.Popen[bytes], ready: int
+    ) -> None:
+        self.folder = folder
+        self._lease = lease
+        self._owner = owner
+        self._keeper = keeper
+        self._ready = ready
+
+    def connect(self) -> Agent:
+        """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last words)."""
+        try:
+            _await_ready(self.folder, self._ready)
+        finally:
+            os.close(self._ready)
+        if self._lease.kind == "until":
+            _detached.append(self._keeper)
+        return Agent(self.folder, self._lease, self._owner, self._keeper)
+
+
+def launch_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True) -> StartingAgent:
+    """Start this machine's agent without waiting for it; else like `start_agent`. Raises SvloadError agent-refused."""
     folder = folder.absolute()
     made, lock = _claim(folder)
     try:
@@ -240,17 +258,24 @@ def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True)
         ready_read, ready_write = os.pipe()
         try:
             keeper = _popen(folder, lock, ready_write, isolate)
+        except BaseException:
+            os.close(ready_read)
+            raise
         finally:
             os.close(ready_write)
-        try:
-            _await_ready(folder, ready_read)
-        finally:
-            os.close(ready_read)
     finally:
         os.close(lock)
-    if lease.kind == "until":
-        _detached.append(keeper)
-    return Agent(folder, lease, owner, keeper)
+    return StartingAgent(folder, lease, owner, keeper, ready_read)
+
+
+def start_agent(folder: Path, lease: Lease, owner: str, *, isolate: bool = True) -> Agent:
+    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it was not there);
+    what a dead agent left there is undone first.
+
+    `owner` says to others whose lab it is. `isolate` False makes no PID namespace (where root lacks, there is none anyway).
+    Raises SvloadError agent-refused (a living agent has the folder) or agent-lost (it did not come up, with its last words).
+    """
+    return launch_agent(folder, lease, owner, isolate=isolate).connect()
 
 
 def connect_agent(folder: Path, owner: str = "a guest") -> Agent:

@@ -19,7 +19,7 @@ from svload.model.errors import SvloadError
 
 if TYPE_CHECKING:
     from svload.drive.generators import Generators
-    from svload.host import Agent, CoreSplit
+    from svload.host import Agent, CoreSplit, StartingAgent
     from svload.watch import Sampler
 
 _JOIN_BOUND_S = 60.0
@@ -41,14 +41,24 @@ class Hands:
 
 def start_hands(folder: Path, owner: str, generators: int) -> Hands:
     """Start agent, `generators` generator processes and the sampler in `folder`. Raises SvloadError agent-refused, agent-lost."""
-    from svload.host import split_cores, start_agent
+    return _hands_of(_launch(folder, owner), generators)
+
+
+def _launch(folder: Path, owner: str) -> StartingAgent:
+    from svload.host import launch_agent
     from svload.model.messages import Lease
 
-    agent = start_agent(folder, Lease(), owner)
-    try:
-        from svload.drive.generators import Generators
-        from svload.watch import Sampler
+    return launch_agent(folder, Lease(), owner)
 
+
+def _hands_of(starting: StartingAgent, generators: int) -> Hands:
+    """What the other hands need is imported while the agent comes up."""
+    from svload.drive.generators import Generators
+    from svload.host import split_cores
+    from svload.watch import Sampler
+
+    agent = starting.connect()
+    try:
         cores = split_cores(agent.cores)
         made = Generators(agent, agent.dir, cores.load if cores.pinned else None)
         made.ensure(generators)
@@ -61,23 +71,30 @@ def start_hands(folder: Path, owner: str, generators: int) -> Hands:
 
 
 class EarlyHands:
-    """Hands that are being started in a thread. Whoever takes them closes them."""
+    """Hands that are being started: the agent's process at once, the others by a thread. Whoever takes them closes them."""
 
     def __init__(self, folder: Path, owner: str, generators: int) -> None:
         self._made: Hands | None = None
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._start, args=(folder, owner, generators), daemon=True)
+        self._thread: threading.Thread | None = None
+        try:
+            starting = _launch(folder, owner)
+        except (SvloadError, OSError) as why:  # told to who takes them
+            self._error = why
+            return
+        self._thread = threading.Thread(target=self._finish, args=(starting, generators), daemon=True)
         self._thread.start()
 
-    def _start(self, folder: Path, owner: str, generators: int) -> None:
+    def _finish(self, starting: StartingAgent, generators: int) -> None:
         try:
-            self._made = start_hands(folder, owner, generators)
+            self._made = _hands_of(starting, generators)
         except BaseException as why:  # told to who takes them
             self._error = why
 
     def wait(self) -> None:
         """Return once they have been started. Raises what their start raised."""
-        self._thread.join(_JOIN_BOUND_S)
+        if self._thread is not None:
+            self._thread.join(_JOIN_BOUND_S)
         if self._made is None:
             raise self._error or TimeoutError("the agent did not come up")
 

@@ -26,6 +26,7 @@ from svload.study.distributions import SizeOrLaw, ThinkTime, ThinkTimePart
 from svload.study.mistakes import wrong
 from svload.study.values import (
     Count,
+    Decided,
     Flag,
     Name,
     OneOrMany,
@@ -206,22 +207,20 @@ class RequestPart(Part):
         return next(method for method in (*METHODS, "tcp") if getattr(self, method) is not None)
 
 
-class RequestForm:
+class RequestForm(Decided):
     """A request's name, `GET http://service/path`, or the request itself."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-            if isinstance(value, str) and (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
-                if match[1].lower() not in METHODS:
-                    raise wrong(
-                        f"one of {', '.join(METHODS).upper()} was expected", "Write GET http://service/path."
-                    )
-                value = {match[1].lower(): match[2]}
-            if isinstance(value, str):
-                return value
-            return RequestPart.model_validate(value, context=info.context)
-
-        return core_schema.with_info_wrap_validator_function(check, handler(source))
+    def read(self, value: Any, context: Any) -> Any:
+        """The name or the request."""
+        if isinstance(value, str) and (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
+            if match[1].lower() not in METHODS:
+                raise wrong(
+                    f"one of {', '.join(METHODS).upper()} was expected", "Write GET http://service/path."
+                )
+            value = {match[1].lower(): match[2]}
+        if isinstance(value, str):
+            return value
+        return RequestPart.model_validate(value, context=context)
 
 
 InlineRequest = Annotated[str | RequestPart, RequestForm()]

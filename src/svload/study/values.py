@@ -6,6 +6,7 @@ With the validation context `{"references": True}` (the file as written) a `${â€
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PlainValidator,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -108,19 +110,41 @@ class OrAlone:
         return {"anyOf": [self.alone, handler(schema)]}
 
 
-class Pick:
+class Decided(ABC):
+    """A value that `read` alone reads, asking the model it chooses; the annotated type, made first, is what the JSON Schema shows.
+
+    So a study pays only for the models that it uses: those of all executors cost a load as long as its own.
+    """
+
+    _source: Any
+
+    @abstractmethod
+    def read(self, value: Any, context: Any) -> Any:
+        """The value read. Raises ValueError or what a model's validation raises."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        self._source = source
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: self.read(value, info.context)
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return handler(TypeAdapter(self._source).core_schema)
+
+
+class Pick(Decided):
     """A union whose member is chosen by `choose(value)`: only that member's mistakes are told."""
 
     def __init__(self, choose: Callable[[Any], type[BaseModel]]) -> None:
         self.choose = choose
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any, _: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-            if isinstance(value, BaseModel):
-                return value
-            return self.choose(value).model_validate(value, context=info.context)
-
-        return core_schema.with_info_wrap_validator_function(check, handler(source))
+    def read(self, value: Any, context: Any) -> Any:
+        """The chosen member."""
+        if isinstance(value, BaseModel):
+            return value
+        return self.choose(value).model_validate(value, context=context)
 
 
 def _measured(convert: Callable[[Any], float | int], least: float, example: str) -> Callable[[Any], Any]:
