@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,17 +60,36 @@ class Reported:
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Reported]:
-    """`reported("mixed")`: made when first asked for."""
+    """`reported("mixed")`: made when first asked for, by whichever worker asks first; the others read what it left."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "reported"
+    shared.mkdir(exist_ok=True)
     made: dict[str, Reported] = {}
 
     def get(name: str) -> Reported:
         if name not in made:
-            run = make_run(tmp_path_factory.mktemp(name), duration_s=0.6, **RUNS[name])
-            findings = api.analyse(run)
-            made[name] = Reported(run, findings, write_all(run, findings))
+            with open(shared / f"{name}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not (shared / f"{name}.json").exists():
+                    _make(shared, name)
+            made[name] = _read(shared, name)
         return made[name]
 
     return get
+
+
+def _make(shared: Path, name: str) -> None:
+    run = make_run(shared / name, duration_s=0.6, **RUNS[name])
+    files = write_all(run, api.analyse(run))
+    told = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
+    (shared / f"{name}.json").write_text(json.dumps(told))
+
+
+def _read(shared: Path, name: str) -> Reported:
+    told = json.loads((shared / f"{name}.json").read_text())
+    run = SyntheticRun(Path(told["run"]))
+    files = {kind: Path(file) for kind, file in told["files"].items()}
+    return Reported(run, Findings.read(run.findings_path), files)
 
 
 @pytest.fixture(params=[name for name in RUNS if name != "slower"])
