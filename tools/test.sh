@@ -5,26 +5,41 @@ set -uo pipefail
 . "$(dirname "$0")/env.sh"
 step=tools/step.sh
 status=0
+mkdir -p build
 
+# beside NAME COMMAND…: a step beside the others, its words in build/NAME.log; it ends with this script, however that ends.
+declare -A started
+beside() {
+    setsid "$step" "$@" >"build/$1.log" 2>&1 &
+    started[$1]=$!
+}
+# ended NAME: waits for it, says what it said; its exit status.
+ended() {
+    local code=0
+    wait "${started[$1]}" || code=$?
+    unset "started[$1]"
+    cat "build/$1.log" >&2
+    return "$code"
+}
+trap 'for group in "${started[@]}"; do kill -- "-$group" 2>/dev/null; done' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+found=$(tools/preflight.sh) && "$found" tools/cargo_lock.py write || exit 1
 $step --begin
-# The real servers come from the network while the set-up compiles. Where they can't be had that is no failed step.
+# The set-up waits for the network and ends with one thread; much of lint and of the engine's build has one thread too: side by
+# side they fill the machine. That real servers can't be had is no failed step. The engine is unoptimised here: built in a third
+# of the time, and with overflow checked.
 rm -f build/no-servers
-$step apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers' >build/apt.log 2>&1 &
-apt=$!
-$step setup make setup || { wait "$apt"; exit 1; }
-
-# Much of lint and much of the engine's build has one thread: side by side they fill the machine. Lint's words come whole.
-$step lint tools/lint.sh >build/lint.log 2>&1 &
-lint=$!
-# Unoptimised: built in a third of the time, and with overflow checked.
-$step engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast \
-    --workspace --exclude svload-native || status=1
-wait "$lint" || status=1
-cat build/lint.log >&2
+beside apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers'
+beside engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast --workspace --exclude svload-native
+$step setup make setup || exit 1
+beside lint tools/lint.sh
+ended engine || status=1
+ended lint || status=1
+ended apt
 
 layers="truth or truth_long or look or real"
-wait "$apt"
-cat build/apt.log >&2
 if [ -e build/no-servers ]; then
     if [ "${CI:-}" = true ]; then
         echo "!!! the real servers could not be installed, and in CI that is a failure" >&2
