@@ -138,7 +138,13 @@ impl Template {
         }
     }
 
-    /// The room that an HTTP/2 peer's table needs for what all requests have in common.
+    /// How many fields of an HTTP/2 block all requests have in common.
+    pub fn dictionary_fields(&self) -> usize {
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(0, |blocks| blocks.dictionary_fields)
+    }
+
+    /// The room that an HTTP/2 peer's table needs for them.
     pub fn dictionary_bytes(&self) -> usize {
         let blocks = self.blocks.as_ref();
         blocks.map_or(0, |blocks| blocks.dictionary_bytes)

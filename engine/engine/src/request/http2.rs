@@ -14,18 +14,22 @@ const VERSION: &[u8] = b" HTTP/1.1";
 #[derive(Clone, Debug)]
 enum Part {
     Fixed(Vec<u8>),
+    /// A field of the peer's table, below so many newer ones of its kind.
+    Known(usize),
     /// A varying string.
     Value(Vec<Piece>),
 }
 
-/// The head's blocks. What does not vary is taught to the peer's table by a connection's first request and referred to by
-/// all others, as browsers do.
+/// The head's blocks. What does not vary is taught to the peer's table by a connection's first request of a kind and referred
+/// to by all others, as browsers do.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     empty: Vec<Part>,
     taught: Vec<Part>,
     off: Vec<Part>,
-    /// What the taught fields count for in the table.
+    /// How many fields are taught.
+    pub(super) dictionary_fields: usize,
+    /// What they count for in the table.
     pub(super) dictionary_bytes: usize,
 }
 
@@ -88,13 +92,16 @@ impl Blocks {
         fields.extend(lines.filter_map(Field::of_line));
         // Pseudo-header fields come first (RFC 9113 §8.3).
         fields.sort_by_key(|field| !field.name.starts_with(':'));
-        let taught = fields.iter().filter(|field| field.is_taught());
-        let dictionary_bytes =
-            taught.map(|field| size(field.name.as_bytes(), field.fixed().unwrap_or_default()));
+        let taught: Vec<usize> = fields
+            .iter()
+            .filter(|field| field.is_taught())
+            .map(|field| size(field.name.as_bytes(), field.fixed().unwrap_or_default()))
+            .collect();
         Blocks {
-            dictionary_bytes: dictionary_bytes.sum(),
+            dictionary_fields: taught.len(),
+            dictionary_bytes: taught.iter().sum(),
             empty: block(&fields, Dictionary::Empty),
-            taught: block(&fields, Dictionary::Taught),
+            taught: block(&fields, Dictionary::Taught { newer: 0 }),
             off: block(&fields, Dictionary::Off),
         }
     }
@@ -106,14 +113,15 @@ impl Blocks {
         out: &mut Vec<u8>,
         write: impl Fn(&[Piece], &mut Vec<u8>),
     ) {
-        let parts = match dictionary {
-            Dictionary::Empty => &self.empty,
-            Dictionary::Taught => &self.taught,
-            Dictionary::Off => &self.off,
+        let (parts, newer) = match dictionary {
+            Dictionary::Empty => (&self.empty, 0),
+            Dictionary::Taught { newer } => (&self.taught, newer),
+            Dictionary::Off => (&self.off, 0),
         };
         for part in parts {
             match part {
                 Part::Fixed(bytes) => out.extend_from_slice(bytes),
+                Part::Known(older) => encoder::indexed(out, FIRST_DYNAMIC + older + newer),
                 Part::Value(pieces) => encoder::string_of(out, |out| write(pieces, out)),
             }
         }
@@ -226,8 +234,9 @@ fn block(fields: &[Field], dictionary: Dictionary) -> Vec<Part> {
             encoder::indexed(&mut bytes, index);
             continue;
         }
-        if taught && dictionary == Dictionary::Taught {
-            encoder::indexed(&mut bytes, FIRST_DYNAMIC + older);
+        if taught && matches!(dictionary, Dictionary::Taught { .. }) {
+            parts.push(Part::Fixed(std::mem::take(&mut bytes)));
+            parts.push(Part::Known(older));
             continue;
         }
         let literal = match dictionary {
@@ -245,6 +254,7 @@ fn block(fields: &[Field], dictionary: Dictionary) -> Vec<Part> {
         }
     }
     parts.push(Part::Fixed(bytes));
+    parts.retain(|part| !matches!(part, Part::Fixed(bytes) if bytes.is_empty()));
     parts
 }
 
@@ -318,8 +328,8 @@ mod tests {
         };
         for (seq, dictionary) in [
             Dictionary::Empty,
-            Dictionary::Taught,
-            Dictionary::Taught,
+            Dictionary::Taught { newer: 0 },
+            Dictionary::Taught { newer: 0 },
             Dictionary::Off,
         ]
         .into_iter()
@@ -329,6 +339,37 @@ mod tests {
             assert_eq!(fields(&mut decoder, &block), wanted(seq), "{dictionary:?}");
             // Never indexed (RFC 7541 §7.1.3), name 23.
             assert!(block.windows(2).any(|pair| pair == [0x1f, 8]));
+        }
+    }
+
+    #[test]
+    fn each_kind_is_found_below_what_was_taught_after_it() {
+        let kinds = [
+            template(&asking(
+                &[("x-one", r#"[{"text": "1"}]"#)],
+                r#"[{"text": "/a"}]"#,
+            )),
+            template(&asking(&[], r#"[{"text": "/b?n="}, {"var": "iteration"}]"#)),
+            template(&asking(
+                &[("x-two", r#"[{"text": "2"}]"#)],
+                r#"[{"text": "/c"}]"#,
+            )),
+        ];
+        let newer = |kind: usize| {
+            kinds[kind + 1..]
+                .iter()
+                .map(Template::dictionary_fields)
+                .sum()
+        };
+        let mut decoder = Decoder::new(TABLE_BYTES);
+        let said: Vec<_> = kinds
+            .iter()
+            .map(|kind| fields(&mut decoder, &block(kind, Dictionary::Empty, 3)))
+            .collect();
+        for (kind, said) in said.iter().enumerate() {
+            let newer = newer(kind);
+            let again = block(&kinds[kind], Dictionary::Taught { newer }, 3);
+            assert_eq!(fields(&mut decoder, &again), *said);
         }
     }
 
@@ -360,7 +401,7 @@ mod tests {
     fn a_request_that_does_not_vary_shrinks_to_a_byte_a_field() {
         let template = template(&asking(&[], r#"[{"text": "/object/1"}]"#));
         assert_eq!(
-            block(&template, Dictionary::Taught, 0),
+            block(&template, Dictionary::Taught { newer: 0 }, 0),
             [
                 0x82,
                 0x86,

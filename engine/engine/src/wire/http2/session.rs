@@ -60,8 +60,10 @@ pub struct Opening {
 /// The fields that requests of one kind have in common.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lesson {
-    /// The kind: one of a connection is taught.
+    /// The kind: a step of a scenario.
     pub owner: u16,
+    /// How many they are.
+    pub fields: usize,
     /// The room that they need in the table.
     pub bytes: usize,
 }
@@ -71,8 +73,9 @@ pub struct Lesson {
 pub enum Dictionary {
     /// Not yet: the next block teaches them.
     Empty,
-    Taught,
-    /// It has no room for them, or holds those of others.
+    /// Yes, below so many newer fields of other kinds.
+    Taught { newer: usize },
+    /// It has no room for them.
     Off,
 }
 
@@ -122,7 +125,8 @@ pub struct Session {
     /// What the very first bytes were, to tell a server that speaks something else.
     first: Vec<u8>,
     streams: Streams,
-    taught: Option<Lesson>,
+    /// What the peer's table holds, the oldest first. Nothing is taught that would push another out.
+    taught: Vec<Lesson>,
     /// The smallest table that the peer ever had.
     table_bytes: usize,
     /// The smallest table that the peer has asked for since our last block, and the last.
@@ -150,7 +154,7 @@ impl Session {
             greeted: false,
             first: Vec::new(),
             streams: Streams::new(),
-            taught: None,
+            taught: Vec::new(),
             table_bytes: TABLE_BYTES,
             table_change: None,
             windows,
@@ -221,19 +225,34 @@ impl Session {
         }
         super::hpack::encoder::table_size(&mut self.out, last);
         self.table_bytes = self.table_bytes.min(least);
+        if self.taught_bytes() > self.table_bytes {
+            // The oldest fields went (§4.3), and of some kinds only a part: what is left of them is not told apart.
+            self.taught.clear();
+            self.table_bytes = 0;
+        }
+    }
+
+    fn taught_bytes(&self) -> usize {
+        self.taught.iter().map(|lesson| lesson.bytes).sum()
     }
 
     /// How the next block is written, and what the table holds after it.
     fn dictionary(&mut self, lesson: Option<Lesson>) -> Dictionary {
-        match (lesson, self.taught) {
-            (Some(lesson), _) if lesson.bytes > self.table_bytes => Dictionary::Off,
-            (Some(lesson), Some(taught)) if lesson.owner == taught.owner => Dictionary::Taught,
-            (Some(lesson), None) => {
-                self.taught = Some(lesson);
-                Dictionary::Empty
+        let Some(lesson) = lesson else {
+            return Dictionary::Off;
+        };
+        let mut newer = 0;
+        for taught in self.taught.iter().rev() {
+            if taught.owner == lesson.owner {
+                return Dictionary::Taught { newer };
             }
-            _ => Dictionary::Off,
+            newer += taught.fields;
         }
+        if self.taught_bytes() + lesson.bytes > self.table_bytes {
+            return Dictionary::Off;
+        }
+        self.taught.push(lesson);
+        Dictionary::Empty
     }
 
     /// Cuts the block after the HEADERS at `at` into CONTINUATIONs.

@@ -287,6 +287,7 @@ impl Worker<'_> {
             keeps: slot.decoder.kept().is_some(),
             lesson: (form == Form::Template).then(|| Lesson {
                 owner: slot.step,
+                fields: template.dictionary_fields(),
                 bytes: template.dictionary_bytes(),
             }),
         };
