@@ -67,4 +67,4 @@ class Artefact(Frozen):
 
     def to_json(self) -> str:
         """Stable text: same content, same bytes."""
-        return json.dumps(self.model_dump(mode="json", by_alias=True), ensure_ascii=False, indent=1) + "\n"
+        return self.model_dump_json(by_alias=True, indent=1) + "\n"

@@ -182,30 +182,25 @@ def traffic_groups(findings: Findings) -> list[str]:
 
 def traffic_owners(findings: Findings) -> list[str]:
     """Every traffic group that some case measured, and the steps of its scenarios as `group.step`, in order of appearance."""
-    found: dict[str, None] = {}
-    for metrics in (
-        *(case.metrics for case in findings.cases),
-        *(trial.metrics for trial in findings.trials),
-    ):
-        for key in metrics:
-            if key.endswith(".success_rate"):
-                found[split_metric(key)[0]] = None
-    return list(found)
+    owners = (split_metric(key)[0] for key in _metric_keys(findings) if key.endswith(".success_rate"))
+    return list(dict.fromkeys(owners))
 
 
 def services_of(findings: Findings) -> list[str]:
     """Every service that some case measured, in order of appearance."""
     groups = set(traffic_owners(findings))
     found: dict[str, None] = {}
-    for metrics in (
-        *(case.metrics for case in findings.cases),
-        *(trial.metrics for trial in findings.trials),
-    ):
-        for key in metrics:
-            owner, name, _ = split_metric(key)
-            if owner and owner not in groups and name in _SERVICE_METRICS:
-                found[owner] = None
+    for key in _metric_keys(findings):
+        owner, name, _ = split_metric(key)
+        if owner and owner not in groups and name in _SERVICE_METRICS:
+            found[owner] = None
     return list(found)
+
+
+def _metric_keys(findings: Findings) -> dict[str, None]:
+    """What any case or trial measured, in order of appearance."""
+    every = (*(case.metrics for case in findings.cases), *(trial.metrics for trial in findings.trials))
+    return dict.fromkeys(key for metrics in every for key in metrics)
 
 
 def main_group(findings: Findings) -> str:

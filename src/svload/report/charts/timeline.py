@@ -138,7 +138,10 @@ def median_series(replicates: Sequence[Series]) -> Series:
     if not stacked:
         return base
     table = np.array(stacked)
-    known = np.isfinite(table).any(axis=0)
+    finite = np.isfinite(table)
+    if finite.all():  # nanmedian takes many times as long
+        return Series(base.at_s, np.median(table, axis=0))
+    known = finite.any(axis=0)
     values = np.full(len(base.at_s), np.nan)
     values[known] = np.nanmedian(table[:, known], axis=0)
     return Series(base.at_s, values)
