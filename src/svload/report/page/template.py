@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -38,7 +39,10 @@ class _BesideModules(FileSystemBytecodeCache):
     """Compiled templates lie where Python keeps its own bytecode, under the same rules: to compile them takes a third of a second."""
 
     def __init__(self) -> None:
-        super().__init__(str(Path(__file__).parent / "__pycache__"), "%s.jinja")
+        here = Path(__file__)
+        # The environment's settings stand below: what was compiled under others is not found.
+        settings = zlib.crc32(here.read_bytes())
+        super().__init__(str(here.parent / "__pycache__"), f"%s.{settings:08x}.jinja")
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps it, where Python would: not where it may write none, or has no right to."""
