@@ -31,20 +31,13 @@ def held(settings: str, state: Path | None = None) -> Certificates:
 
 def instrument(state: Path | None = None) -> InstrumentCertificate | None:
     """The instrument's certificate for this place."""
-    if not _any("instrument", state):
-        return None
-    here = place()
-    found = _read(InstrumentCertificate, _path("instrument", here, "", state))
-    return found if found is not None and found.place == here else None
+    return _held(InstrumentCertificate, "instrument", "", state)
 
 
 def aa(settings: str, state: Path | None = None) -> AaCertificate | None:
     """The A/A certificate of this place and these settings."""
-    if not _any("aa", state):
-        return None
-    here = place()
-    found = _read(AaCertificate, _path("aa", here, settings, state))
-    return found if found is not None and (found.place, found.settings) == (here, settings) else None
+    found = _held(AaCertificate, "aa", settings, state)
+    return found if found is not None and found.settings == settings else None
 
 
 def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None = None) -> Path:
@@ -60,9 +53,14 @@ def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None 
     return path
 
 
-def _any(kind: str, state: Path | None) -> bool:
-    """Whether there is one of this kind at all: to know where we are costs a reading of the whole engine (30 ms)."""
-    return any(_folder(state).glob(f"{kind}-*.json"))
+def _held(kind: type[Kind], name: str, settings: str, state: Path | None) -> Kind | None:
+    if not any(
+        _folder(state).glob(f"{name}-*.json")
+    ):  # to know where we are is to read the whole engine (30 ms)
+        return None
+    here = place()
+    found = _read(kind, _path(name, here, settings, state))
+    return found if found is not None and found.place == here else None
 
 
 def _folder(state: Path | None) -> Path:

@@ -139,9 +139,8 @@ def median_series(replicates: Sequence[Series]) -> Series:
         return base
     table = np.array(stacked)
     finite = np.isfinite(table)
-    if finite.all():  # nanmedian takes many times as long
-        return Series(base.at_s, np.median(table, axis=0))
     known = finite.any(axis=0)
+    median = np.median if finite.all() else np.nanmedian  # which takes many times as long
     values = np.full(len(base.at_s), np.nan)
-    values[known] = np.nanmedian(table[:, known], axis=0)
+    values[known] = median(table[:, known], axis=0)
     return Series(base.at_s, values)

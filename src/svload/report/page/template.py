@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import zlib
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ class _BesideModules(FileSystemBytecodeCache):
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keeps it, where Python would: not where it may write none, or has no right to."""
-        if not sys.dont_write_bytecode and os.access(self.directory, os.W_OK):
+        if not sys.dont_write_bytecode:
             with contextlib.suppress(OSError):
                 super().dump_bytecode(bucket)
 
