@@ -12,6 +12,7 @@ import sys
 from typing import Any, NoReturn
 
 from svload.cli import streams, warm_client
+from svload.host.algebra import stay_single_threaded
 
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
@@ -32,6 +33,7 @@ def main() -> None:
 def run() -> NoReturn:
     """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
     streams.sound_streams()
+    stay_single_threaded()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)

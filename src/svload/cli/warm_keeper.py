@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from svload.cli.warm_client import GO, TAKEN
+from svload.host.algebra import stay_single_threaded
 from svload.host.unix_socket import listen
 from svload.host.warm import FACTS, LOCK, SOCKET, is_own, place, warm_dir
 
@@ -49,6 +50,7 @@ def main(until_wall: float, ready: int) -> int:
         return 1
     (folder / SOCKET).unlink(missing_ok=True)
     os.set_inheritable(ready, False)
+    stay_single_threaded()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     try:

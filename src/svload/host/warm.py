@@ -154,7 +154,7 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
         with open(folder / LOG, "wb") as log:
             subprocess.Popen(
                 [sys.executable, "-P", "-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(told)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(told,), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ, pass_fds=(told,), start_new_session=True,
             )  # fmt: skip
     finally:
         os.close(told)

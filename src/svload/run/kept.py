@@ -41,6 +41,7 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
+            env=os.environ,
             start_new_session=True,
             pass_fds=[alive.fileno()],
         )

@@ -1,0 +1,48 @@
+"""A command's numpy starts no threads of its own, and what a user starts with svload does not hear of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from svload.host.algebra import THREADS
+
+CODE = """
+import os, sys
+from pathlib import Path
+from svload.host.algebra import stay_single_threaded
+stay_single_threaded()
+import numpy, scipy.special
+print(len(os.listdir("/proc/self/task")))
+from svload.host import start_agent
+from svload.model.messages import Lease, Spawn
+lab, log = Path(sys.argv[1]) / "lab", Path(sys.argv[1]) / "log"
+with start_agent(lab, Lease(), "a test", isolate=False) as agent:
+    agent.prepare([Spawn(child="s", role="server", argv=("sh", "-c", "env; exec sleep 60"), env={}, cwd=sys.argv[1], log=str(log))])
+    while "SVLOAD" not in log.read_text():
+        pass
+print(log.read_text())
+"""
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("own", [None, "2"])
+def test_a_command_has_one_thread_and_a_server_the_users_environment(tmp_path: Path, own: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    environment |= {} if own is None else {THREADS: own}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    threads, _, server = done.stdout.partition("\n")
+    assert (int(threads) == 1) == (own is None or os.cpu_count() == 1)
+    told = dict(line.partition("=")[::2] for line in server.splitlines())
+    assert told.get(THREADS) == own
