@@ -33,7 +33,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
     needs("root", "varnishd", "hitch", "memcached")
-    made = World(tmp_path, cache)
+    made = World(tmp_path, cache, anew=True)
     made.runs.mkdir()
     return made
 

@@ -25,7 +25,7 @@ BOUND_S = 60.0
 @pytest.fixture(scope="module")
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world with a warm process, which is the same for all tests here; at the end nothing of it is left."""
-    world = World(tmp_path_factory.mktemp("warm"))
+    world = World(tmp_path_factory.mktemp("warm"), anew=True)
     done = world.svload("warm", "--for", "10m", "--json")
     assert done.returncode == 0, done.stderr
     yield world
@@ -56,7 +56,7 @@ def both(world: World, *words: str) -> tuple[Any, Any]:
     when(lambda: is_waiting(world))
     here = world.svload(*words)
     assert not is_waiting(world), "the warm process took it"
-    cold = World(world.root / "cold")
+    cold = World(world.root / "cold", anew=True)
     cold.root.mkdir(exist_ok=True)
     return here, cold.svload(*words)
 

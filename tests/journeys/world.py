@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .loaded import run_loaded
+
 SVLOAD = (sys.executable, "-m", "svload")
 OUTSIDE = {"others-cpu", "steal", "calibration", "clocks", "time-wait", "page-cache"}
 """Checks that doubt a trial for what the machine did before it and beside it: a test machine may be busy."""
@@ -66,6 +68,8 @@ class World:
 
     root: Path
     shared_cache: Path | None = None
+    anew: bool = False
+    """Each command is a process of its own from its begin, as a user starts it."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -89,11 +93,14 @@ class World:
     def svload(
         self, *args: str, bound_s: float = BOUND_S, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+        """Run a command to its end; but for `anew`, in a process that has svload loaded already."""
+        if not self.anew:
+            return run_loaded(args, self.env, cwd or self.root, bound_s)
         return subprocess.run(
             [*SVLOAD, *args],
             env=self.env,
             cwd=cwd or self.root,
+            stdin=subprocess.DEVNULL,
             text=True,
             capture_output=True,
             timeout=bound_s,

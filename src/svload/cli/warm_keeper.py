@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -219,6 +219,13 @@ def _heard_go(line: socket.socket) -> bool:
 def _become(line: socket.socket, said: dict[str, Any], descriptors: list[int]) -> int:
     """Carry the command out as the other process would have; its exit code."""
     line.settimeout(None)
+    take_over(said, descriptors)
+    threading.Thread(target=_follow, args=(line,), daemon=True).start()
+    return carry_out()
+
+
+def take_over(said: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Take the `arguments` and the `environment` of a command, its descriptors 0, 1, 2 and its folder."""
     for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number, inheritable=True)
     os.fchdir(descriptors[3])
@@ -230,7 +237,10 @@ def _become(line: socket.socket, said: dict[str, Any], descriptors: list[int]) -
     sys.stdin = os.fdopen(0, encoding=sys.stdin.encoding, closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)
-    threading.Thread(target=_follow, args=(line,), daemon=True).start()
+
+
+def carry_out() -> int:
+    """Run the command line here; the exit code that its process would have had."""
     from svload.cli.main import run
 
     try:

@@ -1,0 +1,89 @@
+"""Whole commands without the second that each takes to load: forks of one process that has svload loaded (loader.py).
+
+A command has its own arguments, environment, folder, streams and end, as if it had been started. What only a new process shows
+(that it starts at all, how fast, what it loads, what kill -9 leaves of it) is for tests that start one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+LOADER = Path(__file__).with_name("loader.py")
+
+
+@cache
+def _door() -> socket.socket:
+    """This end of the loader's door, open as long as these tests."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, "-P", str(LOADER), str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
+    return ours
+
+
+def run_loaded(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path, bound_s: float
+) -> subprocess.CompletedProcess[str]:
+    """`svload ARGUMENTS` to its end, without input, what it says captured. Raises subprocess.TimeoutExpired; the command is killed then."""
+    with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (told, told_end):
+        with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
+            said = {"arguments": ["svload", *arguments], "environment": dict(env)}
+            passed = [nothing.fileno(), out_end, err_end, here, told_end]
+            socket.send_fds(_door(), [json.dumps(said).encode()], passed)
+        for end in (out_end, err_end, told_end):
+            os.close(end)
+        stdout, stderr, status = _read_all((out, err, told), time.monotonic() + bound_s)
+    pid, _, code = status.partition(b"\n")
+    if not code:
+        if pid:
+            os.kill(int(pid), signal.SIGKILL)
+        raise subprocess.TimeoutExpired(["svload", *arguments], bound_s, stdout, stderr)
+    return subprocess.CompletedProcess(["svload", *arguments], int(code), stdout.decode(), stderr.decode())
+
+
+def _read_all(descriptors: Sequence[int], until: float) -> list[bytes]:
+    """What comes out of each until all have ended, or the time is up."""
+    found = dict.fromkeys(descriptors, b"")
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map() and (left := until - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                piece = os.read(key.fd, 1 << 16)
+                found[key.fd] += piece
+                if not piece:
+                    selector.unregister(key.fd)
+    return list(found.values())
+
+
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """A pipe's two ends; the second is the taker's to close."""
+    read, write = os.pipe()
+    try:
+        yield read, write
+    finally:
+        os.close(read)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

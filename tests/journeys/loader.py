@@ -1,0 +1,67 @@
+"""`python loader.py DOOR`: svload is loaded once, then every command that is asked for at the door runs in a fork of this process.
+
+It ends when the door's other end is closed, however that came about.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+from svload.cli.warm_keeper import LOADED, carry_out, take_over
+from svload.host.algebra import stay_single_threaded
+
+REQUEST_BYTES = 1 << 20
+ALSO_LOADED = (
+    "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.write", "svload.report.page.render",
+    "svload.report.sheets.workbook", "svload.store.sql", "svload.study",
+)  # fmt: skip
+"""What is loaded beyond a load's own: what a whole run needs."""
+
+
+def main(door: socket.socket) -> NoReturn:
+    """Answer a request (a message with the descriptors 0, 1, 2, the folder and where to tell) with two lines: the pid, the exit code."""
+    stay_single_threaded()
+    for module in (*LOADED, *ALSO_LOADED):
+        import_module(module)
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(door, REQUEST_BYTES, 5)
+        if not text:
+            os._exit(0)
+        if os.fork() == 0:
+            door.close()
+            _stand_by(json.loads(text), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _stand_by(said: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Fork the command, and tell its pid and how it ended as its parent sees it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *taken, told = descriptors
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.close(told)
+        take_over(said, taken)
+        os._exit(carry_out())
+    for descriptor in taken:
+        os.close(descriptor)
+    os.write(told, b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
