@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -59,7 +60,8 @@ def _stand_by(said: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.close(descriptor)
     os.write(told, b"%d\n" % pid)
     _, status = os.waitpid(pid, 0)
-    os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
+    with suppress(BrokenPipeError):  # who asked has given up waiting
+        os.write(told, b"%d\n" % os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 

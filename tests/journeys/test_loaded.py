@@ -14,7 +14,9 @@ from .world import World
 pytestmark = pytest.mark.truth
 
 
-@pytest.mark.parametrize("words", [["schema"], ["schema", "nope"], ["lab", "status", "--json"], ["verify"], []])
+@pytest.mark.parametrize(
+    "words", [["schema"], ["schema", "nope"], ["lab", "status", "--json"], ["verify"], []]
+)
 def test_it_comes_to_the_same(world: World, words: list[str]) -> None:
     ended, own = world.svload(*words), replace(world, anew=True).svload(*words)
     assert (ended.returncode, ended.stdout, ended.stderr) == (own.returncode, own.stdout, own.stderr)
