@@ -7,9 +7,9 @@ step=tools/step.sh
 status=0
 mkdir -p build
 
-# beside NAME COMMAND…: a step beside the others, its words in build/NAME.log; it ends with this script, however that ends.
+# alongside NAME COMMAND…: a step beside the others, its words in build/NAME.log; it ends with this script, however that ends.
 declare -A started
-beside() {
+alongside() {
     setsid "$step" "$@" >"build/$1.log" 2>&1 &
     started[$1]=$!
 }
@@ -31,10 +31,10 @@ $step --begin
 # side they fill the machine. That real servers can't be had is no failed step. The engine is unoptimised here: built in a third
 # of the time, and with overflow checked.
 rm -f build/no-servers
-beside apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers'
-beside engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast --workspace --exclude svload-native
+alongside apt bash -c 'tools/apt-install.sh || echo "$?" >build/no-servers'
+alongside engine cargo test --manifest-path engine/Cargo.toml --locked --quiet --no-fail-fast --workspace --exclude svload-native
 $step setup make setup || exit 1
-beside lint tools/lint.sh
+alongside lint tools/lint.sh
 ended engine || status=1
 ended lint || status=1
 ended apt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,15 @@ VIOLATIONS = {"resultTypes": ["violations"], "selectors": False}
 """What passes is not described: that takes axe longer than looking for what does not."""
 OF_COLOUR = VIOLATIONS | {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 """The rules that another theme can break: all others see the same elements in both."""
+
+
+def test_the_themes_differ_in_colours_alone(reported: Reporter) -> None:
+    """What is said by light-dark() is a colour; the theme decides nothing else."""
+    page = reported("one").page
+    assert "light-dark(" in page
+    assert "prefers-color-scheme" not in page.replace('matchMedia("(prefers-color-scheme: dark)")', "")
+    rules = re.findall(r"[^{}\n]*\[data-theme[^{]*\{([^}]*)\}", page)
+    assert rules and {rule.partition(":")[0] for rule in rules} == {"color-scheme"}
 
 
 def faults(page: Any, theme: str = "light") -> list[str]:
