@@ -9,7 +9,7 @@ use crate::chunking;
 use crate::dialogue;
 use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
 use crate::share::{BodySpec, Client, Connection, Part, RequestSpec, TurnSpec};
-use crate::wire::http2::session::Dictionary;
+use crate::wire::http2::session::{Dictionary, Lesson};
 
 use http2::Blocks;
 
@@ -138,16 +138,14 @@ impl Template {
         }
     }
 
-    /// How many fields of an HTTP/2 block all requests have in common.
-    pub fn dictionary_fields(&self) -> usize {
-        let blocks = self.blocks.as_ref();
-        blocks.map_or(0, |blocks| blocks.dictionary_fields)
-    }
-
-    /// The room that an HTTP/2 peer's table needs for them.
-    pub fn dictionary_bytes(&self) -> usize {
-        let blocks = self.blocks.as_ref();
-        blocks.map_or(0, |blocks| blocks.dictionary_bytes)
+    /// What the HTTP/2 blocks of all requests of the step `owner` have in common; None where nothing is sent over HTTP/2.
+    pub fn lesson(&self, owner: u16) -> Option<Lesson> {
+        let blocks = self.blocks.as_ref()?;
+        Some(Lesson {
+            owner,
+            fields: blocks.taught_fields,
+            bytes: blocks.taught_bytes,
+        })
     }
 
     /// Appends the header block of the request over HTTP/2.

@@ -28,9 +28,9 @@ pub(super) struct Blocks {
     taught: Vec<Part>,
     off: Vec<Part>,
     /// How many fields are taught.
-    pub(super) dictionary_fields: usize,
+    pub(super) taught_fields: usize,
     /// What they count for in the table.
-    pub(super) dictionary_bytes: usize,
+    pub(super) taught_bytes: usize,
 }
 
 struct Field {
@@ -98,8 +98,8 @@ impl Blocks {
             .map(|field| size(field.name.as_bytes(), field.fixed().unwrap_or_default()))
             .collect();
         Blocks {
-            dictionary_fields: taught.len(),
-            dictionary_bytes: taught.iter().sum(),
+            taught_fields: taught.len(),
+            taught_bytes: taught.iter().sum(),
             empty: block(&fields, Dictionary::Empty),
             taught: block(&fields, Dictionary::Taught { newer: 0 }),
             off: block(&fields, Dictionary::Off),
@@ -358,7 +358,7 @@ mod tests {
         let newer = |kind: usize| {
             kinds[kind + 1..]
                 .iter()
-                .map(Template::dictionary_fields)
+                .map(|kind| kind.lesson(0).unwrap().fields)
                 .sum()
         };
         let mut decoder = Decoder::new(TABLE_BYTES);
@@ -421,6 +421,6 @@ mod tests {
             .iter()
             .map(|(name, value)| name.len() + value.len() + 32)
             .sum();
-        assert_eq!(template.dictionary_bytes(), bytes);
+        assert_eq!(template.lesson(0).unwrap().bytes, bytes);
     }
 }

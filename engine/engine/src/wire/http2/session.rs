@@ -127,8 +127,9 @@ pub struct Session {
     streams: Streams,
     /// What the peer's table holds, the oldest first. Nothing is taught that would push another out.
     taught: Vec<Lesson>,
-    /// The smallest table that the peer ever had.
-    table_bytes: usize,
+    /// How much of the peer's table may be taught, in bytes: as much as the smallest it ever had, and nothing more once it
+    /// has pushed out what was.
+    teachable: usize,
     /// The smallest table that the peer has asked for since our last block, and the last.
     table_change: Option<(usize, usize)>,
     windows: Windows,
@@ -155,7 +156,7 @@ impl Session {
             first: Vec::new(),
             streams: Streams::new(),
             taught: Vec::new(),
-            table_bytes: TABLE_BYTES,
+            teachable: TABLE_BYTES,
             table_change: None,
             windows,
             send_window: WINDOW_FIRST,
@@ -224,11 +225,11 @@ impl Session {
             super::hpack::encoder::table_size(&mut self.out, least);
         }
         super::hpack::encoder::table_size(&mut self.out, last);
-        self.table_bytes = self.table_bytes.min(least);
-        if self.taught_bytes() > self.table_bytes {
+        self.teachable = self.teachable.min(least);
+        if self.taught_bytes() > self.teachable {
             // The oldest fields went (§4.3), and of some kinds only a part: what is left of them is not told apart.
             self.taught.clear();
-            self.table_bytes = 0;
+            self.teachable = 0;
         }
     }
 
@@ -248,7 +249,7 @@ impl Session {
             }
             newer += taught.fields;
         }
-        if self.taught_bytes() + lesson.bytes > self.table_bytes {
+        if self.taught_bytes() + lesson.bytes > self.teachable {
             return Dictionary::Off;
         }
         self.taught.push(lesson);

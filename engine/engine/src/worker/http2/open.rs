@@ -8,7 +8,7 @@ use crate::http2_spec::Http2Spec;
 use crate::pieces::Source;
 use crate::request::{block_of_text, head_bytes};
 use crate::vu::{Form, OnStream, Phase};
-use crate::wire::http2::session::{Lesson, Opening};
+use crate::wire::http2::session::Opening;
 
 impl Worker<'_> {
     /// Begins a request over HTTP/2.
@@ -285,11 +285,9 @@ impl Worker<'_> {
             to_head_request: slot.decoder.to_head_request(),
             ends,
             keeps: slot.decoder.kept().is_some(),
-            lesson: (form == Form::Template).then(|| Lesson {
-                owner: slot.step,
-                fields: template.dictionary_fields(),
-                bytes: template.dictionary_bytes(),
-            }),
+            lesson: (form == Form::Template)
+                .then(|| template.lesson(slot.step))
+                .flatten(),
         };
         let (id, bytes) = link.session.open(opening, |dictionary, out| match form {
             Form::Template => template.render_block(dictionary, &source, out),
