@@ -12,10 +12,14 @@ import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_group, with_table
 
 from svload import analysis
+from svload.analysis import judge
 from svload.analysis.cases import over_runs
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut
+from svload.host import forks
+from svload.host.forks import spread
+from svload.model.errors import SvloadError
 from svload.model.results import Estimate, Findings, GroupSummary
 from svload.model.study import Threshold
 from svload.store import TrialData
@@ -107,6 +111,34 @@ def test_clean_runs_are_believed(findings: Findings) -> None:
 def test_the_same_trials_give_the_same_findings(closed: Bench, findings: Findings) -> None:
     again = judge_run(closed.lock, closed.configs, iter(reversed(closed.trials())))
     assert again.to_json() == findings.to_json()
+
+
+def test_spread_over_cores_the_findings_are_the_same(
+    closed: Bench, findings: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forks, "_cores", lambda: 1 if forks._worker else 3)
+    assert (
+        judge_run(closed.lock, closed.configs, closed.trials(), each=spread).to_json() == findings.to_json()
+    )
+
+
+def test_tables_are_not_kept_once_their_case_is_judged(closed: Bench) -> None:
+    trials = closed.trials()
+    judge_run(closed.lock, closed.configs, trials)
+    assert not any(trial.histograms._columns for trial in trials)  # type: ignore[attr-defined]
+
+
+def test_of_damaged_trials_the_one_that_ran_first_is_told(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=4, replicates=3, duration_s=0.6))
+    names = bench.run.sealed_trials()
+    blocks = [names[at : at + 4] for at in (0, 4, 8)]
+    late = next(name for name in blocks[2] if name.startswith(blocks[0][0].partition(".")[0]))
+    early = blocks[1][-1]
+    for name in (late, early):
+        bench.run.trial(name).table("histograms").write_bytes(b"torn")
+    for each in (judge._in_turn, spread):
+        with pytest.raises(SvloadError, match=rf"{early}/histograms.parquet is damaged"):
+            judge_run(bench.lock, bench.configs, bench.trials(), each=each)
 
 
 def test_failures_rank_on_top_and_count_the_timeout_in_a_mean(tmp_path: Path) -> None:

@@ -172,6 +172,19 @@ def test_the_median_over_replicates_leaves_out_what_is_missing() -> None:
     assert np.isnan(found[2])
 
 
+def test_the_median_over_replicates_is_numpys_own() -> None:
+    rng = np.random.default_rng(7)
+    for replicates in range(2, 8):
+        table = rng.lognormal(size=(replicates, 40))
+        for missing in (0.0, 0.3, 0.9):
+            table[rng.random(table.shape) < missing] = nan
+            lines = [Series(np.arange(40.0), values) for values in table]
+            known = np.isfinite(table).any(axis=0)
+            found = median_series(lines).values
+            assert found[known].tolist() == np.nanmedian(table[:, known], axis=0).tolist()
+            assert np.isnan(found[~known]).all()
+
+
 def test_panels_without_numbers_are_left_out() -> None:
     at = np.array([0.0, 1.0])
     full = Panel("throughput", "rate_rps", [Line("a", "c0", [Series(at, np.array([1.0, 2.0]))])])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svload.analysis import ANALYSIS_VERSION
 from svload.analysis.cases import case_result, threshold_results
@@ -21,6 +21,7 @@ from svload.analysis.server import GROWS, overloaded_groups, server_state
 from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
+from svload.model.errors import SvloadError
 from svload.model.metrics import MetricRef, Source
 from svload.model.results import CheckResult, Estimate, Findings, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
@@ -29,6 +30,8 @@ from svload.study.check import owners_of
 if TYPE_CHECKING:
     from svload.store import TrialData
 
+T = TypeVar("T")
+R = TypeVar("R")
 _REPLICATE = re.compile(r"\.r(\d+)$")
 
 
@@ -74,6 +77,17 @@ def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
     return own_cut(look(trial, config, kept_window(trial.summary)), stops_of(trial.monitors))
 
 
+class Each(Protocol):
+    """How all items are gone through: results in their order, exceptions as of a loop."""
+
+    def __call__(self, function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
+        """`function` of every item."""
+
+
+def _in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
+    return [function(item) for item in items]
+
+
 def judge_run(
     lock: Lock,
     configs: Mapping[str, CaseConfig],
@@ -83,26 +97,31 @@ def judge_run(
     attempts: Sequence[dict[str, Any]] = (),
     certificates: Certificates | None = None,
     environment: Mapping[str, str] | None = None,
+    each: Each = _in_turn,
 ) -> Findings:
     """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has,
     `certificates` what is known of the instrument and of the lab's own noise, `environment` the machine in words.
 
-    `trials` is gone through twice (the cut of a case needs all its replicates); give a re-iterable that reads anew to save memory.
+    A case's trials are one piece of work, since its cut needs all of them; `each` goes through these. Tables that lie on disk are in
+    memory for so long alone.
     """
-    trials = trials if isinstance(trials, Sequence) or not hasattr(trials, "__next__") else list(trials)
-    cuts = _case_cuts(configs, trials)
+    trials = [trial for trial in trials if trial.summary.case in configs]
     wanted = _wanted(lock, configs)
-    plots: dict[str, int] = {}
-    results = []
+    plots = {trial.summary.trial: trial.lab.whole_plot for trial in trials}
+    by_case: dict[str, list[TrialData]] = {}
     for trial in trials:
-        name = trial.summary.trial
-        if trial.summary.case not in configs:
-            continue
-        config = configs[trial.summary.case]
-        results.append(
-            judge_trial(trial, config, lock=lock, cut=cuts[name], extra=wanted.get(trial.summary.case, ()))
-        )
-        plots[name] = trial.lab.whole_plot
+        by_case.setdefault(trial.summary.case, []).append(trial)
+
+    def judged(case: str) -> list[TrialResult]:
+        return _judge_case(by_case[case], configs[case], lock, wanted.get(case, ()))
+
+    all_checks()  # loads them, here for all cases
+    try:
+        results = [result for found in each(judged, list(by_case)) for result in found]
+    except SvloadError:  # of several damaged trials the one is told that ran first
+        for trial in trials:
+            trial_cut(trial.unread(), configs[trial.summary.case])
+        raise
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
     cases = tuple(
@@ -135,22 +154,17 @@ def judge_run(
     )
 
 
-def _case_cuts(configs: Mapping[str, CaseConfig], trials: Iterable[TrialData]) -> dict[str, CaseCut]:
-    """By trial: the cut of its case and what that says of it."""
-    own: dict[str, list[tuple[str, Cut]]] = {}
-    length_ns: dict[str, int] = {}
-    for trial in trials:
-        case = trial.summary.case
-        if case in configs:
-            own.setdefault(case, []).append((trial.summary.trial, trial_cut(trial, configs[case])))
-            length_ns[case] = trial.summary.window_ns[1] - trial.summary.window_ns[0]
-    return {
-        name: decided
-        for case, found in own.items()
-        for (name, _), decided in zip(
-            found, case_cut([cut for _, cut in found], length_ns[case]), strict=True
-        )
-    }
+def _judge_case(
+    trials: Sequence[TrialData], config: CaseConfig, lock: Lock, extra: Sequence[MetricRef]
+) -> list[TrialResult]:
+    """All trials of a case, with the cut that they have in common."""
+    trials = [trial.unread() for trial in trials]
+    window_ns = trials[-1].summary.window_ns
+    cuts = case_cut([trial_cut(trial, config) for trial in trials], window_ns[1] - window_ns[0])
+    return [
+        judge_trial(trial, config, lock=lock, cut=cut, extra=extra)
+        for trial, cut in zip(trials, cuts, strict=True)
+    ]
 
 
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:

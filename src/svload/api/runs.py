@@ -58,19 +58,23 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
 
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
+    from svload.host.forks import spread
     from svload.report import describe_run
     from svload.store import read_trial
 
     with _phase("analyse", emit):
         trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-        findings = _judge_all(found, trials)
+        findings = _judge_all(found, trials, each=spread)
     load = describe_run(list(case_configs(found.lock()).values()))
     findings = findings.model_copy(update={"load": load})
     return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
 
 
 def refused_trials(found: RunDir) -> frozenset[str]:
-    """The sealed trials that the final verdict refuses now: a case's warm-up cut, by all its trials, may change a provisional one."""
+    """The sealed trials that the final verdict refuses now: a case's warm-up cut, by all its trials, may change a provisional one.
+
+    On one core, since more trials may follow and the lab is up.
+    """
     from svload.store import read_trial
 
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
@@ -78,7 +82,7 @@ def refused_trials(found: RunDir) -> frozenset[str]:
     return frozenset(trial.trial for trial in judged if trial.verdict.instrument == "REFUSED")
 
 
-def _judge_all(found: RunDir, trials: Sequence[TrialData]) -> Findings:
+def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:
     from svload import analysis
     from svload.store import read_events
 
@@ -94,6 +98,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData]) -> Findings:
         attempts=attempts,
         certificates=found.certificates(),
         environment=_environment(read_events(found.events).events, trials),
+        **how,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from svload import study
+from svload.host.forks import spread
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.plan import Batch, Placement, TrialPlan
@@ -99,8 +100,10 @@ def gather(run: RunDir, findings: Findings) -> Gathered:
         if found is not None:
             configs[case.name] = found
     digests = {}
-    for result in findings.trials:
-        digest = _tried(partial(_digest, run, result), f"{result.trial} cannot be read", notes)
+    for result, (digest, told) in zip(
+        findings.trials, spread(partial(_digest, run), findings.trials), strict=True
+    ):
+        notes += told
         if digest is not None:
             digests[result.trial] = digest
     return Gathered(
@@ -117,8 +120,13 @@ def gather(run: RunDir, findings: Findings) -> Gathered:
     )
 
 
-def _digest(run: RunDir, result: TrialResult) -> TrialDigest:
-    return digest_trial(read_trial(run.trial(result.trial)), result.cut_ns)
+def _digest(run: RunDir, result: TrialResult) -> tuple[TrialDigest | None, list[str]]:
+    notes: list[str] = []
+
+    def read() -> TrialDigest:
+        return digest_trial(read_trial(run.trial(result.trial)), result.cut_ns)
+
+    return _tried(read, f"{result.trial} cannot be read", notes), notes
 
 
 def _tried(read: Callable[[], T], what: str, notes: list[str]) -> T | None:

@@ -7,8 +7,9 @@ any number for being an outlier: they are named, not removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import exp, log
 from typing import NamedTuple
 
@@ -81,6 +82,13 @@ def _trials(digests: Sequence[TrialDigest], medians_s: dict[str, float], group: 
             )
 
 
+class _Usual(NamedTuple):
+    """Where a resource is in the kept windows of a case: median and 1.4826 × median absolute deviation."""
+
+    middle: float
+    sigma: float
+
+
 class _Moment(NamedTuple):
     """A bin that stands apart: how far, where, and the slowest response that is usual there (0 for failures)."""
 
@@ -97,7 +105,12 @@ def _moments(digests: Sequence[TrialDigest]) -> list[Outlier]:
         one for name in names for one in (*_slow_moments(digests, name), *_failing_moments(digests, name))
     ]
     found.sort(key=lambda moment: -moment.extremity)
-    return [_outlier(digests, moment) for moment in found[:MOMENTS]]
+
+    @cache
+    def usual(resource: Resource) -> _Usual | None:
+        return _usual(digests, resource)
+
+    return [_outlier(moment, usual) for moment in found[:MOMENTS]]
 
 
 def _slow_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Moment]:
@@ -125,7 +138,7 @@ def _failing_moments(digests: Sequence[TrialDigest], group: str) -> Iterator[_Mo
             yield _Moment(_FAILURES_FIRST + float(series.values[at]), one, group, at, 0.0)
 
 
-def _outlier(digests: Sequence[TrialDigest], moment: _Moment) -> Outlier:
+def _outlier(moment: _Moment, usual: Callable[[Resource], _Usual | None]) -> Outlier:
     _, trial, group, at, usual_s = moment
     series = _series(trial, group, "slowest")
     half = (series.at_s[1] - series.at_s[0]) / 2 if len(series.at_s) > 1 else trial.end_s / 2
@@ -139,27 +152,33 @@ def _outlier(digests: Sequence[TrialDigest], moment: _Moment) -> Outlier:
         value_s=float(series.values[at]) if usual_s > 0 else 0.0,
         usual_s=usual_s,
         failures=float(failures),
-        unusual=_unusual_then(trial, digests, span),
+        unusual=_unusual_then(trial, usual, span),
         watched=len(trial.resources),
         slow=next(slow, None),
     )
 
 
+def _usual(digests: Sequence[TrialDigest], resource: Resource) -> _Usual | None:
+    """None where there are too few readings."""
+    pooled = np.concatenate(
+        [_kept(one, one.resources[resource]) for one in digests if resource in one.resources]
+    )
+    return _robust(pooled) if len(pooled) >= _LEAST_TRIALS else None
+
+
 def _unusual_then(
-    trial: TrialDigest, digests: Sequence[TrialDigest], span: tuple[float, float]
+    trial: TrialDigest, usual: Callable[[Resource], _Usual | None], span: tuple[float, float]
 ) -> tuple[Unusual, ...]:
     """Resources whose value in (or nearest to) the moment is away from what the case's trials show in their kept windows."""
     found = []
     for resource, series in trial.resources.items():
-        pooled = np.concatenate(
-            [_kept(one, one.resources[resource]) for one in digests if resource in one.resources]
-        )
-        if len(pooled) < _LEAST_TRIALS:
+        known = usual(resource)
+        if known is None:
             continue
         during = series.values[(series.at_s >= span[0]) & (series.at_s <= span[1])]
         if not len(during):
             during = series.values[[int(np.argmin(np.abs(series.at_s - (span[0] + span[1]) / 2)))]]
-        found.append((resource, during, pooled))
+        found.append((resource, during, known))
     return _most_unusual(found)
 
 
@@ -174,16 +193,15 @@ def _unusual_means(trial: TrialDigest, digests: Sequence[TrialDigest]) -> tuple[
         ]
         own = _kept(trial, series)
         if len(own) and len(means) >= _LEAST_TRIALS:
-            found.append((resource, np.array([own.mean()]), np.array(means)))
+            found.append((resource, np.array([own.mean()]), _robust(np.array(means))))
     return _most_unusual(found)
 
 
 def _most_unusual(
-    found: Sequence[tuple[Resource, NDArray[np.float64], NDArray[np.float64]]],
+    found: Sequence[tuple[Resource, NDArray[np.float64], _Usual]],
 ) -> tuple[Unusual, ...]:
     ranked = []
-    for resource, values, pooled in found:
-        middle, sigma = _robust(pooled)
+    for resource, values, (middle, sigma) in found:
         least = max(MOMENT_LIMIT * sigma, _LEAST_RESOURCE_CHANGE * abs(middle), 1e-9)
         value = float(values[int(np.argmax(np.abs(values - middle)))])
         if abs(value - middle) > least:
@@ -192,10 +210,9 @@ def _most_unusual(
     return tuple(one for _, one in ranked[:_NAMED_RESOURCES])
 
 
-def _robust(values: NDArray[np.float64]) -> tuple[float, float]:
-    """(median, 1.4826 × median absolute deviation)."""
+def _robust(values: NDArray[np.float64]) -> _Usual:
     middle = float(np.median(values))
-    return middle, _SIGMA_OF_MAD * float(np.median(np.abs(values - middle)))
+    return _Usual(middle, _SIGMA_OF_MAD * float(np.median(np.abs(values - middle))))
 
 
 def _series(trial: TrialDigest, group: str, name: str) -> Series:

@@ -78,7 +78,7 @@ class Resource:
     @property
     def meaning(self) -> str:
         """The monitor's own words for it; empty for a monitor that is not here."""
-        return _meanings().get((self.monitor, self.metric), "")
+        return meanings().get((self.monitor, self.metric), "")
 
 
 def _per_second(resource: Resource) -> str:
@@ -87,7 +87,8 @@ def _per_second(resource: Resource) -> str:
 
 
 @cache
-def _meanings() -> dict[tuple[str, str], str]:
+def meanings() -> dict[tuple[str, str], str]:
+    """(monitor, metric) → its monitor's own words for it."""
     from svload.watch import load_monitors
 
     return {

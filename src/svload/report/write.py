@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from svload.host.forks import beside
 from svload.model.errors import SvloadError
 from svload.model.results import Findings
 from svload.report.gather import gather
@@ -32,16 +33,18 @@ def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
 
     gathered = gather(run, findings)
     run.derived.mkdir(parents=True, exist_ok=True)
-    page, series = render_page(gathered)
-    found = {"report.html": run.derived / "report.html"}
-    _replace(found["report.html"], page)
-    if series is not None:
-        found["series.csv"] = run.derived / "series.csv"
-        _replace(found["series.csv"], series)
-    found["report.xlsx"] = run.derived / "report.xlsx"
-    with_suffix = found["report.xlsx"].with_name(f".report.{os.getpid()}.xlsx")
-    write_workbook(gathered, with_suffix)
-    os.replace(with_suffix, found["report.xlsx"])
+    workbook = run.derived / "report.xlsx"
+    with_suffix = workbook.with_name(f".report.{os.getpid()}.xlsx")
+    with beside(lambda: write_workbook(gathered, with_suffix)) as written:
+        page, series = render_page(gathered)
+        found = {"report.html": run.derived / "report.html"}
+        _replace(found["report.html"], page)
+        if series is not None:
+            found["series.csv"] = run.derived / "series.csv"
+            _replace(found["series.csv"], series)
+        written()
+    found["report.xlsx"] = workbook
+    os.replace(with_suffix, workbook)
     with suppress(SvloadError):  # damaged tables: the page names each trial that cannot be read
         for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
             found[path.name] = path

@@ -6,7 +6,7 @@ Buffers are wrapped, not copied, on their way into Arrow. Import this module lat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,10 @@ class LazyTable(Mapping[str, NDArray[Any]]):
                 raise fail("run-damaged", path=self._path, reason=f"it has no column {name}")
         return self._columns[name]
 
+    def unread(self) -> LazyTable:
+        """The same table with nothing read of it yet."""
+        return LazyTable(self._path, self._schema)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._schema)
 
@@ -277,6 +281,12 @@ class TrialData:
     def case(self) -> str:
         """`TC7`."""
         return self.summary.case
+
+    def unread(self) -> TrialData:
+        """The same trial with tables of its own: what is read of them goes with it."""
+        tables: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
+        lazy: Any = {name: table.unread() for name, table in tables.items() if isinstance(table, LazyTable)}
+        return replace(self, **lazy)
 
     def group_index(self, name: str) -> int:
         """The number that stands for a traffic group in the tables; raises KeyError."""

@@ -97,6 +97,7 @@ def _views(run: RunDir) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a database in memory in which `VIEWS` exist."""
     connection = duckdb.connect(":memory:")
     try:
+        connection.execute("SET enable_progress_bar = false")  # which comes after two seconds, on stdout
         _register(connection, run)
         yield connection
     finally:

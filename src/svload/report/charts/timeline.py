@@ -16,6 +16,8 @@ WIDTH = 860
 TALL, LOW = 62, 34
 """Heights of a panel in px: of the main ones, and of many small ones."""
 _LETTER_PX = 7.2
+_ABSOLUTE, _RELATIVE = 1e-8, 1e-5
+"""How far moments may lie apart and be the same."""
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 
@@ -131,16 +133,25 @@ def median_series(replicates: Sequence[Series]) -> Series:
         return base
     stacked = []
     for series in replicates:
-        if len(series.at_s) == len(base.at_s) and np.allclose(series.at_s, base.at_s):
+        if _same_moments(series, base):
             stacked.append(series.values)
         elif len(series.at_s) > 1:
             stacked.append(np.interp(base.at_s, series.at_s, series.values, left=np.nan, right=np.nan))
     if not stacked:
         return base
-    table = np.array(stacked)
-    finite = np.isfinite(table)
-    known = finite.any(axis=0)
-    median = np.median if finite.all() else np.nanmedian  # which takes many times as long
+    table = np.sort(np.array(stacked), axis=0)  # NaN last
+    known = np.isfinite(table).any(axis=0)
+    table = table[:, known]
+    last, which = (~np.isnan(table)).sum(axis=0) - 1, np.arange(table.shape[1])
     values = np.full(len(base.at_s), np.nan)
-    values[known] = median(table[:, known], axis=0)
+    values[known] = (table[last // 2, which] + table[(last + 1) // 2, which]) / 2
     return Series(base.at_s, values)
+
+
+def _same_moments(one: Series, base: Series) -> bool:
+    """As `np.allclose` has it, of finite moments."""
+    if len(one.at_s) != len(base.at_s):
+        return False
+    return one is base or bool(
+        (np.abs(one.at_s - base.at_s) <= _ABSOLUTE + _RELATIVE * np.abs(base.at_s)).all()
+    )

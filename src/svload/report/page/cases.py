@@ -20,7 +20,7 @@ from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.outlying import OutlierRow, outlier_rows
-from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, time_chart
+from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, resource_owners, time_chart
 from svload.report.words import GRADE_MARK, count_words, outcome, show_value
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -96,20 +96,39 @@ class CaseSection:
     services: tuple[str, ...]
     counted: tuple[Counted, ...]
     checks: tuple[CheckRow, ...]
-    trials: tuple[TrialResult, ...]
     n: int
 
 
-def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> CaseSection:
-    """The section of one case, drawn in the detail that the page can afford; `anchor` gives permanent ids."""
+def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> dict[str, str]:
+    """The permanent id of each part of a case's section. `anchor` must be asked in the order of the page."""
+    owners = resource_owners(_services(gathered, case), gathered.counted(case), detail)
+    parts = ("numbers", "steps", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
+    tails = (f"tail.{name}" for name in _groups(gathered, case))
+    return {
+        name: anchor(case.case, name)
+        for name in (*parts, *tails, *(f"resources.{owner}" for _, owner in owners))
+    }
+
+
+def _groups(gathered: Gathered, case: CaseResult) -> list[str]:
+    config, digests = gathered.configs.get(case.case), gathered.of_case(case.case)
+    return [group.name for group in config.groups] if config else list(digests[0].groups) if digests else []
+
+
+def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
+    digests = gathered.of_case(case.case)
+    return tuple(dict.fromkeys(facts.service for one in digests for facts in one.lab.services))
+
+
+def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]) -> CaseSection:
+    """The section of one case, drawn in the detail that the page can afford; `places` as `section_places` gives them."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
-    names = [group.name for group in config.groups] if config else list(digests[0].groups) if digests else []
+    names, services = _groups(gathered, case), _services(gathered, case)
     specs = {group.name: group for group in config.groups} if config else {}
     counted, head = gathered.counted(case), gathered.group
     chief = head if head in names else next(iter(names), "")
-    services = tuple(dict.fromkeys(facts.service for one in digests for facts in one.lab.services))
     key = f"{chief}.response.p50"
     replicates = [
         Replicate(one.trial, gathered.place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
@@ -118,7 +137,6 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
     anatomy = {} if detail.small else _anatomy(names, counted)
     time = time_chart(case, names, services, counted, detail)
     resources = tuple(resource_charts(case, services, counted, detail))
-    places = {name: anchor(case.case, name) for name in _parts(names, resources)}
     tables = {
         "order": Table(("trial", "place", "median_s", "verdict"), tuple(map(_order_row, replicates))),
         "anatomy": Table(
@@ -126,8 +144,8 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
             tuple((group, part, spent) for group, parts in anatomy.items() for part, spent in parts.items()),
         ),
         **{f"tail.{name}": _tail_table(case, name, counted) for name in names},
-        **({"time": time.table} if time and detail.carried else {}),
-        **{f"resources.{one.owner}": one.table for one in resources},
+        **({"time": time[1]} if time and detail.carried else {}),
+        **{f"resources.{one.owner}": table for one, table in resources},
     }
     medians_s = {one.trial: one.value for one in replicates if one.value is not None}
     return CaseSection(
@@ -141,25 +159,17 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, anchor: A
             replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
         ),
         anatomy=_anatomy_chart(anatomy, counted, case.case),
-        time=time,
+        time=time[0] if time else None,
         carried=detail.carried,
-        resources=resources,
+        resources=tuple(chart for chart, _ in resources),
         outliers=tuple(outlier_rows(counted, medians_s, chief)),
         outcomes=tuple(_outcomes(name, digests) for name in names),
         errors=tuple(_errors(names, digests)),
         services=services,
         counted=tuple(_counted(services, names, digests)),
         checks=tuple(_checks(trials, detail)),
-        trials=trials,
         n=len(counted),
     )  # fmt: skip
-
-
-def _parts(names: Sequence[str], resources: Sequence[ResourceChart]) -> Iterator[str]:
-    """The parts of a section that have a place of their own."""
-    yield from ("numbers", "steps", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
-    yield from (f"tail.{name}" for name in names)
-    yield from (f"resources.{one.owner}" for one in resources)
 
 
 def _order_row(one: Replicate) -> tuple[object, ...]:

@@ -27,7 +27,6 @@ class TimeChart:
     drawing: str
     names: tuple[str, ...]
     no_failures: bool
-    table: Table
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class ResourceChart:
     drawing: str
     moved: int
     still: tuple[tuple[str, str], ...]
-    table: Table
 
 
 def time_chart(
@@ -47,8 +45,8 @@ def time_chart(
     services: Sequence[str],
     digests: Sequence[TrialDigest],
     detail: Detail,
-) -> TimeChart | None:
-    """The main panels of a case's counted trials; None where the page cannot afford them or there is nothing to draw."""
+) -> tuple[TimeChart, Table] | None:
+    """The main panels of a case's counted trials with their numbers; None where the page cannot afford them or there is nothing to draw."""
     if not detail.points or not digests:
         return None
     colour = {name: f"c{number % COLOURS}" for number, name in enumerate((*names, *services, MACHINE))}
@@ -101,22 +99,29 @@ def time_chart(
     if not drawing:
         return None
     table = Table(("trial", "of", "metric", "offset_s", "value"), tuple(_every_point(digests, services)))
-    return TimeChart(drawing, (*names, *services, MACHINE), not failed, table)
+    return TimeChart(drawing, (*names, *services, MACHINE), not failed), table
+
+
+def resource_owners(
+    services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
+) -> list[tuple[int, str]]:
+    """(its place among `services` and the machine, its name) of each that `resource_charts` draws."""
+    if not detail.resource_points:
+        return []
+    watched = {resource.owner for one in digests for resource in one.resources}
+    return [(number, owner) for number, owner in enumerate((*services, MACHINE)) if owner in watched]
 
 
 def resource_charts(
     case: CaseResult, services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
-) -> Iterator[ResourceChart]:
-    """A chart for each service and the machine, with every resource that was monitored."""
-    if not detail.resource_points or not digests:
-        return
-    every = sorted({resource for one in digests for resource in one.resources})
-    for number, owner in enumerate((*services, MACHINE)):
+) -> Iterator[tuple[ResourceChart, Table]]:
+    """A chart for each service and the machine, with every resource that was monitored, and its numbers."""
+    owners = resource_owners(services, digests, detail)
+    every = sorted({resource for one in digests for resource in one.resources}) if owners else []
+    for number, owner in owners:
         mine = {one: _replicates(digests, one) for one in every if one.owner == owner}
         still = {one: value for one, lines in mine.items() if (value := _still(lines)) is not None}
         moved = {one: lines for one, lines in mine.items() if one not in still}
-        if not mine:
-            continue
         panels = [
             Panel(
                 one.label,
@@ -132,13 +137,13 @@ def resource_charts(
             f"{case.case}: every monitored resource of {owner} that moved, {count_words(len(digests), 'trial')}",
             points=detail.resource_points, replicates=0, panel_px=LOW,
         )  # fmt: skip
-        yield ResourceChart(
+        chart = ResourceChart(
             owner=owner,
             drawing=drawing,
             moved=len(moved),
             still=tuple((one.label, show_value(value, one.dimension)) for one, value in still.items()),
-            table=Table(("metric", "offset_s", "median", "low", "high"), tuple(_spread_points(moved))),
         )
+        yield chart, Table(("metric", "offset_s", "median", "low", "high"), tuple(_spread_points(moved)))
 
 
 def _replicates(digests: Sequence[TrialDigest], resource: Resource) -> list[Series]:
@@ -192,6 +197,9 @@ def _spread_points(moved: Mapping[Resource, Sequence[Series]]) -> Iterator[tuple
         table = np.array(
             [np.interp(middle.at_s, line.at_s, line.values, left=np.nan, right=np.nan) for line in known]
         )
-        for at, value, column in zip(middle.at_s.tolist(), middle.values.tolist(), table.T, strict=True):
-            if np.isfinite(column).any():
-                yield resource.label, at, value, float(np.nanmin(column)), float(np.nanmax(column))
+        finite = np.isfinite(table).any(axis=0)
+        low, high = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)  # of what is a number
+        for row in zip(
+            *(one[finite].tolist() for one in (middle.at_s, middle.values, low, high)), strict=True
+        ):
+            yield resource.label, *row

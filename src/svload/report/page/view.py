@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from svload.host.forks import spread
 from svload.model.results import CaseResult, Claim, Estimate, Findings
 from svload.report.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
@@ -17,13 +18,14 @@ from svload.report.criteria import kept, open_or_failed
 from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
-from svload.report.page.cases import OUTCOME_NAMES, case_section
+from svload.report.page.cases import OUTCOME_NAMES, CaseSection, case_section, section_places
 from svload.report.page.cells import filter_text
 from svload.report.page.data import packed
 from svload.report.page.detail import Detail
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
+from svload.report.resources import meanings
 from svload.report.words import (
     GRADE_MARK,
     counted_of_made,
@@ -135,7 +137,13 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     shades = shadings(findings)
     group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
-    sections = [case_section(gathered, case, detail, anchors) for case in ran_cases]
+    places = {case.case: section_places(gathered, case, detail, anchors) for case in ran_cases}
+
+    def section(case: CaseResult) -> CaseSection:
+        return case_section(gathered, case, detail, places[case.case])
+
+    meanings()  # loads every monitor, here for all workers
+    sections = spread(section, ran_cases)
     silences = {
         section.case.case: next((line.silence for line in section.groups if line.name == group), "–")
         for section in sections
@@ -191,6 +199,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "card": card(gathered),
         "services": services_of(findings),
         "cases": sections,
+        "trials_of": gathered.trials_of,
         "outcome_names": OUTCOME_NAMES,
         "ran": what_was_run(gathered),
     }

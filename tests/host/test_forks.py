@@ -1,0 +1,205 @@
+"""Work in forks: what a loop gives, whatever becomes of a worker, and nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from svload.host import forks
+from svload.host.forks import beside, spread
+from svload.host.linux import process_stat
+from svload.model.errors import SvloadError, fail
+
+BOUND_S = 20
+
+
+@pytest.fixture(autouse=True)
+def _two_cores_and_no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(forks, "_cores", lambda: 1 if forks._worker else 2)
+    before = children()
+    yield
+    assert children() <= before
+
+
+def within(function: Callable[[], object]) -> None:
+    """Wait for a condition, with a bound."""
+    end = time.monotonic() + BOUND_S
+    while not function():
+        assert time.monotonic() < end, "nothing happened"
+        select.select([], [], [], 0.01)
+
+
+def children() -> set[str]:
+    """This process's own, dead ones that nobody has waited for too."""
+    tasks = Path("/proc/self/task")
+    return {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+
+
+def test_results_come_in_the_order_of_the_items_and_from_workers() -> None:
+    factor = 3  # a closure: nothing but results is pickled
+    found = spread(lambda n: (n * factor, os.getpid()), range(50))
+    assert [value for value, _ in found] == [3 * n for n in range(50)]
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+def test_more_items_than_tickets_and_results_beyond_a_pipe() -> None:
+    items = range(3 * forks._MOST_TICKETS + 7)
+    assert spread(lambda n: -n, items) == [-n for n in items]
+    assert spread(lambda n: bytes([n]) * 1_000_000, range(6)) == [bytes([n]) * 1_000_000 for n in range(6)]
+
+
+@pytest.mark.parametrize(("cores", "items"), [(1, 50), (2, 3), (2, 0)])
+def test_one_core_or_few_items_are_a_plain_loop(
+    monkeypatch: pytest.MonkeyPatch, cores: int, items: int
+) -> None:
+    monkeypatch.setattr(forks, "_cores", lambda: cores)
+    assert spread(lambda n: (n, os.getpid()), range(items)) == [(n, os.getpid()) for n in range(items)]
+    monkeypatch.setattr(forks, "_cores", lambda: 1)
+    with beside(os.getpid) as result:
+        assert result() == os.getpid()
+
+
+def test_work_within_work_is_a_plain_loop() -> None:
+    pairs = spread(lambda n: (os.getpid(), spread(lambda _: os.getpid(), range(9))), range(8))
+    assert all(set(inner) == {outer} for outer, inner in pairs)
+
+
+def test_an_exception_is_the_first_that_a_loop_would_meet_with_all_its_problems() -> None:
+    def judged(n: int) -> int:
+        if n >= 5:
+            one, two = fail("usage", reason=f"number {n}", hint="none"), fail("run-damaged", path=Path("x"))
+            raise SvloadError(*one.problems, *two.problems)
+        return n
+
+    with pytest.raises(SvloadError) as met:
+        spread(judged, range(40))
+    assert [problem.code for problem in met.value.problems] == ["usage", "run-damaged"]
+    assert met.value.problems[0].details["reason"] == "number 5"
+    with pytest.raises(SvloadError, match="number 7"), beside(lambda: judged(7)) as result:
+        result()
+
+
+def test_what_does_not_pickle_is_made_here() -> None:
+    found = spread(lambda n: (lambda: n) if n == 4 else n, range(10))
+    assert found[:4] == [0, 1, 2, 3]
+    assert callable(found[4])
+
+
+@pytest.mark.parametrize("killed", [{3}, set(range(10))], ids=["one", "every worker"])
+def test_a_killed_worker_costs_time_alone(killed: set[int], capfd: pytest.CaptureFixture[str]) -> None:
+    parent = os.getpid()
+
+    def work(n: int) -> int:
+        if n in killed and os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n * n
+
+    assert spread(work, range(10)) == [n * n for n in range(10)]
+    with beside(lambda: work(3)) as result:
+        assert result() == 9
+    assert capfd.readouterr() == ("", "")
+
+
+def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise OSError(11, "no more processes")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    assert spread(lambda n: n, range(9)) == list(range(9))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits(tmp_path: Path) -> None:
+    with beside(os.getpid) as result:
+        assert result() != os.getpid()
+    with beside(lambda: signal.pause()):
+        pass
+
+
+def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.CaptureFixture[str]) -> None:
+    """As a progress display may, at the moment of the fork."""
+    held, done = threading.Event(), threading.Event()
+
+    class Held:
+        lock = threading.Lock()
+
+        def write(self, text: str) -> int:
+            with self.lock:
+                return len(text)
+
+        def flush(self) -> None:
+            with self.lock:
+                pass
+
+    def display() -> None:
+        with Held.lock:
+            held.set()
+            done.wait(BOUND_S)
+
+    thread = threading.Thread(target=display)
+    thread.start()
+    assert held.wait(BOUND_S)
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "stdout", Held())
+            patched.setattr(sys, "stderr", Held())
+            found = spread(lambda n: (print(n), print(n, file=sys.stderr, flush=True), n)[2], range(12))
+    finally:
+        done.set()
+        thread.join()
+    assert found == list(range(12))
+    assert capfd.readouterr() == ("", "")
+
+
+SCRIPT = """
+import os, signal, sys
+from svload.host import forks
+from svload.host.forks import spread
+forks._cores = lambda: 2
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+def work(n):
+    if n < 2:
+        os.write(told, b"%d\\n" % os.getpid())
+        while True:
+            signal.pause()
+    return n
+
+told = os.dup(1)
+sys.stdout = open(1, "w", closefd=False)  # buffered, whatever the variables say
+sys.stdout.write("unflushed")
+try:
+    spread(work, range(8))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all"), [(signal.SIGKILL, False), (signal.SIGINT, True), (signal.SIGTERM, False)]
+)
+def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals, to_all: bool) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert parent.stdout is not None
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    if to_all:
+        os.killpg(parent.pid, number)
+    else:
+        os.kill(parent.pid, number)
+    out, err = parent.communicate(timeout=BOUND_S)  # at its end: the workers hold these streams no more
+    within(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))
+    assert err == b""
+    assert out == (b"" if number == signal.SIGKILL else b"unflushed")
+    assert parent.returncode == (-number if number == signal.SIGKILL else 130)
