@@ -109,6 +109,33 @@ def test_a_killed_worker_costs_time_alone(killed: set[int], capfd: pytest.Captur
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("still", [signal.pause, lambda: os.kill(os.getpid(), signal.SIGSTOP)])
+def test_a_worker_that_stands_still_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, still: Callable[[], object]
+) -> None:
+    monkeypatch.setattr(forks, "_IDLE_S", 0.3)
+    parent = os.getpid()
+
+    def work(n: int) -> int:
+        if n == 4 and os.getpid() != parent:
+            still()
+        return n
+
+    assert spread(work, range(10)) == list(range(10))
+
+
+def test_a_worker_that_only_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_IDLE_S", 0.3)
+
+    def work(n: int) -> int:
+        end = time.process_time() + 1.0
+        while time.process_time() < end:
+            pass
+        return os.getpid()
+
+    assert os.getpid() not in spread(work, range(4))
+
+
 def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise OSError(11, "no more processes")
@@ -193,12 +220,15 @@ def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals, t
         [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
     assert parent.stdout is not None
-    workers = [int(parent.stdout.readline()) for _ in range(2)]
-    if to_all:
-        os.killpg(parent.pid, number)
-    else:
-        os.kill(parent.pid, number)
-    out, err = parent.communicate(timeout=BOUND_S)  # at its end: the workers hold these streams no more
+    try:
+        workers = [int(parent.stdout.readline()) for _ in range(2)]
+        if to_all:
+            os.killpg(parent.pid, number)
+        else:
+            os.kill(parent.pid, number)
+        out, err = parent.communicate(timeout=BOUND_S)  # at its end: the workers hold these streams no more
+    finally:
+        parent.kill()
     within(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))
     assert err == b""
     assert out == (b"" if number == signal.SIGKILL else b"unflushed")

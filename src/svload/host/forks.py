@@ -30,6 +30,8 @@ _MOST_TICKETS = 4096 // _TICKET.size
 _LEAST_ITEMS = 2
 """Items a worker, below which its fork costs more than it saves."""
 _READ_BYTES = 1 << 20
+_IDLE_S = 20.0
+"""So long may all workers tell nothing and use no CPU: then they are stopped, or wait for a lock that a thread held when they were forked."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _worker = False
 
@@ -38,7 +40,7 @@ def spread(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """`function` of every item, in their order: what a plain loop gives, exceptions too, in less time where there are cores.
 
     Results must pickle; `function` and `items` need not. Workers' prints, warnings and changes of what they inherited are lost.
-    Blocks until all is done. A worker that is killed costs time alone.
+    Blocks until all is done. A worker that is killed, or stands still, costs time alone.
     """
     workers = min(_cores(), len(items) // _LEAST_ITEMS)
     if workers < 2:
@@ -138,13 +140,18 @@ class _Workers:
         self._ends.clear()
 
     def results(self) -> dict[int, Any]:
-        """By item: what is done once all workers have ended, or one has met an exception. Others must be done again."""
+        """By item: what is done once all workers have ended or stand still, or one has met an exception. Others must be done again."""
         done: dict[int, Any] = {}
+        used = -1
         with selectors.DefaultSelector() as open_ends:
             for told in self._ends:
                 open_ends.register(told, selectors.EVENT_READ, bytearray())
             while open_ends.get_map():
-                for key, _ in open_ends.select():
+                ready = open_ends.select(_IDLE_S)
+                before, used = used, self._cpu_ticks()
+                if not ready and used == before:
+                    break
+                for key, _ in ready:
                     piece = os.read(key.fd, _READ_BYTES)
                     key.data.extend(piece)
                     if not piece:
@@ -152,6 +159,10 @@ class _Workers:
                     elif not _take(key.data, done):
                         return done
         return done
+
+    def _cpu_ticks(self) -> int:
+        """What all have used by now."""
+        return sum(found.cpu_ticks for pid in self._ends.values() if (found := linux.process_stat(pid)))
 
 
 def _tickets(items: int) -> tuple[int, int]:

@@ -55,7 +55,7 @@ def enter_network_namespace(name: str) -> None:
 
 
 class ProcessStat(NamedTuple):
-    """Part of /proc/PID/stat, in machine pids. `start_ticks` since boot tells a process from a reused pid."""
+    """Part of /proc/PID/stat, in machine pids. `start_ticks` since boot tells a process from a reused pid, `cpu_ticks` are its own CPU time."""
 
     pid: int
     state: str
@@ -63,6 +63,7 @@ class ProcessStat(NamedTuple):
     group: int
     session: int
     start_ticks: int
+    cpu_ticks: int
 
 
 def machine_pid() -> int:
@@ -77,7 +78,8 @@ def process_stat(pid: int) -> ProcessStat | None:
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return ProcessStat(pid, fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    parent, group, session, user, system, start = (int(fields[at]) for at in (1, 2, 3, 11, 12, 19))
+    return ProcessStat(pid, fields[0], parent, group, session, start, user + system)
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:
