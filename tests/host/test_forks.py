@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.servers import wait_until
 
 from svload.host import forks
 from svload.host.forks import beside, spread
@@ -28,14 +28,6 @@ def _two_cores_and_no_child_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     before = children()
     yield
     assert children() <= before
-
-
-def within(function: Callable[[], object]) -> None:
-    """Wait for a condition, with a bound."""
-    end = time.monotonic() + BOUND_S
-    while not function():
-        assert time.monotonic() < end, "nothing happened"
-        select.select([], [], [], 0.01)
 
 
 def children() -> set[str]:
@@ -146,7 +138,7 @@ def test_where_no_process_can_be_made_the_work_is_done_here(monkeypatch: pytest.
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits(tmp_path: Path) -> None:
+def test_beside_is_done_in_a_worker_and_ended_if_nobody_waits() -> None:
     with beside(os.getpid) as result:
         assert result() != os.getpid()
     with beside(lambda: signal.pause()):
@@ -229,7 +221,7 @@ def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals, t
         out, err = parent.communicate(timeout=BOUND_S)  # at its end: the workers hold these streams no more
     finally:
         parent.kill()
-    within(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))
+    wait_until(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))
     assert err == b""
     assert out == (b"" if number == signal.SIGKILL else b"unflushed")
     assert parent.returncode == (-number if number == signal.SIGKILL else 130)

@@ -292,7 +292,7 @@ def _popen(folder: Path, lock: int, ready: int, isolate: bool) -> subprocess.Pop
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=os.environ,
+            env=os.environ,  # the user's, without what host/algebra told the C library
             pass_fds=(lock, ready),
             start_new_session=True,
         )

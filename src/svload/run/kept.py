@@ -41,7 +41,7 @@ def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=os.environ,
+            env=os.environ,  # the user's, without what host/algebra told the C library
             start_new_session=True,
             pass_fds=[alive.fileno()],
         )
