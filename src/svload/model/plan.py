@@ -26,6 +26,10 @@ class TrialPlan(Frozen):
     """from 0: the bring-up that it belongs to; 0 for all where nothing needs a restart"""
     restart: bool = False
     """services come up anew before it"""
+    instead_of: str | None = None
+    """the trial that it repeats, because that one or its partner was REFUSED; null: it is of the first batch"""
+    serves: tuple[str, ...] = ()
+    """names of the claims that it counts for; empty: for everything"""
 
 
 class Batch(Artefact):

@@ -9,6 +9,22 @@ from svload.model.base import Artefact, Frozen
 from svload.model.certificates import InstrumentCertificate
 
 Grade = Literal["VALID", "WEAK", "REFUSED"]
+Why = Literal[
+    "",
+    "too few",
+    "time-out",
+    "in stages",
+    "grows",
+    "correlated",
+    "pooled",
+    "no request",
+    "not measured",
+    "refused",
+    "null in a run",
+    "no looks-up",
+    "no ratio",
+]
+"""Why a number is null, or what else there is to know of it, as a code that pages read; `reason` says the same in words."""
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
 
 
@@ -207,6 +223,19 @@ class Thinned(Artefact):
     """path in the run → digests"""
 
 
+class Harm(Frozen):
+    """What a check says of one number, or of all numbers of a kind (docs/method.md §3)."""
+
+    number: str
+    """full metric name, such as probe.response.p99; or a kind: `all`, or `timing` (times, rates and CPU; counts, shares and sizes are not harmed)"""
+    grade: Grade
+    """of that number by this check alone"""
+    below: float | None = 0.0
+    """the true value lies at most this share of the value below it (0.05 is 5 %); null: unknown"""
+    above: float | None = 0.0
+    """the same above it; null: unknown"""
+
+
 class CheckResult(Frozen):
     """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
 
@@ -227,6 +256,10 @@ class CheckResult(Frozen):
     """what would mend it; empty for VALID"""
     measured: bool = True
     """false: the trial holds no facts for it, and it takes no part in the verdict"""
+    harms: tuple[Harm, ...] = ()
+    """the numbers that it doubts, and by how much they may be off; empty: none"""
+    who: str = ""
+    """whose doing it is (process, user, command), where that is known"""
 
 
 class Verdict(Frozen):
@@ -246,6 +279,23 @@ class Verdict(Frozen):
     """of the first check with the worst grade; empty: nothing to mend"""
 
 
+class Belief(Frozen):
+    """How far a number may be believed, where it is not simply VALID (docs/method.md §3)."""
+
+    grade: Grade
+    """worst of what the checks say of this number"""
+    below: float | None = 0.0
+    """the true value lies at most this share of the value below it, by all checks together; null: unknown"""
+    above: float | None = 0.0
+    """the same above it; null: unknown"""
+    doubts: tuple[str, ...] = ()
+    """the checks that doubt it, the worst first"""
+    as_measured: float | None = None
+    """the value with the disturbed moments in it, in base units; null: none were left out"""
+    left_out: float = 0.0
+    """share of the requests that were left out of `value`, since they were due in disturbed moments"""
+
+
 class Estimate(Frozen):
     """A number with its interval, or null with the reason. `value`, `low`, `high` in base units."""
 
@@ -263,6 +313,17 @@ class Estimate(Frozen):
     """few effective requests carry it, or they stay correlated; of a case: in one of its trials"""
     reason: str = ""
     """why `value` is null, or what else to know of it; empty: nothing"""
+    why: Why = ""
+    """the same as a code"""
+    need: int | None = None
+    """effective requests that the percentile needs, where it has too few; null: it has enough"""
+    belief: Belief | None = None
+    """how far it may be believed; null: VALID, and no check bounds it"""
+
+    @property
+    def grade(self) -> Grade:
+        """VALID unless a check doubts it."""
+        return self.belief.grade if self.belief else "VALID"
 
 
 class TrialResult(Frozen):
@@ -319,6 +380,68 @@ class CaseResult(Frozen):
     """why it is WEAK or REFUSED, in sentences"""
     load_model: dict[str, str] = {}
     """traffic group → closed loop or open loop"""
+    asked: tuple[str, ...] = ()
+    """the numbers that the study asks of it (compare, thresholds, expect; else the main group's median, throughput and success): they give its grade"""
+
+
+class PairRatio(Frozen):
+    """Two matched trials of one block, and what they say."""
+
+    block: int
+    """the block that holds both"""
+    unit: int
+    """the independent unit that it counts to: its block, or its bring-up"""
+    baseline: str
+    """trial of the baseline's case"""
+    treatment: str
+    """trial of the other"""
+    log_ratio: float
+    """ln(treatment / baseline) of the compared number"""
+    treatment_first: bool
+    """the treatment's trial ran before the baseline's"""
+    below: float = 0.0
+    """by their own bounds the true log ratio lies at most this below"""
+    above: float = 0.0
+    """and at most this above"""
+
+
+class LostPair(Frozen):
+    """Two matched trials of one block that say nothing, and why."""
+
+    block: int
+    """the block"""
+    baseline: str
+    """case of the baseline"""
+    treatment: str
+    """case of the other"""
+    side: Literal["baseline", "treatment", "both"]
+    """which of them is refused, missing or without a number"""
+    why: Literal["refused", "missing", "no number"]
+    """refused: the compared number of a trial is REFUSED"""
+    checks: tuple[str, ...] = ()
+    """the checks that refused it"""
+
+
+class Gate(Frozen):
+    """`fail_if` of a comparison (docs/method.md §2)."""
+
+    text: str
+    """as the study wrote it"""
+    outcome: Literal["fail", "pass", "open"]
+    """fail: beyond the margin, surely; pass: within it, surely; open: neither can be said"""
+    why: str = ""
+    """why it is so, as a clause"""
+
+
+class CarryOver(Frozen):
+    """Whether the order of two neighbouring trials mattered to a claim."""
+
+    baseline_first: float | None
+    """ratio over the pairs in which the baseline ran first; null: none"""
+    treatment_first: float | None
+    """ratio over the others; null: none"""
+    differ: bool
+    """they differ by more than chance: nothing is claimed"""
 
 
 class Claim(Frozen):
@@ -364,6 +487,44 @@ class Claim(Frozen):
     """it is a claim whose whole interval lies beyond the margin of `fail_if`"""
     floor: float | None = None
     """|log ratio| that the lab shows against itself (A/A certificate); null: no certificate fits"""
+    outcome: Literal["decided", "no difference", "open", "refused"] = "open"
+    """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither; refused: no pair can be believed"""
+    within: float | None = None
+    """largest relative difference that the interval leaves (0.05 is 5 %); null: there is no interval"""
+    by: str | None = None
+    """factor whose levels the effect is compared between (an interaction); null: a plain comparison"""
+    single: tuple[float, float] | None = None
+    """95 % interval of this claim alone; `ratio` has the one for all claims of the study together (Bonferroni)"""
+    robust: float | None = None
+    """Hodges–Lehmann estimate of the ratio"""
+    p_sign_flip: float | None = None
+    """p of sign flips over whole blocks, before adjustment: the check that assumes no distribution; null: too few whole blocks"""
+    unit: Literal["block", "bring-up"] = "block"
+    """what is independent: `blocks` counts these"""
+    bring_ups: int = 0
+    """bring-ups that its trials come from; below 6 the claim speaks of these alone; 0: unknown"""
+    evidence: tuple[PairRatio, ...] = ()
+    """every pair that counts"""
+    lost: tuple[LostPair, ...] = ()
+    """every pair that does not"""
+    refused_sides: tuple[int, int] = (0, 0)
+    """pairs lost by a REFUSED number of the baseline's and of the treatment's trial"""
+    leaning: float | None = None
+    """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold with the lost pairs at their worst"""
+    carry_over: CarryOver | None = None
+    """whether the order of neighbours mattered; null: too few pairs to say"""
+    overturn_pairs: int | None = None
+    """so many pairs of the opposite sign would overturn a decided claim; null: it is not decided"""
+    overturn_bias: float | None = None
+    """a common bias of this share would; null: it is not decided"""
+    more_blocks: int | None = None
+    """blocks that, by the scatter seen, would decide an open claim, beyond those made; null: unknown, or not open"""
+    more_s: float | None = None
+    """the time that these take in this run, s"""
+    gate: Gate | None = None
+    """what `fail_if` says; null: the comparison has none"""
+    believed_of: tuple[int, int] = (0, 0)
+    """pairs that count, pairs that were made"""
 
 
 class ThresholdResult(Frozen):
@@ -374,7 +535,7 @@ class ThresholdResult(Frozen):
     that: str
     """the criterion as the study wrote it"""
     outcome: Literal["passed", "failed", "refused", "no value"]
-    """no value: the metric is null in this case"""
+    """refused: the number is REFUSED in this case; no value: it is null there. Both are open, and never a pass"""
     measured: float | None
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str

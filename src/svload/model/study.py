@@ -60,6 +60,8 @@ class Comparison(Frozen):
     """contrast: one claim for each other level, matched cases pooled; case: one for each matched pair"""
     when: dict[str, str] = {}
     """factor → level: only cases with these are compared"""
+    by: str | None = None
+    """another factor: is the effect the same at each of its levels as at its first (an interaction)? null: a plain comparison"""
     fail_if: str | None = None
     """`worse|better|different by more than x %`; null: it gates nothing"""
 
@@ -84,6 +86,8 @@ class Measure(Frozen):
     """of cases in a block: at random, or as the study lists them"""
     replace_refused: int = 0
     """new trials that a refused one may get in its block, at most"""
+    bring_ups: int = Field(default=1, ge=1)
+    """bring-ups of the lab that the blocks are spread over, evenly; a factor that needs a restart makes more"""
     awake: bool = False
     """CPUs are kept from sleeping between requests while load is made"""
 
