@@ -1,0 +1,371 @@
+"""Planted disturbances held against undisturbed twins: `python -m benches.disturbances [--tenth]`.
+
+Every disturbed trial has twins with the same arrivals (one seed) and the same service times (the truth server's draws are a function
+of seed and arrival), but for the disturbance. So the twins' numbers are the truth: a VALID number may be off by 5 % or 100 µs, a WEAK one by
+20 %, beyond what two twins differ by themselves (docs/method.md §3). The limits stood before the first trial was looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from svload import analysis, lab, run, study
+from svload.api.runs import case_configs, judge_trial
+from svload.host import split_cores
+from svload.model.events import Event
+from svload.model.plan import Batch, TrialPlan, trial_name
+from svload.model.results import TrialResult
+from svload.model.study import Lock
+from svload.store import RunDir, read_trial
+from svload.study.order import draw
+
+NUMBERS = ("p50", "p90", "p95", "p99", "mean")
+VALID_RATIO, VALID_S, WEAK_RATIO = 0.05, 100e-6, 0.20
+KEPT_MEDIANS = 0.8
+"""Share of the medians that must stay usable where a trial was disturbed for less than `SHORT` of its time."""
+SHORT, LASTING = 0.1, 0.8
+SERVICE_S, WORKERS = 0.015, 4
+STUDY = """\
+name: planted
+question: How far off is a number when the machine beside the load is disturbed?
+lab:
+  api: {{kit: truth, role: store, workers: {workers}, seed: "${{draws}}", spin: 60us,
+        service_time: {{uniform: [10 ms, 20 ms]}}}}
+data:
+  objects: {{in: api, count: 1, size: 1 KiB}}
+feeders:
+  object: {{from: objects, take: first}}
+factors:
+  draws: {draws}
+  busy: {{{busy}}}
+requests:
+  fetch: {{get: "http://api${{object.path}}", timeout: 20s}}
+traffic:
+  load: {{executor: constant-arrival-rate, arrivals: poisson, rate: "${{busy.rate}}", request: fetch}}
+measure: {{duration: {seconds}s, replicates: {replicates}, awake: true}}
+compare: []
+"""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What is done to a trial: kind, how long after its counters were read, and for how long, s. A twin has none."""
+
+    kind: str
+    after_s: float
+    for_s: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a disturbed trial beside its twins'."""
+
+    planted: Planted
+    busy: str
+    number: str
+    grade: str
+    off: float
+    off_s: float
+    noise: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if every limit is kept, 1 if one is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benches.disturbances", description=__doc__)
+    parser.add_argument("--tenth", action="store_true", help="a tenth of the trials: does it work?")
+    parser.add_argument("--trials", type=int, default=200, help="disturbed trials")
+    parser.add_argument("--seconds", type=float, default=8, help="length of a trial")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep the run under this folder")
+    asked = parser.parse_args(arguments)
+    trials = max(asked.trials // 10, 12) if asked.tenth else asked.trials
+    with TemporaryDirectory() as folder:
+        found, planted = measure(Path(folder), asked.keep or Path(folder), trials, asked.seconds, asked.seed)
+        rows, medians, lasting = judge(found, planted, asked.seconds)
+    return tell(rows, medians, lasting)
+
+
+def measure(
+    folder: Path, out: Path, disturbed: int, seconds: float, seed: int
+) -> tuple[RunDir, dict[str, Planted | None]]:
+    """One run with two twins of every case and the disturbed trials, in random order; what was planted in each."""
+    lock = _lock(folder, seconds, disturbed, seed)
+    batch, planted = _plan(lock, disturbed, seconds, random.Random(seed))
+    begun = run.begin(lock, out, batch=batch)
+    disturber = Disturber(planted)
+    options = run.Options(emit=disturber.heard, judge=judge_trial)
+    outcome = run.execute(begun, options)
+    disturber.wait()
+    if not outcome.complete:
+        raise SystemExit(f"the run did not end: {outcome.error}")
+    return begun, planted
+
+
+def _lock(folder: Path, seconds: float, disturbed: int, seed: int) -> Lock:
+    busy = ", ".join(
+        f"b{round(100 * share)}: {{rate: {share * WORKERS / SERVICE_S:.4g}/s}}"
+        for share in (0.2, 0.4, 0.6, 0.8)
+    )
+    text = STUDY.format(
+        workers=WORKERS,
+        draws=[1, 2, 3],
+        busy=busy,
+        seconds=f"{seconds:g}",
+        replicates=2 + -(-disturbed // 12),
+    )
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    return study.load_study(folder, seed=seed, kits=lab.kit_options(), check_lab=lab.find_mistakes)
+
+
+def _plan(
+    lock: Lock, disturbed: int, seconds: float, dice: random.Random
+) -> tuple[Batch, dict[str, Planted | None]]:
+    """Trials in random order, never two with the same draws in a row: a change of the seed starts the server's draws anew."""
+    cases = [case.name for case in lock.valid_cases]
+    every = [trial_name(case, twin) for case in cases for twin in (1, 2)]
+    planted: dict[str, Planted | None] = dict.fromkeys(every)
+    kinds = ("hog on the load", "hog on the servers", "stopped generator", "throttled generator")
+    for number in range(disturbed):
+        name = trial_name(cases[number % len(cases)], 3 + number // len(cases))
+        length_s = seconds if number % 10 == 9 else exp(dice.uniform(log(0.05), log(min(3.0, seconds / 2))))
+        begin_s = 0.0 if length_s == seconds else dice.uniform(0.3, seconds - length_s - 0.3)
+        planted[name] = Planted(kinds[number % len(kinds)], begin_s, length_s)
+    draws = {case.name: case.levels["draws"] for case in lock.cases}
+    order = _apart(list(planted), lambda name: draws[name.rpartition(".r")[0]], dice)
+    trials = []
+    for position, name in enumerate(order):
+        case, _, replicate = name.rpartition(".r")
+        same = draw(lock.seed, "twins", cases.index(case))
+        trials.append(
+            TrialPlan(
+                trial=name,
+                case=case,
+                replicate=int(replicate),
+                block=int(replicate),
+                position=position,
+                seed=same,
+            )
+        )
+    # One block, so that they run in just this order.
+    in_turn = tuple(trial.model_copy(update={"block": 1}) for trial in trials)
+    return Batch(number=0, because="twins and disturbed trials, at random", trials=in_turn), planted
+
+
+def _apart(names: list[str], key: Callable[[str], str], dice: random.Random) -> list[str]:
+    """A random order in which no two neighbours have the same key."""
+    dice.shuffle(names)
+    left = names
+    order: list[str] = []
+    while left:
+        fitting = [name for name in left if not order or key(name) != key(order[-1])]
+        if not fitting:
+            order.append(left.pop())
+            continue
+        counts = Counter(key(name) for name in left)
+        chosen = max(fitting, key=lambda name: counts[key(name)] + dice.random())
+        left.remove(chosen)
+        order.append(chosen)
+    return order
+
+
+class Disturber:
+    """Hears the run's events and does to each trial what is planted in it, in a thread of its own."""
+
+    def __init__(self, planted: dict[str, Planted | None]) -> None:
+        self._planted = planted
+        self._threads: list[threading.Thread] = []
+        self._done = 0
+
+    def heard(self, event: Event) -> None:
+        """Counters are read just before the load starts."""
+        if event.kind == "trial-sealed":
+            self._done += 1
+            print(f"\r{self._done} of {len(self._planted)} trials", end="", file=sys.stderr, flush=True)
+        if event.kind != "trial-phase" or event.data.get("name") != "count":
+            return
+        planted = self._planted.get(str(event.data["trial"]))
+        if planted is not None:
+            thread = threading.Thread(target=_disturb, args=(planted,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def wait(self) -> None:
+        """Until nothing is planted any more."""
+        for thread in self._threads:
+            thread.join(30)
+        print(file=sys.stderr)
+
+
+def _disturb(planted: Planted) -> None:
+    time.sleep(planted.after_s)
+    split = split_cores(os.sched_getaffinity(0))
+    match planted.kind:
+        case "hog on the load":
+            _hog(split.load, planted.for_s)
+        case "hog on the servers":
+            _hog(split.servers, planted.for_s)
+        case "stopped generator":
+            _stop(planted.for_s)
+        case _:
+            with _throttled(_generators()):
+                time.sleep(planted.for_s)
+
+
+def _hog(cores: Sequence[int], for_s: float) -> None:
+    """A thread a core that works for so long, as urgent as the load itself."""
+    code = "import os,sys,time\nos.sched_setaffinity(0, {int(sys.argv[1])})\nos.setpriority(0, 0, -10)\n"
+    code += "end = time.monotonic() + float(sys.argv[2])\nwhile time.monotonic() < end: pass\n"
+    hogs = [subprocess.Popen([sys.executable, "-S", "-c", code, str(core), str(for_s)]) for core in cores]
+    for hog in hogs:
+        hog.wait(for_s + 30)
+
+
+def _stop(for_s: float) -> None:
+    generators = _generators()
+    for number, wait_s in ((signal.SIGSTOP, for_s), (signal.SIGCONT, 0.0)):
+        for pid in generators:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        time.sleep(wait_s)
+
+
+@contextmanager
+def _throttled(pids: Sequence[int]) -> Iterator[None]:
+    """The processes have a twentieth of a core (cgroup version 1)."""
+    base = Path("/sys/fs/cgroup/cpu")
+    group = base / f"svload-bench-{os.getpid()}"
+    group.mkdir(exist_ok=True)
+    (group / "cpu.cfs_period_us").write_text("100000")
+    (group / "cpu.cfs_quota_us").write_text("5000")
+    try:
+        for pid in pids:
+            (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for pid in pids:
+            with suppress(OSError):
+                (base / "cgroup.procs").write_text(str(pid))
+        group.rmdir()
+
+
+def _generators() -> list[int]:
+    """The generators that descend from this process."""
+    parents, names = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            pid = int(stat.parent.name)
+            parents[pid] = int(stat.read_text().rpartition(")")[2].split()[1])
+            names[pid] = (stat.parent / "cmdline").read_bytes()
+
+    def ours(pid: int) -> bool:
+        while pid > 1:
+            if pid == os.getpid():
+                return True
+            pid = parents.get(pid, 0)
+        return False
+
+    return [pid for pid, name in names.items() if b"svload.drive.generator" in name and ours(pid)]
+
+
+def judge(
+    found: RunDir, planted: dict[str, Planted | None], seconds: float
+) -> tuple[list[Row], tuple[int, int], tuple[int, int]]:
+    """Every number that has a grade; (medians kept, of trials disturbed shortly); (trials refused, of those disturbed all the time)."""
+    lock = found.lock()
+    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    results = {one.trial: one for one in analysis.judge_run(lock, case_configs(lock), trials).trials}
+    rows: list[Row] = []
+    kept = short = refused = lasting = 0
+    for name, what in planted.items():
+        if what is None or name not in results:
+            continue
+        case = name.rpartition(".r")[0]
+        twins = [results[trial_name(case, twin)] for twin in (1, 2)]
+        rows += _rows(what, results[name], twins)
+        median = results[name].metrics["load.response.p50"]
+        if what.for_s < SHORT * seconds:
+            short += 1
+            kept += median.grade != "REFUSED"
+        if what.for_s >= LASTING * seconds and what.kind != "hog on the servers":
+            lasting += 1
+            refused += median.grade == "REFUSED"
+    return rows, (kept, short), (refused, lasting)
+
+
+def _rows(planted: Planted, trial: TrialResult, twins: Sequence[TrialResult]) -> Iterator[Row]:
+    busy = trial.case
+    for number in (*(f"load.response.{stat}" for stat in NUMBERS), "load.throughput"):
+        mine = trial.metrics.get(number)
+        both = [twin.metrics.get(number) for twin in twins]
+        truth = [one.value for one in both if one is not None and one.value]
+        if mine is None or not mine.value or len(truth) < 2:
+            continue
+        true = statistics.geometric_mean(truth)
+        noise = abs(log(truth[0] / truth[1]))
+        yield Row(
+            planted, busy, number, mine.grade, abs(mine.value / true - 1), abs(mine.value - true), noise
+        )
+
+
+def tell(rows: Sequence[Row], medians: tuple[int, int], lasting: tuple[int, int]) -> int:
+    """The counts as a table; 1 if a limit is missed."""
+    # What two twins differ by tells the noise of their difference to a third trial: 95 % of them.
+    noise = {
+        number: _quantile([row.noise for row in rows if row.number == number], 0.95)
+        for number in _numbers(rows)
+    }
+    missed = 0
+    print("| number | twins differ by (95 %) | VALID | of them off | WEAK | of them off | REFUSED |")
+    print("|---|---|---|---|---|---|---|")
+    for number in _numbers(rows):
+        mine = [row for row in rows if row.number == number]
+        valid = [row for row in mine if row.grade == "VALID"]
+        weak = [row for row in mine if row.grade == "WEAK"]
+        limit_s = 0.0 if number.endswith("throughput") else VALID_S
+        off = [r for r in valid if r.off > VALID_RATIO + noise[number] and r.off_s > limit_s]
+        far = [r for r in weak if r.off > WEAK_RATIO + noise[number] and r.off_s > limit_s]
+        missed += len(off) + len(far)
+        refused = len(mine) - len(valid) - len(weak)
+        print(
+            f"| {number} | {100 * noise[number]:.1f} % | {len(valid)} | {len(off)} | {len(weak)} | {len(far)} | {refused} |"
+        )
+        for row in (*off, *far):
+            print(
+                f"  {row.grade} but {100 * row.off:.1f} % off: {row.number}, {row.busy}, {row.planted}",
+                file=sys.stderr,
+            )
+    kept, short = medians
+    print(
+        f"\nMedians kept of trials disturbed for less than a tenth: {kept} of {short} (limit {100 * KEPT_MEDIANS:.0f} %)."
+    )
+    print(f"Medians refused of trials whose load was disturbed throughout: {lasting[0]} of {lasting[1]}.")
+    few = short and kept < KEPT_MEDIANS * short
+    return 1 if missed or few or lasting[0] < lasting[1] else 0
+
+
+def _numbers(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.number for row in rows))
+
+
+def _quantile(values: Sequence[float], p: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(p * len(ordered)))] if ordered else 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
