@@ -1,0 +1,172 @@
+"""The second paper's web server on a real Redis: exact factorials, a prompt for negatives, and no 500 whatever is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from tests.servers import free_port, running, wait_until
+
+from svload.host import cache_dir
+
+pytestmark = pytest.mark.real
+
+TARGET = Path(__file__).parents[2] / "studies/002-factorial-redis/target"
+Ask = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """The target's own environment, kept between runs by what it holds."""
+    wanted = TARGET / "requirements.txt"
+    folder = cache_dir() / f"test-factorial-{hashlib.sha256(wanted.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "made").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=120)
+        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+        subprocess.run([*pip, "-r", str(wanted)], check=True, timeout=240)
+        (folder / "made").touch()
+    return folder / "bin/python"
+
+
+@contextmanager
+def serving(python: Path, folder: Path, storage: str, redis: bool = True) -> Iterator[Ask]:
+    """Redis and the target, and how to ask it: (status, body)."""
+    redis_port, port = free_port(), free_port()
+    command = [
+        "redis-server",
+        "--port",
+        str(redis_port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(folder),
+    ]
+    environment = {**os.environ, "REDIS_PORT": str(redis_port), "STORAGE": storage}
+    web = [
+        "env",
+        *(f"{name}={environment[name]}" for name in ("REDIS_PORT", "STORAGE")),
+        str(python),
+        "-m",
+        "uvicorn",
+    ]
+    web += [
+        "--app-dir",
+        str(TARGET),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+        "app:app",
+    ]
+
+    def ask(path: str) -> tuple[int, str]:
+        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, body
+
+    with running(command, redis_port) as server, running(web, port, folder / "web.log"):
+        if not redis:
+            server.terminate()
+            server.wait(10)
+        else:
+            wait_until(lambda: ask("/ready")[0] == 204)
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def ask(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    with serving(python, tmp_path_factory.mktemp("factorial"), "keys") as made:
+        yield made
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _servers(request: pytest.FixtureRequest) -> None:
+    from tests.conftest import IN_CI, _has
+
+    if not _has("redis-server"):
+        reason = "not on this machine: redis-server (root on Debian: make apt)"
+        pytest.fail(reason, pytrace=False) if IN_CI else pytest.skip(reason)
+
+
+@pytest.mark.parametrize("number", [0, 1, 5, 20, 170, 1500, 10_000])
+def test_factorials_are_exact(ask: Ask, number: int) -> None:
+    sys.set_int_max_str_digits(0)
+    assert ask(f"/factorial/{number}") == (200, f"{number}!={math.factorial(number)}")
+
+
+@pytest.mark.parametrize("text", ["-1", "-17", "-" + "9" * 3_000])
+def test_a_negative_number_gets_a_prompt_and_no_error(ask: Ask, text: str) -> None:
+    status, body = ask(f"/factorial/{text}")
+    assert (status, body.split(":")[0]) == (200, "Please enter an integer from 0 to 10000")
+
+
+@pytest.mark.parametrize("text", ["10001", "9" * 10_000, "1" + "0" * 30])
+def test_what_is_too_large_is_told(ask: Ask, text: str) -> None:
+    status, body = ask(f"/factorial/{text}")
+    assert status == 400
+    assert "the largest number is 10000" in body
+    assert len(body) < 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "abc",
+        "%00",
+        "1%00",
+        "%F0%9F%98%80",
+        "%FF%FE",
+        "1.5",
+        "1e3",
+        "0x10",
+        "../etc",
+        "1/2",
+        "--1",
+        "+",
+        "%D9%A3",
+        "%20",
+    ],
+)
+def test_hostile_paths_are_never_a_500(ask: Ask, text: str) -> None:
+    status, body = ask(f"/factorial/{text}")
+    assert status in (400, 404), (status, body)
+
+
+@pytest.mark.parametrize("storage", ["keys", "mget", "scan", "hash"])
+def test_all_that_was_stored_is_listed(python: Path, tmp_path: Path, storage: str) -> None:
+    with serving(python, tmp_path, storage) as ask:
+        assert ask("/calculationsStored") == (200, "")
+        wanted = {ask(f"/factorial/{number}")[1] for number in range(300)}
+        status, body = ask("/calculationsStored")
+        assert status == 200
+        assert sorted(body.split(" ")) == sorted(wanted)
+
+
+def test_many_at_once_are_all_answered(ask: Ask) -> None:
+    with ThreadPoolExecutor(50) as pool:
+        found = list(pool.map(ask, [f"/factorial/{number % 200}" for number in range(1_000)]))
+    assert {status for status, _ in found} == {200}
+
+
+def test_without_redis_it_says_so(python: Path, tmp_path: Path) -> None:
+    with serving(python, tmp_path, "keys", redis=False) as ask:
+        status, body = ask("/factorial/5")
+        assert status == 503
+        assert body.startswith("Redis failed")
