@@ -3,8 +3,10 @@
 # Exit 0: all there. Exit 3: not possible here (one line says why).
 set -euo pipefail
 
-packages=(varnish hitch memcached nginx haproxy nghttp2-server nghttp2-client iproute2 curl openssl redis-server chromium fonts-liberation gnumeric)
-programs=(varnishd hitch memcached nginx haproxy nghttpd h2load ip curl openssl redis-server chromium ssconvert)
+packages=(varnish hitch memcached nginx haproxy nghttp2-server nghttp2-client iproute2 curl openssl redis-server g++ libmariadb-dev mariadb-server-core mariadb-client-core
+    chromium fonts-liberation gnumeric)
+programs=(varnishd hitch memcached nginx haproxy nghttpd h2load ip curl openssl redis-server
+    g++ mariadb_config mariadbd mariadb chromium ssconvert)
 PATH=$PATH:/usr/sbin:/sbin
 
 lacking=()

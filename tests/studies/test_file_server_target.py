@@ -1,0 +1,306 @@
+"""The fifth paper's servers on a real MariaDB: what they answer, and that bad peers neither crash nor leak (ASan, UBSan)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.conftest import IN_CI, _has
+from tests.servers import free_port, running, wait_until
+
+pytestmark = pytest.mark.real
+
+TARGET = Path(__file__).parents[2] / "studies/005-file-server/target"
+NEEDED = ("mariadbd", "mariadb-install-db", "mariadb", "mariadb_config", "g++")
+PASSWORD = "labpw"
+SANITIZED = {
+    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
+
+
+@dataclass
+class Servers:
+    """Both servers, where they listen, and what they said at their end."""
+
+    port: int
+    auth_port: int
+    files: Path
+
+    def ask(self, *lines: str | bytes, port: int | None = None) -> bytes:
+        """Everything that comes back after these lines."""
+        with socket.create_connection(("127.0.0.1", port or self.port), 20) as peer:
+            for line in lines:
+                peer.sendall(line.encode() + b"\n" if isinstance(line, str) else line)
+            with peer.makefile("rb") as answers:
+                return answers.read() if port is None else answers.readline()
+
+    def stats(self, port: int | None = None) -> dict[str, int]:
+        found: dict[str, int] = json.loads(self.ask("stats", port=port))
+        return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs() -> None:
+    missing = [name for name in NEEDED if not _has(name)]
+    if missing:
+        reason = f"not on this machine: {', '.join(missing)} (root on Debian: make apt)"
+        pytest.fail(reason, pytrace=False) if IN_CI else pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a private MariaDB that has the table and its user."""
+    folder = tmp_path_factory.mktemp("db")
+    data, path, port = folder / "data", folder / "s", free_port()
+    install = [
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={data}",
+        "--auth-root-authentication-method=socket",
+    ]
+    subprocess.run([*install, "--user=root", "--skip-test-db"], check=True, capture_output=True, timeout=120)
+    command = [
+        "mariadbd",
+        "--no-defaults",
+        "--user=root",
+        f"--datadir={data}",
+        f"--socket={path}",
+        f"--port={port}",
+    ]
+    command += ["--bind-address=127.0.0.1", "--skip-name-resolve", "--skip-log-bin", "--max-connections=1200"]
+    with running(command, port, folder / "log"):
+        sql = f"CREATE DATABASE lab; USE lab; {(TARGET / 'schema.sql').read_text()}"
+        sql += f"CREATE USER lab@localhost IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON lab.* TO lab@localhost;"
+        subprocess.run(
+            ["mariadb", "--no-defaults", "-uroot", "-S", str(path), "-e", sql], check=True, timeout=60
+        )
+        yield path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
+    """built(checked) → the folder with both programs."""
+    made: dict[bool, Path] = {}
+
+    def build(checked: bool) -> Path:
+        if checked not in made:
+            out = tmp_path_factory.mktemp("built")
+            flags = ["CXXFLAGS=-std=c++17 -g -pthread -O1 -fsanitize=address,undefined"] if checked else []
+            subprocess.run(["make", "-s", "-C", str(TARGET), f"OUT={out}", *flags], check=True, timeout=240)
+            made[checked] = out
+        return made[checked]
+
+    return build
+
+
+@contextmanager
+def serving(
+    programs: Path, database: Path, folder: Path, *, pooled: bool = False, timeout: float = 20
+) -> Iterator[Servers]:
+    """Both servers until the block ends; then each must have ended by itself with 0, and sanitizers have found nothing."""
+    files = folder / "files"
+    files.mkdir(exist_ok=True)
+    (files / "small").write_bytes(b"x" * 1_000)
+    (files / "large").write_bytes(os.urandom(5_000_000))
+    (files / "empty").write_bytes(b"")
+    (files / ".hidden").write_bytes(b"hidden")
+    (files / "link").symlink_to("/etc/passwd")
+    made = Servers(free_port(), free_port(), files)
+    common = ["--timeout", str(timeout)]
+    auth = [
+        str(programs / "authserver"),
+        "--port",
+        str(made.auth_port),
+        "--db-socket",
+        str(database),
+        *common,
+    ]
+    front = [
+        str(programs / "fileserver"),
+        "--port",
+        str(made.port),
+        "--auth-port",
+        str(made.auth_port),
+        *common,
+    ]
+    front += ["--files", str(files)]
+    if pooled:
+        auth += ["--workers", "2"]
+        front += ["--threads", "8", "--keep-auth", "1"]
+    environment = [f"{name}={value}" for name, value in {**SANITIZED, "DB_PASSWORD": PASSWORD}.items()]
+    with ExitStack() as stack:
+        ends = [
+            stack.enter_context(running(["env", *environment, *command], port, folder / f"{name}.log"))
+            for name, command, port in (("auth", auth, made.auth_port), ("front", front, made.port))
+        ]
+        yield made
+        for server in ends:
+            server.send_signal(signal.SIGTERM)
+        assert [server.wait(30) for server in ends] == [0, 0]
+        for name in ("auth", "front"):
+            said = (folder / f"{name}.log").read_text()
+            assert "Sanitizer" not in said and "runtime error" not in said, said[-3_000:]
+
+
+@pytest.fixture(scope="module", params=["as the paper", "mended"])
+def servers(
+    request: pytest.FixtureRequest,
+    built: Callable[[bool], Path],
+    database: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Servers]:
+    pooled = request.param == "mended"
+    with serving(built(True), database, tmp_path_factory.mktemp("servers"), pooled=pooled) as made:
+        made.ask(f"new:{_user(made)}:secret")
+        yield made
+
+
+def _user(servers: Servers) -> str:
+    return f"user{servers.port}"
+
+
+def test_accounts_and_files(servers: Servers) -> None:
+    user = _user(servers)
+    assert servers.ask(f"new:{user}-2:pw") == b"ok\n"
+    assert servers.ask(f"new:{user}-2:pw") == b"error: this user exists\n"
+    assert servers.ask(f"get:{user}:wrong", "small") == b"error: wrong user or password\n"
+    assert servers.ask(f"get:nobody{user}:pw", "small") == b"error: wrong user or password\n"
+    assert servers.ask(f"get:{user}:secret", "small") == b"ok\nfile 1000\n" + b"x" * 1_000
+    assert servers.ask(f"get:{user}:secret", "empty") == b"ok\nfile 0\n"
+    large = servers.ask(f"get:{user}:secret\r", "large")
+    assert large == b"ok\nfile 5000000\n" + (servers.files / "large").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "missing",
+        "../files/small",
+        "/etc/passwd",
+        "link",
+        ".hidden",
+        ".",
+        "..",
+        "",
+        "a\0b",
+        "x" * 65,
+        "small/",
+    ],
+)
+def test_what_is_no_file_of_the_folder_is_not_sent(servers: Servers, name: str) -> None:
+    assert servers.ask(f"get:{_user(servers)}:secret", name) == b"ok\nerror: no such file\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "hello",
+        "get:",
+        "get:a",
+        "get:a:",
+        "get::b",
+        "auth:a:b",
+        "get:a:b:c",
+        "new:a' OR 1=1 --:b",
+        "new:é:b",
+        "GET:a:b",
+        "get:a b:c",
+    ],
+)
+def test_what_is_no_request_is_told(servers: Servers, line: str) -> None:
+    assert servers.ask(line) == b"error: say new:user:password or get:user:password\n"
+
+
+def test_counters_agree(servers: Servers) -> None:
+    before, auth_before = servers.stats(), servers.stats(servers.auth_port)
+    for _ in range(10):
+        servers.ask(f"get:{_user(servers)}:secret", "small")
+    servers.ask(f"get:{_user(servers)}:wrong")
+    after, auth_after = servers.stats(), servers.stats(servers.auth_port)
+    change = {name: after[name] - before[name] for name in after}
+    assert (change["files"], change["bytes"], change["refused"]) == (10, 10_000, 1)
+    asked = {name: auth_after[name] - auth_before[name] for name in auth_after}
+    assert (asked["asked"], asked["accepted"], asked["refused"]) == (11, 10, 1)
+
+
+def _hostile(servers: Servers, number: int) -> bytes:
+    """One bad peer of each kind."""
+    with socket.create_connection(("127.0.0.1", servers.port), 30) as peer:
+        match number % 8:
+            case 0:
+                peer.sendall(b"A" * 100_000)  # a line without end
+            case 1:
+                peer.sendall(b"get:\0\0\0:\xff\n")
+            case 2:
+                peer.sendall(b"get:us")
+                peer.shutdown(socket.SHUT_WR)  # half-closed in mid-line
+            case 3:
+                peer.sendall(f"get:{_user(servers)}:secret\n".encode())
+                peer.shutdown(socket.SHUT_WR)  # no file's name comes
+            case 4:
+                peer.sendall(f"get:{_user(servers)}:secret\nlarge\n".encode())
+                peer.recv(100)
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                return b"reset"  # in the middle of a file
+            case 5:
+                return b"gone"
+            case 6:
+                peer.sendall(f"get:{_user(servers)}:secret\n../../etc/passwd\n".encode())
+            case _:
+                peer.sendall(f"get:{_user(servers)}:secret\nsmall\n".encode())
+        try:
+            with peer.makefile("rb") as answers:
+                return answers.read()
+        except ConnectionResetError:
+            return b"reset"
+
+
+def test_a_thousand_bad_peers_at_once_neither_crash_nor_leak(servers: Servers) -> None:
+    """Under ASan and UBSan; leaks are looked for at the end of `serving`, descriptors and threads here."""
+    with ThreadPoolExecutor(100) as pool:
+        held = [socket.create_connection(("127.0.0.1", servers.port), 30) for _ in range(900)]
+        answers = list(pool.map(lambda number: _hostile(servers, number), range(100)))
+        for peer in held:
+            peer.close()
+        answers += list(pool.map(lambda number: _hostile(servers, number), range(900)))
+    good = [answer for answer in answers if answer.startswith(b"ok\nfile 1000\n")]
+    assert len(good) >= 100
+    assert servers.ask(f"get:{_user(servers)}:secret", "small").startswith(b"ok\nfile 1000\n")
+    wait_until(lambda: _open_descriptors(servers.port) < 40, 30)
+
+
+def _open_descriptors(port: int) -> int:
+    """Of the process that listens there."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"fileserver") and str(port).encode() in words:
+            return len(list((folder / "fd").iterdir()))
+    raise AssertionError("the file server is gone")
+
+
+def test_who_says_nothing_is_let_go(built: Callable[[bool], Path], database: Path, tmp_path: Path) -> None:
+    with serving(built(True), database, tmp_path, timeout=0.5) as servers:
+        wait_until(lambda: servers.stats()["broken"] == 1)  # who looked whether it listens
+        with socket.create_connection(("127.0.0.1", servers.port), 10) as silent:
+            assert silent.recv(10) == b""
+        wait_until(lambda: servers.stats()["broken"] == 2)
+
+
+def test_without_a_database_it_says_so(built: Callable[[bool], Path], tmp_path: Path) -> None:
+    with serving(built(True), tmp_path / "none", tmp_path) as servers:
+        assert servers.ask("get:a:b").startswith(b"error: database ")
+        assert servers.stats()["auth_errors"] == 1
