@@ -135,7 +135,7 @@ def test_tables_have_the_contracts_columns(port: int) -> None:
         "histograms": columns.HISTOGRAMS,
         "rows": columns.ROWS,
     }
-    assert set(tables) == {*wanted, "summary", "witness"}
+    assert set(tables) == {*wanted, "summary", "witness", "stops"}
     for name, kinds in wanted.items():
         assert {key: kind for key, (kind, _) in tables[name].items()} == dict(kinds)
         lengths = {len(data) // columns.WIDTH[kind] for kind, data in tables[name].values()}

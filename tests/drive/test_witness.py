@@ -31,13 +31,46 @@ def test_each_look_is_a_reading_of_every_metric() -> None:
     ]
     table = as_arrays(with_witnesses(NONE, shares))
     assert set(table) == set(MONITORS)
-    assert set(table["metric"]) == set(METRICS)
+    of_looks = {"hiccup_seconds", "loop_pass_seconds", "cpu_seconds_total", "run_queue_seconds_total"}
+    assert set(table["metric"]) == of_looks < set(METRICS)
     assert set(table["entity"]) == {"background.0/0", "background.0/1"}
     gap = (table["metric"] == "hiccup_seconds") & (table["entity"] == "background.0/1")
     assert table["value"][gap] == pytest.approx([0.0015])
     assert list(table["offset_ns"][gap]) == [100]
     loop = (table["metric"] == "loop_pass_seconds") & (table["entity"] == "background.0/1")
     assert table["value"][loop] == pytest.approx([0.0025])
+
+
+def stops(*rows: tuple[int, int, int, int]) -> dict[str, tuple[str, bytes]]:
+    threads, kinds, offsets, lengths = zip(*rows, strict=True)
+    return {
+        "thread": ("u16", struct.pack(f"<{len(rows)}H", *threads)),
+        "kind": ("u8", bytes(kinds)),
+        "offset_ns": ("i64", struct.pack(f"<{len(rows)}q", *offsets)),
+        "length_ns": ("i64", struct.pack(f"<{len(rows)}q", *lengths)),
+    }
+
+
+def test_each_stop_is_a_reading_at_its_end() -> None:
+    """Two gaps and a pass of one thread; of the other 7 passes were too many to be kept."""
+    rows = stops(
+        (0, 0, 40, 6_000_000),
+        (0, 0, 90, 8_000_000),
+        (0, 1, 70, 30_000_000),
+        (1, 1, 50, 5_500_000),
+        (1, 1, -1, 7),
+    )
+    table = as_arrays(with_witnesses(NONE, [("background.0", {"stops": rows}), ("probe.0", {})]))
+
+    def told(metric: str) -> list[tuple[str, int, float]]:
+        mine = table["metric"] == metric
+        return list(
+            zip(*(table[name][mine].tolist() for name in ("entity", "offset_ns", "value")), strict=True)
+        )
+
+    assert told("gap_seconds") == [("background.0/0", 40, 0.006), ("background.0/0", 90, 0.008)]
+    assert told("pass_gap_seconds") == [("background.0/0", 70, 0.03), ("background.0/1", 50, 0.0055)]
+    assert told("stops_beyond") == [("background.0/1", 50, 7.0)]
 
 
 def test_other_readings_stay() -> None:

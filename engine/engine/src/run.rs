@@ -33,7 +33,7 @@ impl<S> From<Fault> for RunError<S> {
 /// Runs a share to its end. `sink` receives the progress JSON about once a second, from the calling thread; its error stops the load.
 ///
 /// Blocks until the load has ended: by its own duration, or at once when the share's `stop_fd` becomes readable.
-/// Returns the tables `samples`, `intervals`, `histograms`, `rows`, `witness` and `summary` (engine/README.md).
+/// Returns the tables `samples`, `intervals`, `histograms`, `rows`, `witness`, `stops` and `summary` (engine/README.md).
 ///
 /// # Errors
 /// [`RunError::Share`] for a share that can't be run, [`RunError::Os`] for a machine that refuses, [`RunError::Sink`] from the sink.
@@ -98,7 +98,7 @@ pub fn run_share<S>(
             .map(|handle| handle.join().unwrap_or_else(|panic| Err(defect(&*panic))))
             .collect();
         let outcomes = ended.into_iter().collect::<Result<Vec<Outcome>, Failure>>();
-        let looks: Vec<_> = witnesses
+        let seen: Vec<_> = witnesses
             .into_iter()
             .map(|handle| {
                 handle
@@ -110,7 +110,8 @@ pub fn run_share<S>(
         match outcomes {
             Ok(outcomes) => {
                 let mut tables = summary::merge(&plan, outcomes, stopped);
-                tables.insert("witness".to_owned(), witness::table(&looks));
+                tables.insert("witness".to_owned(), witness::table(&seen));
+                tables.insert("stops".to_owned(), witness::stops_table(&seen));
                 Ok(tables)
             }
             Err(Failure::Os(doing, error)) => Err(os(doing)(error)),

@@ -12,6 +12,9 @@ METRICS: Mapping[str, str] = {
     "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the reading before; what came meanwhile was read late",
     "cpu_seconds_total": "per thread of the load: CPU time, without what was spun away before a start",
     "run_queue_seconds_total": "per thread of the load: time that it could have run and waited for a core",
+    "gap_seconds": "per thread of the load: each gap above 5 ms, by its end; it may have begun up to 10 ms earlier than its length says",
+    "pass_gap_seconds": "per thread of the load: each pass of its own loop above 5 ms, by its end",
+    "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number of those that are not told one by one, at the last that is",
 }
 """By metric: its meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {
@@ -20,38 +23,79 @@ _COLUMNS: Mapping[str, str] = {
     "cpu_seconds_total": "cpu_ns",
     "run_queue_seconds_total": "run_queue_ns",
 }
+_OF_KIND = ("gap_seconds", "pass_gap_seconds")
+"""What a row of the engine's table `stops` becomes, by its kind."""
 
 Table = dict[str, tuple[str, Any]]
 
 
 def with_witnesses(monitors: Table, shares: Iterable[tuple[str, Mapping[str, Table]]]) -> Table:
-    """`monitors` (columns of `model.columns.MONITORS`) and the rows that the engine's tables `witness` of (share, tables) become.
+    """`monitors` (columns of `model.columns.MONITORS`) and the rows that the engine's tables `witness` and `stops` of (share, tables) become.
 
-    A share without such a table adds nothing.
+    A share without such tables adds nothing.
     """
-    offsets, values = array("q"), array("d")
-    offsets.frombytes(monitors["offset_ns"][1])
-    values.frombytes(monitors["value"][1])
-    names: dict[str, list[str]] = {
-        name: list(monitors[name][1]) for name in ("service", "monitor", "entity", "metric")
-    }
+    rows = _Rows(monitors)
     for share, tables in shares:
-        if "witness" not in tables:
-            continue
-        table = tables["witness"]
-        threads, looks = array("H"), array("q")
-        threads.frombytes(table["thread"][1])
-        looks.frombytes(table["offset_ns"][1])
-        for metric, column in _COLUMNS.items():
-            figures = array("q")
-            figures.frombytes(table[column][1])
-            offsets.extend(looks)
-            values.extend(array("d", (figure / 1e9 for figure in figures)))
-            names["entity"] += [f"{share}/{thread}" for thread in threads]
-            for name, text in (("service", ""), ("monitor", MONITOR), ("metric", metric)):
-                names[name] += [text] * len(looks)
-    return {
-        "offset_ns": ("i64", offsets.tobytes()),
-        **{name: ("utf8", cells) for name, cells in names.items()},
-        "value": ("f64", values.tobytes()),
-    }
+        _looks(rows, share, tables.get("witness", {}))
+        _stops(rows, share, tables.get("stops", {}))
+    return rows.table()
+
+
+class _Rows:
+    """The monitors' table as it grows."""
+
+    def __init__(self, monitors: Table) -> None:
+        self._offsets, self._values = array("q"), array("d")
+        self._offsets.frombytes(monitors["offset_ns"][1])
+        self._values.frombytes(monitors["value"][1])
+        self._names: dict[str, list[str]] = {
+            name: list(monitors[name][1]) for name in ("service", "monitor", "entity", "metric")
+        }
+
+    def add(self, metric: str, entities: list[str], offsets_ns: array[int], values: Iterable[float]) -> None:
+        """Readings of one metric."""
+        self._offsets.extend(offsets_ns)
+        self._values.extend(array("d", values))
+        self._names["entity"] += entities
+        for name, text in (("service", ""), ("monitor", MONITOR), ("metric", metric)):
+            self._names[name] += [text] * len(entities)
+
+    def table(self) -> Table:
+        """All of it."""
+        return {
+            "offset_ns": ("i64", self._offsets.tobytes()),
+            **{name: ("utf8", cells) for name, cells in self._names.items()},
+            "value": ("f64", self._values.tobytes()),
+        }
+
+
+def _looks(rows: _Rows, share: str, table: Table) -> None:
+    if not table:
+        return
+    entities = [f"{share}/{thread}" for thread in _numbers("H", table["thread"])]
+    looks = _numbers("q", table["offset_ns"])
+    for metric, column in _COLUMNS.items():
+        rows.add(metric, entities, looks, (figure / 1e9 for figure in _numbers("q", table[column])))
+
+
+def _stops(rows: _Rows, share: str, table: Table) -> None:
+    if not table:
+        return
+    last_ns = 0
+    for thread, kind, offset_ns, length in zip(
+        _numbers("H", table["thread"]),
+        _numbers("B", table["kind"]),
+        _numbers("q", table["offset_ns"]),
+        _numbers("q", table["length_ns"]),
+        strict=True,
+    ):
+        beyond = offset_ns < 0
+        last_ns = last_ns if beyond else offset_ns
+        metric, value = ("stops_beyond", length) if beyond else (_OF_KIND[kind], length / 1e9)
+        rows.add(metric, [f"{share}/{thread}"], array("q", (last_ns,)), (value,))
+
+
+def _numbers(code: str, column: tuple[str, Any]) -> array[int]:
+    found = array(code)
+    found.frombytes(column[1])
+    return found

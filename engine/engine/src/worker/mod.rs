@@ -202,7 +202,7 @@ impl<'a> Worker<'a> {
         let mut pass_ns = self.tick();
         while self.turn() {
             self.loop_pass_max_ns = self.loop_pass_max_ns.max(self.now_ns - pass_ns);
-            self.control.watched[self.thread].passed(self.now_ns - pass_ns);
+            self.control.watched[self.thread].passed(self.now_ns - pass_ns, self.now_ns);
             let (from_ns, (begun, in_flight)) = (self.now_ns, self.under_way());
             self.wait(&mut events, begun, in_flight)?;
             pass_ns = self.tick();
