@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from svload.watch import proc
-from svload.watch.monitors.others import KERNEL, OthersMonitor
+from svload.watch.monitors.others import OthersMonitor, command_of, user_of
 
 BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n{then}"
 BOUND_S = 60.0
@@ -52,7 +54,66 @@ def test_nothing_is_below_zero() -> None:
 
 def test_families_of_several_roots() -> None:
     tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
-    assert proc.families({7, KERNEL}, tree) == {2, 3, 7, 8}
+    assert proc.families({7, 2}, tree) == {2, 3, 7, 8}
+
+
+def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
+    """A folder like /proc: pid, name, parent, ticks of CPU, command line."""
+    for pid, name, parent, ticks, words in processes:
+        (root / str(pid)).mkdir(exist_ok=True)
+        fields = ["S", parent, *[0] * 9, ticks, *[0] * 5, 1, 0, 77, *[0] * 30]
+        (root / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))}\n")
+        (root / str(pid) / "cmdline").write_text("\0".join([*words, ""]) if words else "")
+
+
+@pytest.fixture
+def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
+    """It watches a machine that a test writes."""
+    monkeypatch.setattr(OthersMonitor, "root", str(tmp_path))
+    monkeypatch.setattr(OthersMonitor, "table", proc.ProcessTable(str(tmp_path)))
+    (tmp_path / "self").mkdir()
+    return OthersMonitor("", {"own": [10]})
+
+
+def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMonitor) -> None:
+    """The kernel's threads and our own are left out; of a command's arguments only a file's name is told."""
+    words = ["/usr/bin/python3", "/home/anna/work/crunch.py", "--password=xyz"]
+    machine(
+        tmp_path,
+        (2, "kthreadd", 0, 0, []),
+        (9, "kworker/0:1", 2, 0, []),
+        (10, "svload", 1, 0, []),
+        (11, "tmux: server", 1, 0, words),
+    )
+    list(monitor.sample())
+    machine(
+        tmp_path,
+        (9, "kworker/0:1", 2, 500, []),
+        (10, "svload", 1, 500, []),
+        (11, "tmux: server", 1, 20, words),
+    )
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert [tuple(reading) for reading in monitor.sample()] == [
+        ("", "cpu_seconds_total", 20 / proc.TICKS_PER_S),
+        ("tmux: server 11", "cpu_seconds", 20 / proc.TICKS_PER_S),
+        (f"tmux: server 11 {user} python3 crunch.py", "pid", 11),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["java", "-Dsecret=1", "-jar", "x.jar"], "java"),
+        (["/bin/sh", "TOKEN=1"], "sh"),
+        (["sshd: root@pts/0 abc"], "sshd:"),
+        ([], ""),
+    ],
+)
+def test_a_command_tells_no_secret(tmp_path: Path, words: list[str], told: str) -> None:
+    machine(tmp_path, (11, "x", 1, 0, words))
+    assert command_of(11, str(tmp_path)) == told
+    assert command_of(12, str(tmp_path)) == ""
+    assert user_of(12, str(tmp_path)) == "?"
 
 
 @pytest.fixture
@@ -120,3 +181,29 @@ def test_a_table_is_read_anew_when_asked() -> None:
     first = table.all()
     assert table.all() is first
     assert table.renew() is not first
+
+
+def test_a_line_that_has_not_changed_is_not_parsed_again(tmp_path: Path) -> None:
+    machine(tmp_path, (11, "x", 1, 5, []), (12, "y", 1, 5, []))
+    table = proc.ProcessTable(str(tmp_path))
+    before = {found.pid: found for found in table.renew()}
+    machine(tmp_path, (12, "y", 1, 6, []))
+    after = {found.pid: found for found in table.renew()}
+    assert after[11] is before[11]
+    assert after[12].cpu_seconds == 6 / proc.TICKS_PER_S
+
+
+@pytest.mark.parametrize("keep", [0, 100])
+def test_files_are_kept_and_let_go(keep: int) -> None:
+    """A process that has ended is left out, whether its file was kept or not, and no descriptor stays."""
+    before = len(os.listdir("/proc/self/fd"))
+    table = proc.ProcessTable(keep=keep)
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    assert child.pid in {found.pid for found in table.renew()}
+    assert len(os.listdir("/proc/self/fd")) <= before + 1 + keep
+    assert child.stdin is not None
+    child.stdin.close()
+    child.wait(BOUND_S)
+    assert child.pid not in {found.pid for found in table.renew()}
+    table.close()
+    assert len(os.listdir("/proc/self/fd")) <= before

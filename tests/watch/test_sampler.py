@@ -50,6 +50,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return now
 
 
+def test_a_monitor_takes_no_more_of_a_core_than_its_share(
+    tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second; another as often as it is told to."""
+    used = {"ns": 0}
+    monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: used["ns"])
+
+    class Costly(Fake):
+        def sample(self) -> Iterable[Reading]:
+            used["ns"] += 5_000_000
+            return super().sample()
+
+    class Modest(Costly):
+        cpu_share = 0.01
+
+    series = SeriesWriter(tmp_path / "series.jsonl")
+    for kind, after_ns in ((Costly, 200_000_000), (Modest, 500_000_000)):
+        attached = Attached(kind("", {}), 0.2)
+        attached.read(clock["ns"], series)
+        assert attached.due_ns - clock["ns"] == after_ns
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[Fake]:
     monkeypatch.setattr(sampler, "monitors_for", lambda facts: [Fake] if facts else [])

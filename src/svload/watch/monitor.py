@@ -27,13 +27,15 @@ class Monitor(ABC):
 
     `metrics` documents every metric that `sample` may give: name → what it is. A name ends in its unit (`_seconds`, `_bytes`, `_ratio`),
     before `_total` for a counter; one without a unit is a number of things, and its text says of which ("number of …").
-    `interval_s` is the shortest period that it bears: the run's own, or this one where it is longer.
+    `interval_s` is the shortest period that it bears: the run's own, or this one where it is longer. `cpu_share`: it is read so much
+    less often that it takes no more of a core than this.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     metrics: ClassVar[Mapping[str, str]]
     interval_s: ClassVar[float] = 0.0
+    cpu_share: ClassVar[float] = 1.0
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         self.service = service

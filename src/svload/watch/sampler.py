@@ -46,6 +46,7 @@ class Attached:
         """Sample it now; a failure is noted once and tried again after 1, 2, 4 … 30 s."""
         service, name = self.monitor.service, self.monitor.name
         self.due_ns = now_ns + self.interval_ns
+        used_ns = time.thread_time_ns()
         try:
             readings = list(self.monitor.sample())
         except Exception as why:  # whatever a monitor does wrong, the others go on
@@ -58,6 +59,8 @@ class Attached:
             series.note(service, name, now_ns, "can be read again")
         self.failures = 0
         series.readings(service, name, now_ns, readings)
+        used_ns = time.thread_time_ns() - used_ns
+        self.due_ns = max(self.due_ns, now_ns + round(used_ns / self.monitor.cpu_share))
 
 
 class Sampler:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -13,6 +15,7 @@ KERNEL = 2
 """kthreadd: its children work for whoever asked, the load included."""
 NAMED = 5
 LEAST_S = 0.01
+_WORDS_BYTES = 60
 
 
 class OthersMonitor(Monitor):
@@ -26,8 +29,9 @@ class OthersMonitor(Monitor):
     metrics: ClassVar[Mapping[str, str]] = {
         "cpu_seconds_total": "CPU time of all of them",
         "cpu_seconds": "of those that used most: CPU time since the reading before, ended children included",
+        "pid": "number of such a process; the entity is `name pid user command`, and of the command it has the program and the first file",
     }
-    interval_s = 1.0
+    cpu_share = 0.01
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
     root: ClassVar[str] = "/proc"
 
@@ -38,6 +42,7 @@ class OthersMonitor(Monitor):
         self._own |= {me.parent} if me else set()
         self._before: list[proc.Stat] | None = None
         self._total = 0.0
+        self._whose: dict[tuple[int, int], str] = {}
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -49,7 +54,7 @@ class OthersMonitor(Monitor):
         now = self.table.renew()
         # Who once belonged stays ours, even if its parent ends and it is adopted.
         self._own = proc.families(self._own, now) & {one.pid for one in now}
-        apart = self._own | proc.families({KERNEL}, now)
+        apart = self._own | {one.pid for one in now if KERNEL in (one.pid, one.parent)}
         used = [] if self._before is None else proc.used_between(self._before, now)
         self._before = now
         others = sorted(
@@ -57,7 +62,44 @@ class OthersMonitor(Monitor):
         )
         self._total += sum(one.seconds for one in others)
         named = [one for one in others[:NAMED] if one.seconds >= LEAST_S]
+        starts = {one.pid: one.start_ticks for one in now}
         return [
             Reading("", "cpu_seconds_total", self._total),
             *(Reading(f"{one.name} {one.pid}", "cpu_seconds", one.seconds) for one in named),
+            *(Reading(self._named(one, starts[one.pid]), "pid", one.pid) for one in named),
         ]
+
+    def _named(self, one: proc.Used, start_ticks: int) -> str:
+        key = (one.pid, start_ticks)
+        if key not in self._whose:
+            self._whose[key] = (
+                f"{one.name} {one.pid} {user_of(one.pid, self.root)} {command_of(one.pid, self.root)}".rstrip()
+            )
+        return self._whose[key]
+
+
+def user_of(pid: int, root: str = "/proc") -> str:
+    """The user whom a process belongs to: by name, by number where none is known, `?` when it is gone."""
+    try:
+        uid = os.stat(f"{root}/{pid}").st_uid
+    except OSError:
+        return "?"
+    try:
+        return pwd.getpwuid(uid).pw_name.replace(" ", "_")
+    except KeyError:
+        return str(uid)
+
+
+def command_of(pid: int, root: str = "/proc") -> str:
+    """A process's program and the first file or word that it was given, both without folders; empty when it is gone.
+
+    No more of its arguments: they may hold secrets.
+    """
+    try:
+        with open(f"{root}/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return ""
+    program, *others = [os.path.basename(word.split(" ", 1)[0]) for word in words if word] or [""]
+    first = others[0] if others and not words[1].startswith("-") and "=" not in words[1] else ""
+    return f"{program} {first}".strip()[:_WORDS_BYTES]

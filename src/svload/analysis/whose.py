@@ -1,0 +1,36 @@
+"""Whose processes used the machine's CPU beside the measurement: what monitor `others` says of the ones that it names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from svload.analysis.readings import Monitors
+
+
+class Whose(NamedTuple):
+    """One process: the kernel's name of it, its user, its command (the program and the first file); empty where a run has no such reading."""
+
+    name: str
+    pid: int
+    user: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.user}, {self.command}" if self.command else self.user
+        return f"{self.name} (process {self.pid}{f', {told}' if told else ''})"
+
+
+def whose(monitors: Monitors) -> dict[str, Whose]:
+    """By entity of `cpu_seconds` (`name pid`): who that is."""
+    mine = monitors["monitor"] == "others"
+    named = set(monitors["entity"][mine & (monitors["metric"] == "cpu_seconds")])
+    found = {}
+    for entity in sorted(named):
+        name, _, pid = str(entity).rpartition(" ")
+        found[str(entity)] = Whose(name, int(pid)) if pid.isdigit() else Whose(str(entity), 0)
+    for entity in set(monitors["entity"][mine & (monitors["metric"] == "pid")]):
+        known = next((one for one in found if str(entity).startswith(f"{one} ")), None)
+        if known is not None:
+            user, _, command = str(entity)[len(known) + 1 :].partition(" ")
+            found[known] = found[known]._replace(user=user, command=command)
+    return found
