@@ -31,7 +31,7 @@ INTERVAL_BYTES = 8.0
 """An interval of a group."""
 HISTOGRAM_BYTES = 2.5
 """A filled bucket of one metric in one interval; n requests in an interval fill about √n buckets."""
-METRICS = 8
+METRICS = 10
 MOST_BUCKETS = 400
 READINGS_PER_S = 1_300.0
 READING_BYTES = 3.0

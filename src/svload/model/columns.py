@@ -86,8 +86,10 @@ HISTOGRAM_METRICS = (
     "response_without_lag",
     "read_lag",
     "server_time",
+    "sampled_response",
+    "sampled_clean",
 )
-"""Histogram metric code → name (engine/README.md)."""
+"""Histogram metric code → name (engine/README.md). Older trials have no rows of the last two."""
 
 _OF_GROUP = {
     "group": "the traffic group: its place in `groups` of summary.json, from 0",
@@ -112,7 +114,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "interval": "⌊due / `interval_ns`⌋, from 0",
         "metric": "which time: "
         + ", ".join(f"{code} {name}" for code, name in enumerate(HISTOGRAM_METRICS))
-        + "; generator_lag and slot_wait are of all begun requests, read_lag of a sample, the others but failed_response of ok ones",
+        + "; generator_lag and slot_wait are of all begun requests, read_lag of a sample, the others but failed_response of ok ones; sampled_response and sampled_clean (without generator and read lag) are of the ok ones in that sample",
         "bucket": "of v ns: v below 128; else (e − 6)·128 + (v >> (e − 7)) − 128 with e = ⌊log2 v⌋",
         "count": "requests in that bucket; empty buckets have no row",
     },

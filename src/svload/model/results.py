@@ -129,6 +129,8 @@ class GroupSummary(Frozen):
     """Σ over VUs of the time that they were there; 0 in an open loop"""
     in_flight_mean: float = 0.0
     """requests due and not done, time average over the window, by a gauge that knows no single request"""
+    left_at_end: int = -1
+    """due and not done when the load ended, by that gauge; −1: an older svload did not record it"""
     residence_ns: int = 0
     """Σ due → done, or the load's end"""
     longest_silence_ns: int = 0

@@ -58,6 +58,11 @@ impl Gauge {
         }
     }
 
+    /// How many there are now.
+    pub fn level(&self) -> i64 {
+        self.level
+    }
+
     /// ∫ level dt over the window so far, ns.
     pub fn area_ns(&self) -> i128 {
         self.area_ns

@@ -288,6 +288,10 @@ impl GroupRecord {
         histograms.add(interval, Metric::Response, response_ns);
         histograms.add(interval, Metric::Service, sample.done_ns - sample.begun_ns);
         histograms.add(interval, Metric::ResponseWithoutLag, without_lag_ns);
+        if read_lag_ns != NEVER {
+            histograms.add(interval, Metric::SampledResponse, response_ns);
+            histograms.add(interval, Metric::SampledClean, without_lag_ns);
+        }
         histograms.add(
             interval,
             Metric::ServerTime,

@@ -14,9 +14,11 @@ pub enum Metric {
     ResponseWithoutLag = 5,
     ReadLag = 6,
     ServerTime = 7,
+    SampledResponse = 8,
+    SampledClean = 9,
 }
 
-const METRICS: usize = 8;
+const METRICS: usize = 10;
 const OCTAVES: usize = BUCKETS / SUB;
 
 /// One count of the histogram table.
@@ -140,6 +142,8 @@ mod tests {
             ResponseWithoutLag,
             ReadLag,
             ServerTime,
+            SampledResponse,
+            SampledClean,
         ][code as usize]
     }
 
@@ -148,7 +152,7 @@ mod tests {
 
         #[test]
         fn threads_and_freezing_change_nothing(
-            values in proptest::collection::vec((0u32..20, 0u8..8, 0i64..5_000_000_000, 0usize..3), 0..300),
+            values in proptest::collection::vec((0u32..20, 0u8..10, 0i64..5_000_000_000, 0usize..3), 0..300),
             freeze_at in proptest::collection::vec(0u32..25, 0..5),
         ) {
             let mut single = Histograms::default();

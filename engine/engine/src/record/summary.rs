@@ -31,6 +31,7 @@ struct Merged {
     taken: Vec<(u64, Vec<Vec<u8>>)>,
     samples: Vec<Sample>,
     in_flight_area_ns: i128,
+    left_at_end: i64,
     longest_silence_ns: i64,
     last_done_ns: i64,
     plan_done: bool,
@@ -54,6 +55,7 @@ impl Merged {
             taken: Vec::new(),
             samples: Vec::new(),
             in_flight_area_ns: 0,
+            left_at_end: 0,
             longest_silence_ns: 0,
             last_done_ns: NEVER,
             plan_done: true,
@@ -80,6 +82,7 @@ impl Merged {
             merged.last_done_ns = merged.last_done_ns.max(record.last_done_ns);
             merged.plan_done &= record.plan_done;
             merged.in_flight_area_ns += record.gauge.area_ns();
+            merged.left_at_end += record.gauge.level();
             silences.push(record.silences);
         }
         for step in &mut merged.steps {
@@ -138,6 +141,7 @@ impl Merged {
             "http2": self.http2_json(),
             "early_repeats": t.early_repeats, "unasked_data": t.unasked_data,
             "vu_time": {"request_ns": t.request_ns, "think_ns": t.think_ns, "lag_ns": t.lag_ns, "wait_ns": t.wait_ns, "active_ns": t.active_ns},
+            "left_at_end": self.left_at_end,
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
             "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
             "last_done_ns": self.last_done_ns, "plan_done": self.plan_done,

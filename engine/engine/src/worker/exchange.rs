@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES, STAMP_ONE_IN};
+use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::plan::{Endpoint, GroupPlan};
@@ -155,8 +155,7 @@ impl Worker<'_> {
 
     /// Writes the request on a connection that stands.
     pub(super) fn send(&mut self, g: usize, s: u32, key: ConnKey) {
-        self.requests += 1;
-        let stamped = self.requests % STAMP_ONE_IN == 1;
+        let stamped = self.groups[g].stamping.takes(self.now_ns);
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };

@@ -8,6 +8,7 @@ mod patience;
 mod quantum;
 mod redirects;
 mod running_quantile;
+mod stamping;
 mod steps;
 mod upload;
 
@@ -18,6 +19,7 @@ use std::io;
 use self::alarm::Alarm;
 use self::http2::{Lines, Multiplexes};
 use self::patience::Patience;
+use self::stamping::Stamping;
 use self::upload::Unfinished;
 use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
@@ -38,8 +40,6 @@ const READ_TURN_BYTES: usize = 1024 * 1024;
 /// Requests begun for one group before other work gets its turn.
 const PUMP_MAX: usize = 1024;
 const POST_PERIOD_NS: i64 = 100_000_000;
-/// One read in so many asks for the kernel's receive stamp (METHOD §1).
-const STAMP_ONE_IN: u64 = 64;
 /// How long, and for how many connections, the server's FIN is awaited after an answer that closes.
 const LINGER_NS: i64 = 500_000_000;
 const LINGER_MAX: usize = 256;
@@ -57,6 +57,7 @@ struct GroupRun<'a> {
     /// Endpoints whose server has chosen HTTP/1.1.
     without_http2: Vec<usize>,
     record: GroupRecord,
+    stamping: Stamping,
     recent: Recent,
     /// Something may begin although no time has passed.
     dirty: bool,
@@ -108,7 +109,6 @@ pub struct Worker<'a> {
     /// The share's endpoints, then addresses that redirects named.
     endpoints: Vec<Endpoint>,
     unauthorised: BTreeSet<String>,
-    requests: u64,
     loop_pass_max_ns: i64,
     alarm: Alarm,
     patience: Patience,
@@ -153,6 +153,7 @@ impl<'a> Worker<'a> {
                     checks: group.check_names().len(),
                     keep_samples: group.spec.record == Record::Rows,
                 }),
+                stamping: Stamping::default(),
                 recent: Recent::default(),
                 dirty: true,
                 end_ns: group.end_ns(),
@@ -182,7 +183,6 @@ impl<'a> Worker<'a> {
             buf: vec![0; READ_BYTES],
             endpoints: plan.endpoints.clone(),
             unauthorised: BTreeSet::new(),
-            requests: 0,
             loop_pass_max_ns: 0,
             alarm: Alarm::new(plan.spin_ns, quantised, clock.now_ns()),
             patience: Patience::new(plan.spin_ns, quantised),

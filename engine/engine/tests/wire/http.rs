@@ -43,7 +43,7 @@ fn kept_connections_carry_all_requests() {
     );
     assert_eq!(ran.samples("header_bytes")[0], 38);
     assert_eq!(ran.summary["stopped"], "end");
-    // Kernel receive stamps, on one read in 64 and so on the first.
+    // Kernel receive stamps.
     assert!(ran
         .samples("read_lag_ns")
         .iter()

@@ -1,4 +1,8 @@
-"""How much of each shown percentile is the generator's own doing: Q(response) over Q(response − generator lag − read lag)."""
+"""How much of each shown number is the generator's own doing: Q(response) over Q(response − generator lag − read lag) (docs/method.md §3).
+
+Generator lag is known of every request. Read lag is known of those with a read stamp: every request of a group up to 1,000/s, one in
+64 above. Over these, with and without the delays, stand two sets of values of the same requests, as rows or as two histograms.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +15,72 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.checks.base import Check, Context, percent, worst
 from svload.analysis.measures import SHOWN
-from svload.analysis.quantiles import Ranked, bucket_middles, least_n_eff, ranked_counts, ranked_values
-from svload.analysis.view import GroupView
-from svload.model.results import CheckResult
+from svload.analysis.quantiles import (
+    Ranked,
+    bucket_middles,
+    least_n_eff,
+    order_statistics,
+    ranked_counts,
+    ranked_values,
+)
+from svload.analysis.view import GroupView, steps_of
+from svload.model.results import CheckResult, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
+_METRICS = ("response", "ok_response")
+_ALL = 0.99
+"""From this share of the ok requests on, those with a read stamp are no sample: what is seen on them is what was done."""
 
-class Harm(NamedTuple):
-    """One figure: `share` is Q over Q′ less one; what it is of; the two values in ns."""
 
+class Figure(NamedTuple):
+    """What the generator adds to one number of a group.
+
+    `share` is Q over Q′ less one, `least` the lower end of its interval (the same where every request is known); `stamped` is how many
+    requests with a read stamp it rests on, 0 where it is of generator lag alone; the two values are in ns.
+    """
+
+    group: str
+    stat: str
     share: float
-    what: str
+    least: float
     with_ns: float
     without_ns: float
+    stamped: int = 0
+
+    @property
+    def grade(self) -> Grade:
+        """REFUSED only where it is surely above the limit; WEAK where it most likely is."""
+        weak, refused = limits.HARM
+        return "REFUSED" if self.least > refused else "WEAK" if self.share > weak else "VALID"
+
+    @property
+    def what(self) -> str:
+        """Which number, in words."""
+        name = f"{self.group}.response"
+        of = f"the mean {name}" if self.stat == "mean" else f"{name}.{self.stat}"
+        return f"{of} of the {self.stamped:,} requests with a read stamp" if self.stamped else of
+
+
+class Missing(NamedTuple):
+    """Percentiles of a group whose read lag so few requests with a stamp can't tell."""
+
+    group: str
+    stats: tuple[str, ...]
+    stamped: int
 
 
 class GeneratorHarm(Check):
-    """WEAK above 5 %, REFUSED above 20 %, for each percentile that is shown, and, where no p99 is, for the mean by generator lag alone.
+    """WEAK above 5 %, REFUSED where surely above 20 %, for each shown percentile and the mean by itself.
 
-    Generator lag is known of every request; a generator that stood still leaves few independent ones, and so no p99. Read lag is sampled (one read in 64): with it harm is computed on the sampled requests,
-    for percentiles that so many can carry. Where there are histograms alone, which pair nothing, it is computed on the mean, with the
-    lower end of the interval of the read lag's: one late read among a few is no mean.
+    Where every request has a stamp, harm is what was done to the number. Where they are a sample it has an interval, that of order
+    statistics, read at the same rank with and without the delays; a percentile that the sample can't carry is not judged by it, and that
+    is said. The true value lies below the shown one, by that share.
     """
 
     name = "generator-harm"
@@ -45,113 +88,208 @@ class GeneratorHarm(Check):
     order = 20
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The worst figure over groups and percentiles."""
-        most = worst_harm(context)
-        if most is None:
+        """The worst figure over groups and steps, and what each number bears."""
+        views = [view for group in context.groups for view in (group, *steps_of(trial, group))]
+        figures = [figure for view in views for figure in _figures(view, context)]
+        if not figures:
             return self.result("VALID", "No percentile is shown, so the generator can have harmed none.")
-        grade = above(most.share, limits.HARM)
-        shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
-        verdict = (
-            f"the generator adds {percent(most.share)} at most to a shown percentile"
-            if grade == "VALID"
-            else f"the generator adds {percent(most.share)}"
+        most = max(figures, key=_severity)
+        grade = worst(*(figure.grade for figure in figures))
+        missing = [one for view in context.groups if (one := _missing(view, context)) is not None]
+        told = self.result(
+            grade,
+            _sentence(most, grade, missing),
+            most.share,
+            limits.HARM[0 if grade != "REFUSED" else 1],
+            "Give the generator a core of its own (or more generators), or ask for less load.",
         )
-        remedy = "Give the generator a core of its own (or more generators), or ask for less load."
-        return self.result(
-            grade, f"{shown}: {verdict}.", most.share, limits.HARM[0 if grade != "REFUSED" else 1], remedy
-        )
+        return told.model_copy(update={"harms": _harms(figures, context)})
 
 
-def worst_harm(context: Context) -> Harm | None:
-    """The largest figure over groups and percentiles; None where no percentile is shown."""
-    found = (harm for group in context.groups for harm in _harms(group, context))
-    return max(found, key=lambda harm: harm.share, default=None)
-
-
-def _harms(group: GroupView, context: Context) -> Iterator[Harm]:
-    shown = [stat for stat in SHOWN if _is_shown(context, group, stat)]
-    if group.rows is None:
-        pairs = (
-            ranked_counts(group.histogram("response"), group.due),
-            ranked_counts(group.histogram("response_without_lag"), group.due),
-        )
-        yield from _of_percentiles(f"{group.name}.response", shown, *pairs)
-        yield from _of_mean_histograms(group)
-        if _judges_mean(context, group) and group.histogram("response").any():
-            mean_ns = _mean(group.histogram("response"))
-            yield _harm(_mean_of(group), mean_ns, mean_ns - _mean(group.histogram("generator_lag")))
-        return
-    rows = group.rows
-    ok = rows["ok"]
-    response, clean = rows["response_ns"][ok], (rows["response_ns"] - rows["lag_ns"])[ok]
-    yield from _of_percentiles(
-        f"{group.name}.response", shown, ranked_values(response, group.due), ranked_values(clean, group.due)
+def worst_harm(context: Context) -> Figure | None:
+    """The worst figure over groups; None where no percentile is shown."""
+    return max(
+        (figure for view in context.groups for figure in _figures(view, context)),
+        key=_severity,
+        default=None,
     )
-    if _judges_mean(context, group) and len(response):
-        yield _harm(_mean_of(group), float(response.mean()), float(clean.mean()))
-    read_lag = rows["read_lag_ns"][ok]
-    sampled = read_lag >= 0
-    yield from _of_sample(group, shown, response[sampled], clean[sampled] - read_lag[sampled])
 
 
-def _is_shown(context: Context, group: GroupView, stat: str) -> bool:
-    estimate = context.metrics.get(f"{group.name}.response.{stat}")
+def _severity(figure: Figure) -> tuple[bool, bool, float]:
+    return figure.grade == "REFUSED", figure.grade == "WEAK", figure.share
+
+
+def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
+    shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
+    at_most = " at most to a shown percentile" if grade == "VALID" and not missing else ""
+    least = f" (at least {percent(most.least)})" if most.least < most.share and grade != "VALID" else ""
+    unknown = "".join(
+        f"; of {one.group}'s {', '.join(one.stats)} the read lag is not measured, "
+        + (
+            f"{one.stamped:,} requests with a read stamp are too few"
+            if one.stamped
+            else "no read has a stamp"
+        )
+        for one in missing
+    )
+    return f"{shown}: the generator adds {percent(most.share)}{least}{at_most}{unknown}."
+
+
+def _harms(figures: list[Figure], context: Context) -> tuple[Harm, ...]:
+    """By number: the worst figure of it."""
+    found: dict[str, Figure] = {}
+    for figure in sorted(figures, key=_severity):
+        for metric in _METRICS:
+            if (number := f"{figure.group}.{metric}.{figure.stat}") in context.metrics:
+                found[number] = figure
+    return tuple(
+        Harm(number=number, grade=figure.grade, below=_below(figure)) for number, figure in found.items()
+    )
+
+
+def _below(figure: Figure) -> float:
+    """How far the true value may lie below the shown one, as a share of that."""
+    return min(max(1 - figure.without_ns / figure.with_ns, 0.0), 1.0) if figure.with_ns > 0 else 0.0
+
+
+def _figures(view: GroupView, context: Context) -> Iterator[Figure]:
+    shown = [stat for stat in SHOWN if _is_shown(context, view, stat)]
+    mean = _is_shown(context, view, "mean")
+    yield from (_of_rows if view.rows is not None else _of_histograms)(view, shown, mean)
+
+
+def _is_shown(context: Context, view: GroupView, stat: str) -> bool:
+    estimate = context.metrics.get(f"{view.name}.response.{stat}")
     return estimate is not None and estimate.value is not None
 
 
-def _judges_mean(context: Context, group: GroupView) -> bool:
-    """Whether no p99 tells of a generator that stood still, as it makes all that came late alike."""
-    return _is_shown(context, group, "mean") and not _is_shown(context, group, "p99")
+def _of_rows(view: GroupView, shown: list[str], mean: bool) -> Iterator[Figure]:
+    rows = view.rows
+    assert rows is not None
+    ok = rows["ok"]
+    response, clean = rows["response_ns"][ok], (rows["response_ns"] - rows["lag_ns"])[ok]
+    if not len(response):
+        return
+    read_lag = rows["read_lag_ns"][ok]
+    sampled = read_lag >= 0
+    if every := sampled.mean() >= _ALL:
+        clean = clean - np.maximum(read_lag, 0)
+    yield from _percentiles(view, shown, ranked_values(response, view.due), ranked_values(clean, view.due))
+    if mean:
+        yield _figure(view, "mean", float(response.mean()), float(clean.mean()))
+    if every:
+        return
+    stamped, without = response[sampled], (clean - read_lag)[sampled]
+    total = _total(len(stamped), view, int(ok.sum()))
+    yield from _sampled(view, shown, ranked_values(stamped, total), ranked_values(without, total))
+    if mean and len(stamped) >= limits.LEAST_READ_LAGS:
+        yield _sampled_mean(
+            view, float(stamped.mean()), float(without.mean()), float((stamped - without).std()), len(stamped)
+        )
 
 
-def _of_percentiles(
-    what: str, stats: list[str], response: Ranked, clean: Ranked, among: str = ""
-) -> Iterator[Harm]:
+def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Figure]:
+    response, lag = view.histogram("response"), view.histogram("generator_lag")
+    if not response.any():
+        return
+    stamped, clean = view.histogram("sampled_response"), view.histogram("sampled_clean")
+    read_lag = view.histogram("read_lag")
+    every = stamped.sum() >= _ALL * response.sum()
+    # Read lag is out of it where there is a stamp.
+    without = view.histogram("response_without_lag")
+    yield from _percentiles(view, shown, ranked_counts(response, view.due), ranked_counts(without, view.due))
+    mean_ns, deviation_ns = _moments(lag)
+    if mean:
+        of_all = _moments(response)[0]
+        yield _figure(view, "mean", of_all, _moments(without)[0] if every else of_all - mean_ns)
+    if every:
+        return
+    total = _total(int(stamped.sum()), view, int(response.sum()))
+    yield from _sampled(view, shown, ranked_counts(stamped, total), ranked_counts(clean, total))
+    if not mean or read_lag.sum() < limits.LEAST_READ_LAGS:
+        return
+    # The deviation of a sum is at most the sum of the deviations. Older trials have no pairs: there the means alone tell.
+    deviation_ns += _moments(read_lag)[1]
+    if stamped.sum() >= limits.LEAST_READ_LAGS:
+        with_ns, without_ns = _moments(stamped)[0], _moments(clean)[0]
+        yield _sampled_mean(view, with_ns, without_ns, deviation_ns, int(stamped.sum()))
+    else:
+        with_ns = _moments(response)[0]
+        without_ns = with_ns - mean_ns - _moments(read_lag)[0]
+        yield _sampled_mean(view, with_ns, without_ns, deviation_ns, int(read_lag.sum()))
+
+
+def _total(stamped: int, view: GroupView, ok: int) -> int:
+    """The size of a sample with as large a share of failures on top as all requests have."""
+    return round(stamped * max(view.due / ok, 1.0)) if ok else stamped
+
+
+def _percentiles(view: GroupView, stats: list[str], response: Ranked, clean: Ranked) -> Iterator[Figure]:
     for stat in stats:
         p = float(stat[1:]) / 100
         with_ns, without_ns = response.quantile(p), clean.quantile(p)
         if with_ns is not None and without_ns is not None:
-            yield _harm(f"{what}.{stat}{among}", with_ns, without_ns)
+            yield _figure(view, stat, with_ns, without_ns)
 
 
-def _of_sample(
-    group: GroupView, shown: list[str], response: NDArray[np.generic], clean: NDArray[np.generic]
-) -> Iterator[Harm]:
-    among = f" of the {len(response)} requests with a read stamp"
-    carried = [stat for stat in shown if len(response) >= least_n_eff(float(stat[1:]) / 100)]
-    if carried:
-        yield from _of_percentiles(
-            f"{group.name}.response", carried, ranked_values(response), ranked_values(clean), among
-        )
+def _sampled(view: GroupView, stats: list[str], response: Ranked, clean: Ranked) -> Iterator[Figure]:
+    for stat in stats:
+        if response.finite >= _needed(stat):
+            yield from _sampled_percentile(view, stat, response, clean)
 
 
-def _of_mean_histograms(group: GroupView) -> Iterator[Harm]:
-    """Harm on the mean: E(response − lag − read lag) needs the margins alone."""
-    response, lag, read_lag = (group.histogram(name) for name in ("response", "generator_lag", "read_lag"))
-    if min(response.sum(), read_lag.sum()) >= limits.LEAST_READ_LAGS:
-        with_ns = _mean(response)
-        without_ns = with_ns - _mean(lag) - _least_mean(read_lag)
-        yield _harm(_mean_of(group), with_ns, without_ns)
+def _needed(stat: str) -> int:
+    """Requests with a read stamp that a percentile's harm needs."""
+    return max(limits.LEAST_READ_LAGS, least_n_eff(float(stat[1:]) / 100))
 
 
-def _mean_of(group: GroupView) -> str:
-    return f"the mean {group.name}.response"
+def _sampled_percentile(view: GroupView, stat: str, response: Ranked, clean: Ranked) -> Iterator[Figure]:
+    p = float(stat[1:]) / 100
+    with_ns, without_ns = response.quantile(p), clean.quantile(p)
+    low, high = (int(rank) for rank in order_statistics(p, response.total))
+    if with_ns is None or without_ns is None or low < 1:
+        return
+    ranks = np.arange(low, min(high, response.finite) + 1)
+    both = [one.values[np.searchsorted(one.at_or_below, ranks)] for one in (response, clean)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(both[1] > 0, both[0] / both[1] - 1, np.where(both[0] > 0, np.inf, 0.0))
+    found = _figure(view, stat, with_ns, without_ns)
+    least = min(float(shares.min()), found.share)
+    yield found._replace(least=least, stamped=response.finite)
 
 
-def _mean(counts: NDArray[np.int64]) -> float:
+def _sampled_mean(
+    view: GroupView, with_ns: float, without_ns: float, deviation_ns: float, stamped: int
+) -> Figure:
+    """By the lower end of the delays' mean alone (normal, `TAIL` below it), at least 0: one late read among a few is no mean."""
+    added_ns = with_ns - without_ns + float(ndtri(limits.TAIL)) * deviation_ns / sqrt(stamped)
+    return _figure(view, "mean", with_ns, with_ns - max(added_ns, 0.0))._replace(stamped=stamped)
+
+
+def _missing(view: GroupView, context: Context) -> Missing | None:
+    """The shown percentiles of a group that were judged without read lag."""
+    if view.rows is not None:
+        ok = int(view.rows["ok"].sum())
+        stamped = int((view.rows["ok"] & (view.rows["read_lag_ns"] >= 0)).sum())
+    else:
+        ok = int(view.histogram("response").sum())
+        stamped = int(view.histogram("sampled_response").sum())
+    if stamped >= _ALL * ok:
+        return None
+    stats = tuple(stat for stat in SHOWN if _is_shown(context, view, stat) and stamped < _needed(stat))
+    return Missing(view.name, stats, stamped) if stats else None
+
+
+def _moments(counts: NDArray[np.int64]) -> tuple[float, float]:
+    """(mean, standard deviation) of a histogram in ns; zeros where it is empty."""
     filled = np.flatnonzero(counts)
-    return float(np.average(bucket_middles(filled), weights=counts[filled])) if len(filled) else 0.0
-
-
-def _least_mean(counts: NDArray[np.int64]) -> float:
-    """The lower end of the mean's 95 % interval (normal, `TAIL` below it), at least 0."""
-    filled = np.flatnonzero(counts)
+    if not len(filled):
+        return 0.0, 0.0
     values, weights = bucket_middles(filled), counts[filled]
     mean = float(np.average(values, weights=weights))
-    variance = float(np.average((values - mean) ** 2, weights=weights))
-    return max(mean + float(ndtri(limits.TAIL)) * sqrt(variance / float(weights.sum())), 0.0)
+    return mean, sqrt(float(np.average((values - mean) ** 2, weights=weights)))
 
 
-def _harm(what: str, with_ns: float, without_ns: float) -> Harm:
+def _figure(view: GroupView, stat: str, with_ns: float, without_ns: float) -> Figure:
     share = with_ns / without_ns - 1 if without_ns > 0 else (0.0 if with_ns <= 0 else float("inf"))
-    return Harm(share, what, with_ns, without_ns)
+    return Figure(view.name, stat, share, share, with_ns, without_ns)

@@ -127,8 +127,8 @@ struct Multiplex {
     unread: bool,
     /// It is on the list of those that can go on.
     marked: bool,
-    /// The slot whose answer's read lag is measured.
-    sampled: Option<u32>,
+    /// How many of its streams have their read lag measured.
+    sampled: u32,
     /// At least one request was answered.
     answered: bool,
 }
@@ -151,7 +151,7 @@ impl Multiplex {
             broken: None,
             unread: false,
             marked: false,
-            sampled: None,
+            sampled: 0,
             answered: false,
         }
     }

@@ -1,6 +1,6 @@
 //! Requests on their way to a shared connection: on the line's own, on a new one, or behind others.
 
-use super::super::{Worker, STAMP_ONE_IN};
+use super::super::Worker;
 use super::{Multiplex, Unwritten, Upload};
 use crate::conn::{ConnKey, Owner, Stage};
 use crate::error::ErrorKind;
@@ -246,16 +246,16 @@ impl Worker<'_> {
 
     /// Puts a request's head into the connection's bytes; they are written at the end of the pass.
     fn open_stream(&mut self, key: ConnKey, link: &mut Multiplex, s: u32) {
-        self.requests += 1;
         let Some(conn) = self.conns.get_mut(key) else {
             return;
         };
-        if self.requests % STAMP_ONE_IN == 1 && link.sampled.is_none() {
-            conn.stamp_receives();
-            link.sampled = Some(s);
-        }
         let group = &mut self.groups[link.group];
         let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
+        slot.stamped = group.stamping.takes(self.now_ns);
+        if slot.stamped {
+            conn.stamp_receives();
+            link.sampled += 1;
+        }
         let template = &plan.step(slot.step).template;
         let form = slot.stream.map_or(Form::Template, |stream| stream.form);
         let source = Source {

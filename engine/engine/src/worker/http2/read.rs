@@ -106,7 +106,7 @@ impl Worker<'_> {
         loop {
             let conn = self.conns.get_mut(key)?;
             let mut lag_ns = NEVER;
-            let got = conn.read(buf, link.sampled.is_some().then_some(&mut lag_ns));
+            let got = conn.read(buf, (link.sampled > 0).then_some(&mut lag_ns));
             self.tick();
             let (bytes, drained) = match got {
                 Ok(Got::Data { bytes, drained }) => (bytes, drained),
@@ -153,9 +153,10 @@ impl Worker<'_> {
                 outcome,
             } => {
                 link.answered |= outcome.is_ok();
-                if link.sampled == Some(s) {
-                    link.sampled = None;
-                    self.groups[link.group].slots[s as usize].sample.read_lag_ns = lag_ns;
+                let slot = &mut self.groups[link.group].slots[s as usize];
+                if std::mem::take(&mut slot.stamped) {
+                    link.sampled -= 1;
+                    slot.sample.read_lag_ns = lag_ns;
                 }
                 let kind = outcome.map_or_else(ErrorKind::from, |()| ErrorKind::None);
                 let follows = self.groups[link.group].plan.spec.follow_redirects > 0;
@@ -186,9 +187,10 @@ impl Worker<'_> {
                 link.waiting.retain(|waiting| *waiting != s);
             } else {
                 answer = link.session.cancel(id);
+                let slot = &mut self.groups[g].slots[s as usize];
+                link.sampled -= u32::from(std::mem::take(&mut slot.stamped));
                 self.multiplexes.mark(key, &mut link);
             }
-            link.sampled = link.sampled.filter(|sampled| *sampled != s);
             self.multiplexes.put(key, link);
         }
         let kind = match kind {

@@ -1,0 +1,191 @@
+"""The generator's harm by number: on every request, and on the pairs of those with a read stamp, kept as rows or as histograms."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, check, with_table
+
+from svload.analysis.checks.base import Context
+from svload.analysis.checks.generator_harm import GeneratorHarm, worst_harm
+from svload.model.columns import HISTOGRAM_METRICS, bucket
+from svload.model.results import CheckResult, Estimate
+from svload.model.study import CaseConfig
+from svload.store import TrialData
+
+MS = 1_000_000
+STATS = ("p50", "p90", "p95", "p99", "mean")
+
+
+def context_of(group: Any, stats: tuple[str, ...] = STATS) -> Context:
+    metrics = {f"probe.response.{stat}": Estimate(value=0.001) for stat in stats}
+    return cast(Context, SimpleNamespace(groups=(group,), metrics=metrics))
+
+
+def of_rows(response: Any, lag: Any, read_lag: Any) -> Any:
+    """A group kept as rows; a read lag of −1 is none."""
+    size = len(response)
+    rows = {
+        "ok": np.ones(size, bool),
+        "response_ns": np.asarray(response, dtype=np.int64),
+        "lag_ns": np.broadcast_to(lag, size).astype(np.int64),
+        "read_lag_ns": np.broadcast_to(read_lag, size).astype(np.int64),
+    }
+    spec = SimpleNamespace(scenarios=())
+    return SimpleNamespace(name="probe", rows=rows, due=size, spec=spec)
+
+
+def of_histograms(response: Any, lag: Any, read_lag: Any) -> Any:
+    """The same group, kept as histograms."""
+    rows = of_rows(response, lag, read_lag).rows
+    clean = rows["response_ns"] - rows["lag_ns"] - np.maximum(rows["read_lag_ns"], 0)
+    sampled = rows["read_lag_ns"] >= 0
+    values = {
+        "response": rows["response_ns"],
+        "generator_lag": rows["lag_ns"],
+        "response_without_lag": clean,
+        "read_lag": rows["read_lag_ns"][sampled],
+        "sampled_response": rows["response_ns"][sampled],
+        "sampled_clean": clean[sampled],
+    }
+
+    def histogram(name: str) -> Any:
+        return np.bincount([bucket(int(value)) for value in values[name]], minlength=1 << 13)
+
+    spec = SimpleNamespace(scenarios=())
+    return SimpleNamespace(name="probe", rows=None, histogram=histogram, due=len(response), spec=spec)
+
+
+KEPT = pytest.mark.parametrize("kept", [of_rows, of_histograms])
+
+
+def judged(group: Any, stats: tuple[str, ...] = STATS) -> tuple[CheckResult, dict[str, str]]:
+    """The check's result, and the grade of each number by its last word."""
+    nothing: Any = None
+    found = GeneratorHarm().judge(
+        cast(TrialData, nothing), cast(CaseConfig, nothing), context_of(group, stats)
+    )
+    return found, {harm.number.rpartition(".")[2]: harm.grade for harm in found.harms}
+
+
+def spread(size: int) -> Any:
+    """Responses between 1 and 2 ms in no order."""
+    return MS + np.random.default_rng(7).permutation(size) * MS // size
+
+
+def some(size: int, count: int, value: int, other: int = 1_000) -> Any:
+    """So many of one value among the rest."""
+    found = np.full(size, other)
+    found[:: size // count][:count] = value
+    return found
+
+
+@KEPT
+def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept: Any) -> None:
+    """One read in 64 has a stamp, and reads are late by a tenth, or by a third, of a response."""
+    stamped = np.arange(64_000) % 64 == 0
+    for delay, grade in ((15_000, "VALID"), (150_000, "WEAK"), (900_000, "REFUSED")):
+        found, grades = judged(kept(spread(64_000) + delay, 0, np.where(stamped, delay, -1)))
+        assert found.grade == grade
+        assert set(grades.values()) <= {grade, "WEAK"}
+        assert grades["p50"] == grade
+        assert "of the 1,000 requests with a read stamp" in found.sentence
+    assert set(grades) == {*STATS}
+
+
+@KEPT
+def test_nine_stamped_requests_refuse_nothing(kept: Any) -> None:
+    response = spread(9_000)
+    found, grades = judged(kept(response, 0, some(9_000, 9, 900_000, other=-1)))
+    assert set(grades.values()) == {"VALID"}
+    assert "9 requests with a read stamp are too few" in found.sentence
+    assert "at most" not in found.sentence
+
+
+@KEPT
+def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
+    """Their harm is told of the median; of the p99 it is said to be unknown, not small."""
+    response = spread(6_700)
+    found, grades = judged(kept(response + 200_000, 0, some(6_700, 67, 200_000, other=-1)))
+    assert grades == {"p50": "WEAK", "p90": "WEAK", "p95": "VALID", "p99": "VALID", "mean": "WEAK"}
+    assert "probe's p95, p99 the read lag is not measured, 67 requests" in found.sentence
+    assert "at most" not in found.sentence
+    clean, _ = judged(kept(response, 0, 1_000))
+    assert clean.grade == "VALID"
+    assert "at most to a shown percentile" in clean.sentence
+
+
+@KEPT
+def test_what_few_late_reads_may_be_chance_of_is_weak_and_not_refused(kept: Any) -> None:
+    """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely, bears it; the median does not."""
+    for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "REFUSED")):
+        lags = np.full(64_000, -1)
+        lags[::64] = some(1_000, late, 10 * MS)
+        _, grades = judged(kept(spread(64_000) + np.maximum(lags, 0), 0, lags))
+        assert (grades["p50"], grades["p99"]) == ("VALID", grade), late
+
+
+@KEPT
+def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> None:
+    """11 of 1,000 were read 10 ms late, and all are known: the p99 that is shown bears it, with no doubt of a sample."""
+    lags = some(1_000, 11, 10 * MS)
+    found, grades = judged(kept(spread(1_000) + lags, 0, lags))
+    assert (found.grade, grades["p50"], grades["p99"]) == ("REFUSED", "VALID", "REFUSED")
+    assert "read stamp" not in found.sentence
+
+
+def test_one_late_read_among_few_is_no_mean() -> None:
+    lags = np.full(31 * 64, -1)
+    lags[::64] = some(31, 1, 100 * MS)
+    for kept in (of_rows, of_histograms):
+        _, grades = judged(kept(spread(31 * 64) + np.maximum(lags, 0), 0, lags), ("p50", "mean"))
+        assert grades == {"p50": "VALID", "mean": "VALID"}
+
+
+def test_a_generator_that_stood_still_shows_in_the_mean() -> None:
+    """1,000 requests of 1 ms, 5 of them 200 ms late in beginning: no percentile up to p99 bears it, the mean does."""
+    lag = np.zeros(1_000, np.int64)
+    lag[700:705] = 200 * MS
+    found, grades = judged(of_rows(MS + lag, lag, -1))
+    assert found.grade == "REFUSED"
+    assert grades == {"p50": "VALID", "p90": "VALID", "p95": "VALID", "p99": "VALID", "mean": "REFUSED"}
+    worst = worst_harm(context_of(of_rows(MS + lag, lag, -1)))
+    assert worst is not None
+    assert worst.what == "the mean probe.response"
+
+
+def test_how_far_a_number_may_be_off_is_its_own_harm() -> None:
+    found, _ = judged(of_rows(np.full(1_000, 2 * MS), MS // 2, 0))
+    assert {(harm.below, harm.above) for harm in found.harms} == {(0.25, 0.0)}
+
+
+def test_failures_stand_on_top_of_the_sample_too() -> None:
+    """A tenth failed: the 90th percentile is the largest of the ok ones, in all requests and in the stamped."""
+    lags = np.full(9_000, -1)
+    lags[::10] = some(900, 12, 10 * MS)
+    group = of_rows(spread(9_000) + np.maximum(lags, 0), 0, lags)
+    for due, grade in ((9_000, "VALID"), (10_000, "WEAK")):
+        group.due = due
+        _, grades = judged(group, ("p50", "p90"))
+        assert grades == {"p50": "VALID", "p90": grade}
+
+
+def test_an_older_trial_without_pairs_is_judged_by_its_mean(closed: Bench) -> None:
+    clean = closed.trial("TC4.r1")
+    pairs = [HISTOGRAM_METRICS.index(name) for name in ("sampled_response", "sampled_clean")]
+    of_pair = np.isin(clean.histograms["metric"], pairs)
+    older = with_table(
+        clean, "histograms", **{name: clean.histograms[name][~of_pair] for name in clean.histograms}
+    )
+    assert check(older, closed.config(clean), "generator-harm").grade == "VALID"
+
+    def slow_reads(table: dict[str, Any]) -> Any:
+        mine = (table["metric"] == HISTOGRAM_METRICS.index("read_lag")) & (table["group"] == 0)
+        return np.where(mine, 2700, table["bucket"]).astype(np.uint32)
+
+    found = check(with_table(older, "histograms", bucket=slow_reads), closed.config(clean), "generator-harm")
+    assert found.grade == "REFUSED"
+    assert "the mean background.response" in found.sentence
