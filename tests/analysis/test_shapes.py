@@ -6,7 +6,7 @@ import pytest
 from tests.analysis.conftest import Bench, check, with_config, with_group
 
 from svload.analysis.checks.little import planned_vu_ns
-from svload.analysis.checks.load_asked import planned_arrivals
+from svload.analysis.checks.load_asked import even_arrivals
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import IN_STAGES
 from svload.model.stages import Stage
@@ -90,7 +90,7 @@ def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
         executor = RampingArrivalRate(stages=stages, max_vus=99)
         config = alone(with_config(open_loop.config(trial), "background", executor=executor))
         group = config.groups[0]
-        assert planned_arrivals(config, group, trial.summary.window_ns) == pytest.approx(
+        assert even_arrivals(config, group, trial.summary.window_ns) == pytest.approx(
             begun * factor, abs=1
         )
         assert check(trial, config, "load-asked").grade == grade, factor

@@ -77,6 +77,8 @@ class GroupSummary(Frozen):
     """of those, the ones that began"""
     waiting: int
     """due, and still waiting at the load's end"""
+    waiting_ready: int = 0
+    """of those, the ones for whom a VU or connection was free: the generator did not begin them"""
     dropped: int
     """arrivals that a full pool dropped (`on_full: drop`)"""
     ok: int
@@ -180,6 +182,8 @@ class TrialSummary(Artefact):
     """scheme://host:port that requests were to go to and may not: no packet was sent"""
     stopped: Literal["end", "stop_fd"] = "end"
     """end: by itself; stop_fd: it was stopped before"""
+    seed: int | None = None
+    """seed of all that was random in its load; null: an older svload did not record it"""
 
 
 class Seal(Artefact):

@@ -283,6 +283,7 @@ class TrialRun:
             generators=generator_costs(load.results),
             unauthorised=tuple(sorted(set(unauthorised))),
             stopped="stop_fd" if load.stopped else "end",
+            seed=self.plan.seed,
         )
 
     def _seal(self, load: Load) -> Seal:

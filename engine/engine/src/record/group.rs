@@ -54,6 +54,8 @@ pub struct Totals {
     pub due: u64,
     pub begun: u64,
     pub waiting: u64,
+    /// Of these, the ones for whom a place was free.
+    pub waiting_ready: u64,
     pub dropped: u64,
     pub ok: u64,
     pub failed: u64,
@@ -95,7 +97,7 @@ macro_rules! add_fields {
     };
 }
 add_fields!(Interval: due, begun, ok, failed, dropped, completed_ok, completed_failed, bytes_received, response_sum_ns);
-add_fields!(Totals: due, begun, waiting, dropped, ok, failed, in_flight, written, completed_in_window, ok_in_window,
+add_fields!(Totals: due, begun, waiting, waiting_ready, dropped, ok, failed, in_flight, written, completed_in_window, ok_in_window,
     connections_opened, tls_full, tls_resumed, bytes_sent, bytes_received, body_bytes, hops,
     http2_connections, http2_requests, http2_stream_waits, http2_fallbacks, early_repeats, unasked_data,
     request_ns, think_ns, lag_ns, wait_ns, active_ns, residence_ns);
@@ -329,6 +331,7 @@ impl Ledger for GroupRecord {
         self.totals.waiting += 1;
         let span = self.plan.span();
         let ready_ns = free_ns.clamp(due_ns, end_ns.max(due_ns));
+        self.totals.waiting_ready += u64::from(ready_ns < end_ns);
         self.totals.wait_ns += clip(span, due_ns, ready_ns);
         self.totals.lag_ns += clip(span, ready_ns, end_ns);
         self.totals.residence_ns += clip(span, due_ns, end_ns);

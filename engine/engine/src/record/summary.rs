@@ -130,7 +130,7 @@ impl Merged {
             .collect();
         let window_ns = (window.1 - window.0).max(1);
         json!({
-            "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "dropped": t.dropped,
+            "name": plan.spec.name, "due": t.due, "begun": t.begun, "waiting": t.waiting, "waiting_ready": t.waiting_ready, "dropped": t.dropped,
             "ok": t.ok, "failed": t.failed, "in_flight": t.in_flight, "written": t.written,
             "completed_in_window": t.completed_in_window, "ok_in_window": t.ok_in_window,
             "errors": errors_json(&self.errors), "status": status_json(&status), "checks_failed": checks_failed,

@@ -1,10 +1,15 @@
-"""Was the load that was asked for really made? Open: arrivals begun or dropped; closed: users active (METHOD §3)."""
+"""Was the load that was asked for really made? Open: arrivals begun or dropped; closed: users active (docs/method.md §3).
+
+An arrival that waits for a slot, to the load's end too, is the server's doing; one that a slot was free for and that was not begun is ours.
+"""
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
+from svload.analysis.arrivals import ROUNDING, planned
 from svload.analysis.checks.base import Check, Context, below, percent, worst
 from svload.analysis.checks.little import begin_ns, planned_vu_ns
 from svload.analysis.view import GroupView
@@ -62,17 +67,20 @@ class LoadAsked(Check):
 
 
 def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[float, float]:
-    """Arrivals begun or dropped, and those due while slots were free: as counted, and for even arrivals as planned."""
+    """Arrivals begun or dropped, and those due while slots were free: all that the plan has, less those that no slot was free for to the end."""
     summary = view.summary
-    made = view.iterations("begun") + summary.dropped
-    waited = int(view.histogram("slot_wait")[1:].sum()) > 0
-    asked = made if waited else view.iterations("due")
-    planned = planned_arrivals(config, view.spec, trial.summary.window_ns)
-    return made, max(asked, planned - summary.waiting if waited else planned)
+    due, begun = view.iterations("due"), view.iterations("begun")
+    waiting = due - begun - summary.dropped
+    without_slot = max(waiting - summary.waiting_ready, 0)
+    plan = planned(trial.summary, config, view)
+    if plan is None:
+        plan = max(due, floor(even_arrivals(config, view.spec, trial.summary.window_ns)))
+    asked = due if abs(plan - due) <= ROUNDING else max(plan, due)
+    return begun + summary.dropped, asked - without_slot
 
 
-def planned_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
-    """Arrivals that the plan has from the group's start to the window's end, less one a generator for the phase; 0 if Poisson."""
+def even_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
+    """Arrivals that the plan of an older trial has at least, whose seed is not known: less one for the phase; 0 if Poisson."""
     executor = group.executor
     if not isinstance(executor, OpenLoop) or executor.arrivals == "poisson":
         return 0.0
