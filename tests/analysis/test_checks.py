@@ -134,6 +134,13 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
         "connection-reuse",
         "TC4.r1",
         group("background", connections_opened=lambda n: 10 * n),
+        "WEAK",
+        "background opened 120 of 12 meant",
+    ),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=lambda n: 3 * n),
         "VALID",
         "as planned",
     ),

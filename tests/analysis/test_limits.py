@@ -40,6 +40,7 @@ METHOD = {
     "LITTLE_OPEN": 0.02,
     "RECONCILED": (0.005, 0.02),
     "REUSE": 0.02,
+    "CONNECTIONS": 3.0,
     "TLS_COUNTED": 0.02,
     "LIMIT_ACTED": 0.95,
     "HICCUP": 0.10,

@@ -237,6 +237,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("clocks", later(boottime_ns=2 * SECOND_NS), "REFUSED", "suspended for 2 s"),
     ("clocks", under(before={"clock_source": "hpet"}, after={"clock_source": "hpet"}), "REFUSED", "hpet"),
     ("clocks", under(after={"clock_source": "hpet"}), "REFUSED", "changed from tsc to hpet"),
+    ("clocks", under(before={"clock_source": None}, after={"clock_source": "hpet"}), "REFUSED", "the source is hpet"),
     ("clocks", under(before={"clock_source": "kvm-clock"}, after={"clock_source": "kvm-clock"}), "VALID", "kvm"),
     (
         "clocks",
@@ -393,3 +394,14 @@ def test_servers_elsewhere_are_not_the_same_host(closed: Bench) -> None:
     far = replace(trial, lab=trial.lab.model_copy(update={"services": away}))
     assert "other hosts" in check(far, closed.config(trial), "same-host").sentence
     assert not check(far, closed.config(trial), "physics").measured
+
+
+def test_a_clock_that_can_not_be_read_is_not_measured(closed: Bench) -> None:
+    """Neither VALID nor a change of source; what was read of it still counts."""
+    trial, config = closed.trial("TC4.r1"), closed.configs["TC4"]
+    for unread in (under(after={"clock_source": None}), under(before={"clock_source": None})):
+        found = check(unread(trial, config)[0], config, "clocks")
+        assert not found.measured
+        assert "clock source could not be read" in found.sentence
+        drifted = later(realtime_ns=1_100_000)(*unread(trial, config))[0]
+        assert check(drifted, config, "clocks").grade == "REFUSED"

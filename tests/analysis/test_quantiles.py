@@ -123,6 +123,9 @@ def test_a_series_that_stays_correlated_is_not_trusted() -> None:
     assert not batch_means(walk).trusted[0]
     assert not batch_means(_autoregressive(rng, 0.99, 4000)).trusted[0]
     assert batch_means(rng.standard_normal(5000)).trusted[0]
+    assert batch_means(rng.standard_normal(100)).trusted[0]
+    # Fewer than 100 batches say nothing of a correlation.
+    assert not batch_means(rng.standard_normal(99)).trusted[0]
 
 
 def test_batch_means_of_intervals_weigh_their_counts() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, with_readings, with_table
+from tests.analysis.conftest import Bench, with_table
 
 from svload.analysis.judge import judge_trial
 from svload.store import TrialData
@@ -51,13 +51,46 @@ def test_an_open_loop_too(open_loop: Bench) -> None:
     assert verdict.server == "SATURATED"
 
 
-def test_an_accept_queue_that_overflows(closed: Bench) -> None:
+def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
+    """The trial with a reading of an accept queue at each moment of its monitors; `values` is by moment, or one for all."""
+    table = {name: np.array(trial.monitors[name]) for name in trial.monitors}
+    moments = np.unique(table["offset_ns"])
+    row = {"service": service, "monitor": "listeners", "entity": "8080", "metric": metric}
+    if service == "":
+        row |= {"monitor": "host", "entity": ""}
+    added = {name: np.full(len(moments), row.get(name, ""), dtype=object) for name in table}
+    added |= {"offset_ns": moments, "value": np.broadcast_to(values, len(moments)).astype(float)}
+    return with_table(
+        trial,
+        "monitors",
+        **{
+            name: np.concatenate([column, added[name].astype(column.dtype)]) for name, column in table.items()
+        },
+    )
+
+
+def queues(trial: TrialData, queue: Any, drops: Any, overflows: Any) -> TrialData:
+    """An accept queue of ten places of the cache, its drops, and the machine's counter."""
+    found = with_queue(with_queue(trial, "accept_queue", queue), "accept_queue_limit", 10)
+    return with_queue(
+        with_queue(found, "accept_drops_total", drops), "listen_overflows_total", overflows, service=""
+    )
+
+
+def test_an_accept_queue_of_its_own(closed: Bench) -> None:
+    """Full in a reading, or dropping while the machine counts overflows; other programs' overflows, and drops for other reasons, are not."""
     trial = closed.trial("TC4.r1")
-    metric = np.array(trial.monitors["metric"])
-    metric[metric == "drop_pagecache_total"] = "listen_overflows_total"
-    with_queue = with_table(trial, "monitors", metric=metric)
-    assert judge_trial(with_queue, closed.config(trial)).verdict.server == "STEADY"
-    lost = with_readings(with_queue, "host", "listen_overflows_total", lambda at, old: old + 4 * (at > 0.7))
-    verdict = judge_trial(lost, closed.config(trial)).verdict
-    assert verdict.server == "SATURATED"
-    assert "overflowed 4 times" in " ".join(verdict.reasons)
+    moments = len(np.unique(trial.monitors["offset_ns"]))
+    growing = np.arange(moments) * 4.0
+    for queue, drops, overflows, state in (
+        (3, 0, 0, "STEADY"),
+        (10, 0, 0, "STEADY"),
+        (3, 0, growing, "STEADY"),
+        (3, growing, 0, "STEADY"),
+        (3, growing, growing, "SATURATED"),
+        (11, 0, 0, "SATURATED"),
+    ):
+        verdict = judge_trial(queues(trial, queue, drops, overflows), closed.config(trial)).verdict
+        assert verdict.server == state, (queue, state)
+        told = "the accept queue of cache (port 8080) was full in" in " ".join(verdict.reasons)
+        assert told is (state == "SATURATED")

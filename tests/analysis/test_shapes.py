@@ -90,9 +90,7 @@ def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
         executor = RampingArrivalRate(stages=stages, max_vus=99)
         config = alone(with_config(open_loop.config(trial), "background", executor=executor))
         group = config.groups[0]
-        assert even_arrivals(config, group, trial.summary.window_ns) == pytest.approx(
-            begun * factor, abs=1
-        )
+        assert even_arrivals(config, group, trial.summary.window_ns) == pytest.approx(begun * factor, abs=1)
         assert check(trial, config, "load-asked").grade == grade, factor
 
 

@@ -1,4 +1,4 @@
-"""Batch means inside one run: how much a correlated series is worth (METHOD §2, Banks et al., Law ch. 9).
+"""Batch means inside one run: how much a correlated series is worth (docs/method.md §2; Banks et al., Law ch. 9).
 
 A series is units in time order, each with `x` (a sum) over `n` (a count): a single request (n = 1) or an interval. The estimate is the
 ratio Σx/Σn; its variance comes from batches of neighbouring units.
@@ -30,8 +30,8 @@ class Batched:
 def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Batched:
     """Batch means of each row of `x` (series × units) over `n` (units; None: ones).
 
-    400, 200 or 100 batches (the most whose lag-1 correlation is ≤ 0.2 in that series; fewer units: each its own batch) regrouped to
-    20–40. A series none of whose choices pass takes 20 batches and is not trusted.
+    400, 200 or 100 batches (the most whose lag-1 correlation is ≤ 0.2 in that series) regrouped to 20–40. A series none of whose choices
+    pass, or with fewer than 100 units, takes 20 batches and is not trusted.
     """
     series = np.atleast_2d(np.asarray(x, dtype=float))
     units = series.shape[1]
@@ -39,7 +39,7 @@ def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) ->
     counted = np.concatenate([[0.0], np.arange(1, units + 1) if n is None else np.cumsum(n, dtype=float)])
     total = float(counted[-1]) or 1.0
     ratio = cumulated[:, -1] / total
-    choices = [k for k in limits.BATCHES if k <= units] or [units]
+    choices = [k for k in limits.BATCHES if k <= units]
     trusted = np.zeros(len(series), dtype=bool)
     for k in choices:
         residuals = _residuals(cumulated, counted, ratio, k)

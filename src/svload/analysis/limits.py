@@ -76,6 +76,8 @@ RECONCILED = (0.005, 0.02)
 """Deviation of servers' counters from what was written, beyond what was in flight."""
 REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
+CONNECTIONS = 3.0
+"""Connections opened over the planned ones, failures aside, from which reuse is not quite what was asked."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
 LIMIT_ACTED = 0.95

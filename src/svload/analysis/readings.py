@@ -40,16 +40,17 @@ class Series(NamedTuple):
 def of_monitor(monitors: Monitors, monitor: str, metric: str) -> dict[str, Series]:
     """Every entity's series of one metric of a monitor that reads the machine; empty where it was not read."""
     mine = (monitors["monitor"] == monitor) & (monitors["metric"] == metric)
-    return dict(_series(monitors, mine & (monitors["service"] == "")))
+    return by_entity(monitors, mine & (monitors["service"] == ""))
 
 
 def entities(monitors: Monitors, mine: NDArray[np.bool_]) -> list[Series]:
     """The chosen rows by entity; the sum over all processes (entity "") stands for them where it is read."""
-    found = _series(monitors, mine)
+    found = by_entity(monitors, mine)
     return [found[""]] if "" in found else list(found.values())
 
 
-def _series(monitors: Monitors, mine: NDArray[np.bool_]) -> dict[str, Series]:
+def by_entity(monitors: Monitors, mine: NDArray[np.bool_]) -> dict[str, Series]:
+    """The chosen rows as one series an entity."""
     at, entity, value = monitors["offset_ns"][mine], monitors["entity"][mine], monitors["value"][mine]
     found = {}
     for name in sorted(set(entity)):

@@ -1,4 +1,4 @@
-"""Does a server work at its limit? What its own monitors show of workers, threads and accept queues over the kept window (METHOD §5)."""
+"""Does a server work at its limit? What its own monitors show of workers, threads and accept queues over the kept window (docs/method.md §5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis import limits
-from svload.analysis.readings import Series, entities, of_monitor
+from svload.analysis.readings import Series, by_entity, entities, of_monitor
 from svload.analysis.view import Window
 
 if TYPE_CHECKING:
@@ -19,11 +19,48 @@ if TYPE_CHECKING:
 def saturated(trial: TrialData, window: Window) -> tuple[str, ...]:
     """A clause for each limit that a service was at; empty where none shows, or none is offered."""
     services = sorted({facts.service for facts in trial.lab.services})
-    found = [clause for service in services for clause in _service(trial, service, window)]
-    overflows = of_monitor(trial.monitors, "host", "listen_overflows_total").get("")
-    if overflows is not None and (lost := overflows.enclosing(window).change) > 0:
-        found.append(f"accept queues overflowed {lost:,.0f} times")
-    return tuple(found)
+    return tuple(
+        clause
+        for service in services
+        for clause in (*_service(trial, service, window), *_accept_queues(trial, service, window))
+    )
+
+
+def _accept_queues(trial: TrialData, service: str, window: Window) -> Iterator[str]:
+    """Ports of the service whose own listening sockets were full, or dropped connections.
+
+    The machine's counter of overflows stands beside as evidence; alone it says nothing, since it counts every program's.
+    """
+    queue, limit, drops = (
+        _by_entity(trial, service, name)
+        for name in ("accept_queue", "accept_queue_limit", "accept_drops_total")
+    )
+    machine = of_monitor(trial.monitors, "host", "listen_overflows_total").get("")
+    overflows = machine.enclosing(window).change if machine is not None else None
+    for port in sorted(queue.keys() | drops.keys()):
+        dropped = drops[port].enclosing(window).change if port in drops else 0.0
+        full = _share_full(queue.get(port), limit.get(port), window)
+        # A listening socket drops for other reasons too; a full queue shows in the machine's counter at the same time.
+        lost = dropped > 0 and overflows != 0
+        if lost or full > 0:
+            counted = f"; the machine counted {overflows:,.0f} overflows" if overflows else ""
+            yield (
+                f"the accept queue of {service} (port {port}) was full in {100 * full:.3g} % of its readings and dropped "
+                f"{dropped:,.0f} connections{counted}"
+            )
+
+
+def _share_full(queue: Series | None, limit: Series | None, window: Window) -> float:
+    """Share of a port's readings in which no further connection could wait: the kernel lets one more in than the limit says."""
+    if queue is None or limit is None or len(queue.values) != len(limit.values):
+        return 0.0
+    inside = (queue.at >= window.low_ns) & (queue.at < window.high_ns)
+    return float(np.mean(queue.values[inside] > limit.values[inside])) if inside.any() else 0.0
+
+
+def _by_entity(trial: TrialData, service: str, metric: str) -> dict[str, Series]:
+    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
+    return by_entity(trial.monitors, mine & (trial.monitors["monitor"] == "listeners"))
 
 
 def _service(trial: TrialData, service: str, window: Window) -> Iterator[str]:

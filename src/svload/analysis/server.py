@@ -4,7 +4,7 @@ Open loop: OVERLOADED where the backlog (due and not completed) grows over the k
 generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.
 Closed loop: users wait for their answers, so nothing piles up before the server: STEADY where response and throughput do not drift, else
 UNKNOWN. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work and requests waiting for one, its most
-threads reached, sessions dropped, an accept queue overflowing; what no monitor offers can't be told. Load in stages, or a fixed amount of
+threads reached, sessions dropped, an accept queue of its own overflowing; what no monitor offers can't be told. Load in stages, or a fixed amount of
 work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of theirs.
 """
 

@@ -19,25 +19,47 @@ TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
 _ENTRY_BYTES = 72
 
 
+_SKMEMINFO, _DROPS = 7, 8  # INET_DIAG_SKMEMINFO; SK_MEMINFO_DROPS in it
+
+
 class Socket(NamedTuple):
-    """One socket: local address and port, the write queue's figure (a listener's limit), its inode (0 where it has none)."""
+    """One socket: local address and port, the write queue's figure (a listener's limit), its inode (0 where it has none).
+
+    The read queue's figure is, of a listener, how many connections wait to be accepted; `drops` what it dropped, None where the kernel does
+    not tell.
+    """
 
     family: int
     address: str
     port: int
     write_queue: int
     inode: int
+    read_queue: int = 0
+    drops: int | None = None
 
 
 def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
     """All TCP sockets of this network namespace in `state`; what can't be asked gives none."""
-    for entry in _entries(family, state):
+    for entry in _entries(family, state, 1 << (_SKMEMINFO - 1)):
         length = 4 if entry[0] == socket.AF_INET else 16
         address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
         [port] = struct.unpack_from("!H", entry, 4)
-        [write_queue] = struct.unpack_from("=I", entry, 60)
+        read_queue, write_queue = struct.unpack_from("=II", entry, 56)
         [inode] = struct.unpack_from("=I", entry, 68)
-        yield Socket(entry[0], address, port, write_queue, inode)
+        yield Socket(entry[0], address, port, write_queue, inode, read_queue, _drops(entry))
+
+
+def _drops(entry: bytes) -> int | None:
+    """What stands in the attributes behind an entry (struct nlattr: length, type)."""
+    at = _ENTRY_BYTES
+    while len(entry) - at >= 4:
+        length, kind = struct.unpack_from("=HH", entry, at)
+        if length < 4:
+            return None
+        if kind == _SKMEMINFO and length >= 4 + 4 * (_DROPS + 1):
+            return int(struct.unpack_from("=I", entry, at + 4 + 4 * _DROPS)[0])
+        at += (length + 3) & ~3
+    return None
 
 
 def count_time_wait(among: range) -> int:
@@ -78,9 +100,9 @@ def _destroy(family: int, socket_id: bytes) -> bool:
     return -code in (0, errno.ENOENT)
 
 
-def _entries(family: int, state: int) -> Iterator[bytes]:
+def _entries(family: int, state: int, attributes: int = 0) -> Iterator[bytes]:
     # struct inet_diag_req_v2: family, protocol, ext, pad, states, then struct inet_diag_sockid (48 bytes, all zero: any)
-    query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << state) + bytes(48)
+    query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, attributes, 1 << state) + bytes(48)
     for kind, payload in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
         if kind in (_NLMSG_DONE, _NLMSG_ERROR):
             return

@@ -1,4 +1,4 @@
-"""Could the clocks be trusted from before the load to after it: source, steps, suspension (METHOD §3)."""
+"""Could the clocks be trusted from before the load to after it: source, steps, suspension (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MINUTE_NS = 60e9
 class Clocks(Check):
     """REFUSED if the source is not a core's own counter or changed, wall and monotonic clock drifted apart, or the machine slept.
 
-    The drift is allowed 1 ms a minute, a shorter trial 1 ms. All stamps come from one machine, so that no offset between machines is in them.
+    A source that can't be read is not measured. The drift is allowed 1 ms a minute, a shorter trial 1 ms. All stamps come from one machine, so that no offset between machines is in them.
     """
 
     name = "clocks"
@@ -57,7 +57,9 @@ class Clocks(Check):
                 allowed_ns / 1e9,
                 wrong[0][1],
             )
-        source = conditions.after.clock_source or "unknown"
+        source = conditions.after.clock_source
+        if source is None or conditions.before.clock_source is None:
+            return self.unmeasured("the kernel's clock source could not be read before and after the load")
         return self.result(
             "VALID",
             f"The clocks held: source {source}, wall against monotonic {show_duration(abs(drift_ns) / 1e9)} off, no suspension.",
@@ -77,6 +79,8 @@ def clock_drifts(conditions: Conditions) -> tuple[int, float, int]:
 
 def _source(conditions: Conditions) -> list[tuple[str, str]]:
     first, last = conditions.before.clock_source, conditions.after.clock_source
+    if first is None or last is None:
+        return _unfit(first or last)
     if first != last:
         return [
             (
@@ -84,9 +88,13 @@ def _source(conditions: Conditions) -> list[tuple[str, str]]:
                 "Fix the clock source (kernel option clocksource=tsc).",
             )
         ]
-    if last is not None and last not in limits.CLOCK_SOURCES:
-        known = " or ".join(limits.CLOCK_SOURCES)
-        return [
-            (f"the source is {last}, not {known}", "Choose the source tsc (kernel option clocksource=tsc).")
-        ]
-    return []
+    return _unfit(last)
+
+
+def _unfit(source: str | None) -> list[tuple[str, str]]:
+    if source is None or source in limits.CLOCK_SOURCES:
+        return []
+    known = " or ".join(limits.CLOCK_SOURCES)
+    return [
+        (f"the source is {source}, not {known}", "Choose the source tsc (kernel option clocksource=tsc).")
+    ]
