@@ -1,4 +1,4 @@
-//! Due times: pure functions of seed and index, so that 1 or 10 generators ask the same (METHOD §1).
+//! Due times: pure functions of seed and index, so that 1 or 10 generators ask the same (docs/method.md §1).
 
 use crate::ramp::RateRamp;
 use crate::rng::{Draws, Stream};

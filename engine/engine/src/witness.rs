@@ -1,4 +1,4 @@
-//! A witness beside each thread of the load (METHOD §3): it sleeps on the same CPUs from one moment of a grid to the next and keeps how
+//! A witness beside each thread of the load (docs/method.md §3): it sleeps on the same CPUs from one moment of a grid to the next and keeps how
 //! late it woke, which is how long no thread could have run there; and it reads what the scheduler says of the thread it watches.
 //! Beside the longest gap and pass since the look before, each one above [`STOP_LEAST_NS`] is kept with its end and length.
 

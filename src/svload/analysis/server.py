@@ -1,4 +1,4 @@
-"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never a refusal (METHOD §3).
+"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never a refusal (docs/method.md §3).
 
 Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of what was due while the
 generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.

@@ -1,4 +1,4 @@
-//! Which requests have their read lag measured (METHOD §1): every one of a group that makes up to 1,000 a second, else one in 64.
+//! Which requests have their read lag measured (docs/method.md §1): every one of a group that makes up to 1,000 a second, else one in 64.
 
 /// A group that has begun more than this within a second is sampled from then on.
 const EACH_UP_TO: u32 = 1_000;

@@ -1,4 +1,4 @@
-"""Little's law in its exact form (METHOD §3): what the users did fills their time; residence is what a gauge saw in flight."""
+"""Little's law in its exact form (docs/method.md §3): what the users did fills their time; residence is what a gauge saw in flight."""
 
 from __future__ import annotations
 
