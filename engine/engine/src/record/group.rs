@@ -416,6 +416,53 @@ mod tests {
         assert_eq!(record.samples.len(), 1);
     }
 
+    /// Of three requests the two whose read lag is known, and that are ok, make a pair each: with and without the delays.
+    #[test]
+    fn pairs_are_of_the_sampled_requests_alone() {
+        let mut record = record();
+        let stamped = |read_lag_ns| Sample {
+            read_lag_ns,
+            ..sample(1_000, 1_600)
+        };
+        let failed = Sample {
+            error: ErrorKind::Status,
+            ..stamped(70)
+        };
+        for one in [stamped(NEVER), stamped(0), stamped(50), failed] {
+            record.due(1_000, NOBODY);
+            record.begun(0, 1_000, -1, false);
+            record.finished(one);
+        }
+        record.fold(|_| ());
+        let cells = std::mem::take(&mut record.steps[0].histograms).into_cells();
+        let of = |metric: Metric| {
+            cells
+                .iter()
+                .filter(|cell| cell.metric == metric as u8)
+                .map(|cell| (cell.bucket, cell.count))
+                .collect::<Vec<_>>()
+        };
+        let bucket = |value_ns| super::super::buckets::bucket(value_ns);
+        assert_eq!(of(Metric::SampledResponse), [(bucket(600), 2)]);
+        assert_eq!(
+            of(Metric::SampledClean),
+            [(bucket(530), 1), (bucket(580), 1)]
+        );
+        assert_eq!(of(Metric::Response), [(bucket(600), 3)]);
+    }
+
+    #[test]
+    fn who_waited_with_a_place_free_is_told_apart() {
+        let mut record = record();
+        for (due, free) in [(2_000, 9_000), (3_000, 8_999), (4_000, 100)] {
+            record.due(due, NOBODY);
+            record.waiting(due, free, 9_000);
+        }
+        let totals = &record.totals;
+        assert_eq!((totals.waiting, totals.waiting_ready), (3, 2));
+        assert_eq!(record.gauge.level(), 3);
+    }
+
     #[test]
     fn what_is_noticed_after_the_end_takes_no_time_after_it() {
         let mut record = ending_at(5_000);
