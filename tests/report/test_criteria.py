@@ -10,6 +10,7 @@ import pytest
 from svload.model.results import Findings, ThresholdResult
 from svload.report.criteria import criterion_words, kept, open_or_failed
 from svload.report.markdown import summary_markdown
+from svload.report.words import dimension_of, full_metric, metric_label, metric_words, split_metric
 
 Reporter = Callable[[str], Any]
 THAT = "probe.success_rate >= 99 %"
@@ -70,3 +71,21 @@ def test_the_summary_has_no_row_for_each_kept_threshold(reported: Reporter) -> N
     text = summary_markdown(judged(findings, dict.fromkeys(at(findings), "passed")))
     assert text.count("probe.success_rate ≥ 99 %") == 1
     assert "told." not in text
+
+
+def test_a_metric_with_a_limit_reads_in_words(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    limited = "probe.goodput(200 ms)"
+    assert split_metric(limited) == ("probe", "goodput(200 ms)", "")
+    assert dimension_of(limited) == "rate_rps"
+    assert (metric_label(limited), metric_words(limited)) == (
+        "probe: goodput within 200 ms",
+        "the goodput within 200 ms of probe",
+    )
+    assert full_metric(findings, "goodput(0.2 s)") == limited
+    passed = [
+        one.model_copy(update={"that": "goodput(0.2 s) >= 5/s"})
+        for one in judged(findings, {"TC0": "passed"}, 9.0).thresholds
+    ]
+    (line,) = kept(findings.model_copy(update={"thresholds": tuple(passed)}))
+    assert line.measured == "9/s"

@@ -30,6 +30,8 @@ from svload.study.k6 import study_criterion
         ("service: avg<5", "service.mean", "<", 0.005),
         ("service.p99 < 20 ms", "service.p99", "<", 0.02),
         ("ok_throughput > 5/s", "ok_throughput", ">", 5),
+        ("goodput(200ms)>500", "goodput(200 ms)", ">", 500),
+        ("goodput(0.2 s) >= 5/s", "goodput(200 ms)", ">=", 5),
     ],
 )
 def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: float) -> None:
@@ -51,6 +53,7 @@ def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: flo
         ("http_req_failed: p(99)<1", "has a rate"),
         ("service: rate>1", "rate"),
         ("errors<lots", "lots"),
+        ("goodput>5", "needs a limit"),
     ],
 )
 def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:

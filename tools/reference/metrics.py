@@ -34,7 +34,8 @@ def make() -> str:
         "Thresholds, `expect`, `compare` and `findings.json` use these names, in the grammar "
         "`[group.|service.|feeder.]metric[.stat] OP value unit`, with OP one of `<= >= == != < >`. Values in `findings.json` are "
         "in the unit given here; a column of SQL carries its unit in its name.\n",
-        f"Statistics: {', '.join(code(stat) for stat in STATS)}. A metric without a default statistic is one number. Where there are "
+        f"Statistics: {', '.join(code(stat) for stat in STATS)}. A metric without a default statistic is one number. `goodput` is written with its "
+        "limit, `goodput(200 ms)`, in any unit of time; results spell it with the largest unit that needs no dot (`0.2 s` is `200 ms`). Where there are "
         "too few samples the value is null, with the reason.\n",
         table(
             ("quantity", "units it may be written in"),
@@ -47,7 +48,7 @@ def make() -> str:
     for source, (title, lead) in titles.items():
         rows = [
             (
-                code(metric.name),
+                code(f"{metric.name}(200 ms)" if metric.has_limit else metric.name),
                 units[metric.dimension],
                 code(metric.default_stat) if metric.default_stat else "–",
                 {"lower": "lower", "higher": "higher", "neither": "–"}[metric.better],

@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 
 from svload.analysis import limits
 from svload.analysis.batches import autocorrelation_times, batch_means
+from svload.analysis.goodput import within_limits
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
 from svload.analysis.readings import Series, entities, mean_rate
 from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
@@ -169,6 +170,7 @@ class GroupMeasures:
         wanted: dict[str, list[str]] = {metric: list(stats) for metric, stats in _STATS.items()}
         if self.group.spec.client == "curl":
             wanted |= {metric: ["mean", "p50"] for metric in CURL}
+        extra = tuple(extra)
         for ref in extra:
             if ref.stat and ref.stat not in wanted.setdefault(ref.metric.name, []):
                 wanted[ref.metric.name].append(ref.stat)
@@ -179,6 +181,7 @@ class GroupMeasures:
                 found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
         if self.group.shape == "ramping":
             found = {name: _over_time(name, estimate) for name, estimate in found.items()}
+        found |= {name: self._rate(counts) for name, counts in within_limits(self.group, extra)}
         return found | self._scalars()
 
     def _scalars(self) -> dict[str, Estimate]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from svload.analysis.inference import welch_interval
+from svload.model.metrics import without_limit
 from svload.model.results import CaseResult, Findings
 
 NOT_INTERLEAVED = "not interleaved: drift is inside this difference"
@@ -44,7 +45,10 @@ def _case_rows(
                 _row(mine.case, group, note=f"{model} is never compared with {other.load_model[group]}")
             )
             continue
-        for name in (f"{group}.{metric}" for metric in _METRICS):
+        limited = [
+            name for name in mine.metrics if name.startswith(f"{group}.") and without_limit(name) != name
+        ]
+        for name in (*(f"{group}.{metric}" for metric in _METRICS), *limited):
             if name in mine.metrics and name in other.metrics:
                 rows.append(
                     _metric_row(

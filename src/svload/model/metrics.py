@@ -1,4 +1,4 @@
-"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value unit`.
+"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value unit`; goodput takes a limit, `goodput(200 ms)`.
 
 Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in base units (s, bytes, ratio, 1/s).
 """
@@ -27,7 +27,10 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: who has it, its unit, its definition in words, and the stat meant when none is written (None: a scalar)."""
+    """One metric: who has it, its unit, its definition in words, and the stat meant when none is written (None: a scalar).
+
+    One that `has_limit` is written with a time: `goodput(200 ms)`.
+    """
 
     name: str
     source: Source
@@ -35,6 +38,7 @@ class Metric:
     definition: str
     default_stat: str | None = None
     better: Literal["lower", "higher", "neither"] = "neither"
+    has_limit: bool = False
 
 
 def _metrics(*metrics: Metric) -> dict[tuple[Source, str], Metric]:
@@ -51,6 +55,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("slot_wait", "traffic", "time_s", "ready − due: waiting for a free VU or connection", "p99", "lower"),
     Metric("throughput", "traffic", "rate_rps", "completions in the kept window per second", None, "higher"),
     Metric("ok_throughput", "traffic", "rate_rps", "ok completions in the kept window per second", None, "higher"),
+    Metric("goodput", "traffic", "rate_rps", "ok requests with a response within the limit, `goodput(200 ms)`, of those due in the kept window, per second of it", None, "higher", has_limit=True),
     Metric("success_rate", "traffic", "ratio", "ok over due, of the requests due in the kept window", None, "higher"),
     Metric("error_rate", "traffic", "ratio", "1 − success_rate", None, "lower"),
     Metric("requests", "traffic", "count", "requests begun in the whole trial"),
@@ -87,22 +92,35 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
 )  # fmt: skip
 
 _NAMES = frozenset(name for _, name in CATALOGUE)
-_CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
+_LIMITED = "|".join(metric.name for metric in CATALOGUE.values() if metric.has_limit)
+_WITH_LIMIT = re.compile(rf"(?<![\w-])({_LIMITED})\(([^()]*)\)")
+_CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*(?:\([^()<>=!]*\))?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
 
 @dataclass(frozen=True)
 class MetricRef:
-    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's main group."""
+    """`[owner.]metric[.stat]`. `owner` is a traffic group, a service or a feeder; empty means the study's main group.
+
+    `limit_ns` is that of a metric that has one.
+    """
 
     owner: str
     metric: Metric
     stat: str | None
+    limit_ns: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The metric with its limit, without its owner."""
+        return (
+            self.metric.name if self.limit_ns is None else f"{self.metric.name}({_limit_text(self.limit_ns)})"
+        )
 
     def __str__(self) -> str:
         """The canonical spelling."""
-        return ".".join(part for part in (self.owner, self.metric.name, self.stat) if part)
+        return ".".join(part for part in (self.owner, self.name, self.stat) if part)
 
 
 @dataclass(frozen=True)
@@ -124,6 +142,9 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
 
     Raises ValueError whose text says what was expected and names the nearest valid word.
     """
+    limit = _WITH_LIMIT.search(text)
+    if limit:
+        text = text[: limit.end(1)] + text[limit.end() :]
     owner, rest = "", _K6.get(text, text)
     words = rest.split(".")
     for length in (2, 1):
@@ -139,10 +160,11 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
     if metric is None:
         known = sorted(known_name for (known_source, known_name) in CATALOGUE if known_source == source)
         raise ValueError(f"“{name}” is no metric of {_WHOSE[source]}{_nearest(name, known + sorted(owners))}")
+    limit_ns = _limit_ns(metric, limit[2] if limit else None)
     if matched := _K6_STAT.match(stat):
         stat = f"p{matched[1]}"
     if not stat:
-        return MetricRef(owner, metric, metric.default_stat)
+        return MetricRef(owner, metric, metric.default_stat, limit_ns)
     if metric.default_stat is None:
         raise ValueError(f"{metric.name} is one number and has no “.{stat}”")
     if stat not in STATS:
@@ -150,9 +172,44 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
     return MetricRef(owner, metric, stat)
 
 
+def _limit_ns(metric: Metric, text: str | None) -> int | None:
+    """The limit that a metric is written with. Raises ValueError where it is missing or no time."""
+    if not metric.has_limit:
+        return None
+    if text is None:
+        raise ValueError(f"{metric.name} needs a limit, such as {metric.name}(200 ms)")
+    limit_ns = round(parse_quantity(text, "time_s") * 1e9)
+    if limit_ns <= 0:
+        raise ValueError(f"the limit of {metric.name} is a time above 0, not “{text.strip()}”")
+    return limit_ns
+
+
+def _limit_text(limit_ns: int) -> str:
+    """A limit in the largest unit that needs no dot, which ends a name: `200 ms`, `1500 ms`, `2 s`."""
+    units = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1))
+    return next(f"{limit_ns // ns} {unit}" for unit, ns in units if limit_ns % ns == 0)
+
+
+def canonical_limit(text: str) -> str:
+    """A metric or criterion with its limit in the canonical spelling: `users.goodput(0.2s)` → `users.goodput(200 ms)`."""
+
+    def respelt(found: re.Match[str]) -> str:
+        try:
+            return f"{found[1]}({_limit_text(round(parse_quantity(found[2], 'time_s') * 1e9))})"
+        except ValueError:
+            return found[0]
+
+    return _WITH_LIMIT.sub(respelt, text)
+
+
+def without_limit(name: str) -> str:
+    """`goodput(200 ms)` → `goodput`: the catalogue's name."""
+    return _WITH_LIMIT.sub(r"\1", name)
+
+
 def metric_name(key: str) -> str:
     """The metric of a full name: `probe.response.p50` → `response`; the owner may be a step (`group.step`)."""
-    words = key.split(".")
+    words = without_limit(key).split(".")
     return next((word for word in words[2:0:-1] if word in _NAMES), words[0])
 
 

@@ -10,7 +10,7 @@ from svload.model.results import CaseResult, Findings, ThresholdResult
 from svload.report.words import count_words, dimension_of, full_metric, list_words, show_value
 
 _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
-_METRIC = re.compile(r"[\w.-]+")
+_METRIC = re.compile(r"\s*([\w.-]+(?:\([^()]*\))?)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _measured(findings: Findings, that: str, same: Sequence[ThresholdResult]) ->
     named = _METRIC.match(that)
     if not values or not named:
         return ""
-    dimension = dimension_of(full_metric(findings, named[0]))
+    dimension = dimension_of(full_metric(findings, named[1]))
     low, high = (show_value(bound, dimension) for bound in (min(values), max(values)))
     if low == high:
         return f"{low} in each" if len(values) > 1 else low

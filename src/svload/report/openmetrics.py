@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from svload.model.events import Event
-from svload.model.metrics import CATALOGUE, Source
+from svload.model.metrics import CATALOGUE, Source, without_limit
 from svload.model.results import Findings
 from svload.model.units import Dimension
 from svload.report.words import dimension_of, services_of, split_metric
@@ -124,9 +124,11 @@ class _Exposition(CollectorRegistry):
         families: dict[str, GaugeMetricFamily] = {}
         for case in findings.cases:
             for key, estimate in case.metrics.items():
-                owner, name, stat = split_metric(key)
+                owner, named, stat = split_metric(key)
+                name = without_limit(named)
                 if not name:
                     continue
+                stat = stat or named[len(name) :].strip("()")
                 source: Source = "service" if owner in services else "traffic"
                 title = f"svload_{source}_{name}"
                 if title not in families:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from svload.model.metrics import CATALOGUE, STATS
+from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
 from svload.model.results import CaseResult, CheckResult, Estimate, Findings
 from svload.model.units import Dimension, show_duration, show_size
 
@@ -31,7 +31,7 @@ _SERVICE_METRICS = tuple(name for (source, name) in CATALOGUE if source == "serv
 
 
 def split_metric(key: str) -> tuple[str, str, str]:
-    """(owner, metric, stat) of a full metric name; the owner may hold dots, a name that is no metric gives empty parts."""
+    """(owner, metric with its limit, stat) of a full metric name; the owner may hold dots, a name that is no metric gives empty parts."""
     head, _, last = key.rpartition(".")
     if last in STATS or (last.startswith("p") and last[1:].isdigit()):
         return _owner_and_name(head, last)
@@ -42,14 +42,14 @@ def split_metric(key: str) -> tuple[str, str, str]:
 
 def _owner_and_name(text: str, stat: str) -> tuple[str, str, str]:
     owner, dot, name = text.rpartition(".")
-    if name in _DIMENSIONS:
+    if without_limit(name) in _DIMENSIONS:
         return (owner if dot else ""), name, stat
     return "", "", ""
 
 
 def dimension_of(key: str) -> Dimension:
     """The dimension of a full metric name; a count where it is unknown."""
-    return _DIMENSIONS.get(split_metric(key)[1], "count")
+    return _DIMENSIONS.get(without_limit(split_metric(key)[1]), "count")
 
 
 def show_value(value: float | None, dimension: Dimension) -> str:
@@ -145,7 +145,7 @@ def too_few_rule(estimates: Iterable[Estimate | None]) -> str:
 def metric_label(key: str) -> str:
     """A full metric name in words: `probe.response.p50` → `probe: response, p50`."""
     owner, name, stat = split_metric(key)
-    words = name.replace("_", " ") or key
+    words = name_words(name) or key
     if stat:
         words += f", {stat}"
     return f"{owner}: {words}" if owner else words
@@ -218,11 +218,11 @@ def main_group(findings: Findings) -> str:
 
 def full_metric(findings: Findings, text: str) -> str:
     """A metric as a study spells it, with its owner and stat: the main group's where none is named, the default stat where there is one."""
-    owner, name, stat = split_metric(text)
+    owner, name, stat = split_metric(canonical_limit(text))
     if not name:
         return text
     known = services_of(findings)
-    metric = CATALOGUE.get(("service" if owner in known else "traffic", name))
+    metric = CATALOGUE.get(("service" if owner in known else "traffic", without_limit(name)))
     stat = stat or (metric.default_stat if metric and metric.default_stat else "")
     return ".".join(part for part in (owner or main_group(findings), name, stat) if part)
 
@@ -328,12 +328,17 @@ class _Change:
 _STAT_WORDS = {"p50": "median", "mean": "mean", "min": "smallest", "max": "largest"}
 
 
+def name_words(name: str) -> str:
+    """`ok_response` → `ok response`, `goodput(200 ms)` → `goodput within 200 ms`."""
+    return name.replace("_", " ").replace("(", " within ").removesuffix(")")
+
+
 def metric_words(key: str) -> str:
     """A full metric name inside a sentence: `probe.response.p50` → `the median response of probe`."""
     owner, name, stat = split_metric(key)
     if not name:
         return key
-    words = f"{_STAT_WORDS.get(stat, stat)} {name.replace('_', ' ')}".strip()
+    words = f"{_STAT_WORDS.get(stat, stat)} {name_words(name)}".strip()
     return f"the {words} of {owner}" if owner else f"the {words}"
 
 

@@ -8,7 +8,7 @@ from svload.model.errors import SvloadError, fail
 from svload.model.metrics import STATS, parse_criterion
 from svload.model.units import Dimension
 
-_EXPRESSION = re.compile(r"\s*(?:(?P<of>[A-Za-z_]\w*)\s*:)?\s*(?P<what>[^<>=!\s]+)\s*(?P<op><=|>=|===|==|!=|<|>)\s*(?P<value>\S.*?)\s*")  # fmt: skip
+_EXPRESSION = re.compile(r"\s*(?:(?P<of>[A-Za-z_]\w*)\s*:)?\s*(?P<what>\w+\([^()]*\)|[^<>=!\s]+)\s*(?P<op><=|>=|===|==|!=|<|>)\s*(?P<value>\S.*?)\s*")  # fmt: skip
 _PERCENTILE = re.compile(r"p\(?(\d+(?:\.\d+)?)\)?")
 _TIMES = {"avg": "mean", "mean": "mean", "max": "max", "min": "min", "med": "p50", "median": "p50"}
 _TIME_OF = {"response": "response", "service": "service", "http_req_duration": "response"}
@@ -21,7 +21,7 @@ _RATE_OF: dict[str, tuple[str, Dimension]] = {
     "http_req_failed": ("error_rate", "ratio"),
     "http_reqs": ("throughput", "rate_rps"),
 }
-WORDS = "p(N), avg, med, min, max, rate, errors, success"
+WORDS = "p(N), avg, med, min, max, rate, errors, success, goodput(200ms)"
 
 
 def study_criterion(text: str) -> str:

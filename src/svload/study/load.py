@@ -10,6 +10,7 @@ from typing import Any
 
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
+from svload.model.metrics import canonical_limit
 from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
 from svload.model.traffic import Group
 from svload.study import schema, values
@@ -410,7 +411,7 @@ def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Compa
         name=part.name or f"{part.factor}: {others} against {part.baseline}",
         factor=part.factor,
         baseline=part.baseline,
-        metric=part.metric,
+        metric=canonical_limit(part.metric),
         per=part.per,
         when=part.when,
         fail_if=part.fail_if,

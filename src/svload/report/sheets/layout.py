@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from svload.report.words import dimension_of, metric_label, split_metric
+from svload.report.words import dimension_of, metric_label, name_words, split_metric
 
 LINE_POINTS = 15.0
 _BUTTON = 3
@@ -28,7 +28,7 @@ def heading(key: str) -> str:
     if not name:
         return metric_label(key)
     unit = "cores" if key.endswith(".cpu.mean") else _UNITS.get(dimension_of(key), "")
-    words = " ".join(part for part in (name.replace("_", " ").replace("cpu", "CPU"), stat) if part)
+    words = " ".join(part for part in (name_words(name).replace("cpu", "CPU"), stat) if part)
     return (f"{owner}: " if owner else "") + words + (f", {unit}" if unit else "")
 
 

@@ -1,0 +1,56 @@
+"""The metric grammar: a metric with a limit is spelt in one way, whatever was typed, and without a dot that would cut its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from svload.model.metrics import Source, canonical_limit, metric_name, parse_criterion, parse_metric
+
+OWNERS: dict[str, Source] = {"users": "traffic", "users.fast": "traffic", "cache": "service"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelt"),
+    [
+        ("goodput(200 ms)", "goodput(200 ms)"),
+        ("goodput(0.2 s)", "goodput(200 ms)"),
+        ("users.goodput(200ms)", "users.goodput(200 ms)"),
+        ("users.goodput( 1.5s )", "users.goodput(1500 ms)"),
+        ("users.fast.goodput(2 s)", "users.fast.goodput(2 s)"),
+        ("goodput(0.5 ms)", "goodput(500 us)"),
+        ("goodput(250 µs)", "goodput(250 us)"),
+        ("goodput(1 min)", "goodput(60 s)"),
+    ],
+)
+def test_a_limit_has_one_spelling(typed: str, spelt: str) -> None:
+    ref = parse_metric(typed, OWNERS)
+    assert str(ref) == canonical_limit(typed).replace("( ", "(") == spelt
+    assert str(parse_metric(spelt, OWNERS)) == spelt
+    assert metric_name(spelt) == "goodput"
+    criterion = parse_criterion(f"{typed} >= 500/s", OWNERS)
+    assert (str(criterion.ref), criterion.op, criterion.value) == (spelt, ">=", 500)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("goodput", "needs a limit"),
+        ("users.goodput", "needs a limit"),
+        ("goodput(200)", "a unit is missing"),
+        ("goodput(fast)", "not a number with a unit"),
+        ("goodput(0 ms)", "above 0"),
+        ("goodput(200 ms).p50", "one number"),
+        ("cache.goodput(200 ms)", "no metric of a service"),
+        ("throughput(200 ms)", "no metric of traffic"),
+        ("goodput(200 ms", "no metric of traffic"),
+    ],
+)
+def test_a_limit_that_is_none_says_what_was_expected(typed: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_metric(typed, OWNERS)
+
+
+def test_what_has_no_limit_is_left_as_it_is() -> None:
+    for text in ("response.p(95)", "users.response.p95 < 200 ms", "goodput(soon)"):
+        assert canonical_limit(text) == text
+    assert str(parse_metric("response.p(95)", OWNERS)) == "response.p95"
