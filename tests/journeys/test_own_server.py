@@ -18,6 +18,32 @@ from .world import World, findings, known, only_run
 
 pytestmark = pytest.mark.truth
 SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
+GREETER = """\
+#!{python}
+import argparse, http.server, pathlib
+
+options = argparse.ArgumentParser()
+options.add_argument("--port", type=int, required=True)
+options.add_argument("--greeting", type=pathlib.Path)
+asked = options.parse_args()
+greeting = asked.greeting.read_bytes() if asked.greeting else b""
+
+
+class Greeter(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(greeting)))
+        self.end_headers()
+        self.wfile.write(greeting)
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", asked.port), Greeter).serve_forever()
+"""
 QUICK = ("--replicates", "2", "--duration", "1s")
 LOAD_FIELDS = {
     "due", "begun", "waiting", "dropped", "requests", "ok", "failed", "in_flight", "errors", "duration_s",
@@ -74,6 +100,82 @@ def test_a_command_becomes_a_study_that_starts_it(world: World):
     assert median_s is None or 0.004 < median_s < 1, "it takes 5 ms for an answer"
     assert world.silent() == []
     assert world.labs() == []
+
+
+def own_server(world: World) -> Path:
+    """A user's server in their current folder, which greets with what its --greeting file says."""
+    server = world.root / "server"
+    server.write_text(GREETER.format(python=sys.executable))
+    server.chmod(0o755)
+    (world.root / "conf").mkdir()
+    (world.root / "conf" / "greeting.txt").write_text("hello")
+    return server
+
+
+COMMANDS = [
+    ("./server --port {port} --greeting conf/greeting.txt", "../server --port ${port} --greeting ../conf/greeting.txt", 5),
+    ("./server --port {port} --greeting=conf/greeting.txt", "../server --port ${port} --greeting=../conf/greeting.txt", 5),
+    ("HERE/server --port {port}", "HERE/server --port ${port}", 0),
+    ("server --port {port}", "../server --port ${port}", 0),
+    ("python3 server --port {port} --greeting conf/greeting.txt", "python3 ../server --port ${port} --greeting ../conf/greeting.txt", 5),
+    ("python3 -m http.server {port} --directory conf", "python3 -m http.server ${port} --directory ../conf", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("typed", "written", "size"), COMMANDS)
+def test_a_command_runs_as_it_was_typed_in_this_folder(
+    world: World, typed: str, written: str, size: int | None
+):
+    """README's five minutes. Whatever the study's folder, init starts the command once and says what it answered."""
+    own_server(world)
+    typed, written = (text.replace("HERE", str(world.root)) for text in (typed, written))
+    made = world.svload("init", typed, "s1")
+    assert made.returncode == 0, made.stderr
+    assert f'run: "{written}"' in (world.root / "s1" / "study.yaml").read_text()
+    assert "GET / was answered with 200" in made.stdout
+    assert size is None or f"({size} bytes)" in made.stdout
+    planned = world.svload("plan", "s1")
+    assert planned.returncode == 0, planned.stderr
+    assert "--trust" not in planned.stdout
+    assert world.silent() == []
+    assert world.labs() == []
+
+
+def test_a_study_that_init_wrote_runs_from_any_folder_without_trust(world: World):
+    own_server(world)
+    assert (
+        world.svload("init", "./server --port {port} --greeting conf/greeting.txt", "studies/s1").returncode
+        == 0
+    )
+    elsewhere = world.root / "elsewhere"
+    elsewhere.mkdir()
+    for where, study in ((world.root, "studies/s1"), (elsewhere, "../studies/s1")):
+        ended = world.svload("run", study, *QUICK, "--out", str(world.runs), "--json", cwd=where)
+        assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+        metrics = json.loads(ended.stdout)["findings"]["trials"][0]["metrics"]
+        assert metrics["users.success_rate"]["value"] == 1.0
+    assert world.silent() == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "words"),
+    [
+        ("./no-such-server --port {port}", 2, "There is no file ./no-such-server, neither here nor in s1"),
+        ("no-such-server --port {port}", 3, "which is not on this machine"),
+        ("./server --colour {port}", 3, "required: --port"),
+        ("./server 'x", 2, "cannot be split into words"),
+    ],
+)
+def test_a_command_that_does_not_start_is_told_and_nothing_is_left(
+    world: World, typed: str, code: int, words: str
+):
+    own_server(world)
+    ended = world.svload("init", typed, "s1")
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert words in ended.stderr.splitlines()[-1]
+    assert "{port" not in ended.stderr.splitlines()[-1].replace(typed, "").replace("${port}", "")
+    assert not (world.root / "s1").exists()
+    assert world.silent() == []
 
 
 @pytest.mark.parametrize("how", [("--vus", "4"), ("--rate", "200")])

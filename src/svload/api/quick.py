@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from svload.api.studies import Choices, load_lock
 from svload.api.words import authority, writing
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 from svload.study.quick import header_of
 
+Tell = Callable[[str], None]
 
-def init(target: str, folder: Path, authorised: tuple[str, ...] = ()) -> tuple[Path, str]:
-    """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said."""
+
+def init(
+    target: str, folder: Path, authorised: tuple[str, ...] = (), tell: Tell = lambda text: None
+) -> tuple[Path, str]:
+    """Write study.yaml for a URL or a command into `folder` (made if absent); its path and what one look at the server said.
+
+    A command's paths, as typed in this folder, become relative to the study's, where it runs. It is started once: one that does not
+    come up is the error raised, and nothing is written. `tell` gets what is done meanwhile.
+    """
     from svload import study
-    from svload.run.trust import trust
-    from svload.store import write_text
 
     path = folder / "study.yaml"
     if path.exists():
         raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
-    text = study.init_study(target)
-    said = f"a study that starts “{target}”"
-    if "{at: " in text:
-        row = probe(target, 1, (), None, authorised, False)[0]
-        said = f"{target} answered {row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
-        if row["error"]:
-            said = f"{target} did not answer ({row['error']}); the study is written all the same"
+    study.init_study(target)  # a slip is told before anything is made
+    if study.url_of(target) is None:
+        return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
+    row = probe(target, 1, (), None, authorised, False)[0]
+    _write_study(path, study.init_study(target))
+    return path, _told(target, row, path)
+
+
+def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
+    from svload import run, study
+    from svload.model.study import ServiceSpec
+
+    text = study.init_study(command)
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
     with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
+    tell(f"starting it once: {command} (in {folder})")
+    spec = ServiceSpec(name="server", kit="command", options={"run": study.with_port(command)})
+    try:
+        with run.started_once(spec, folder) as url:
+            row = probe(f"{url}/", 1, (), None, (), False)[0]
+    except SvloadError as error:
+        for part in made:
+            with suppress(OSError):
+                part.rmdir()
+        ran = command.replace("{", "{{").replace("}", "}}")
+        mend = f"It was started as “{ran}” in {folder}. Mend the command, then init again."
+        raise SvloadError(*(replace(one, details={"remedy": mend, **one.details}) for one in error.problems)) from error  # fmt: skip
+    _write_study(path, text)
+    return f"“{command}” starts. " + _told("GET /", row, path)
+
+
+def _write_study(path: Path, text: str) -> None:
+    """The study, known from now on as the user's own: plan and run need no --trust while it stays as it is."""
+    from svload.run.trust import trust
+    from svload.store import write_text
+
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     trust(path)
-    return path, said
+
+
+def _told(what: str, row: Mapping[str, Any], path: Path) -> str:
+    if row["error"]:
+        return f"{what} was not answered ({row['error']}); the study is written all the same."
+    answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
+    if int(row["http_code"]) >= 400:
+        return f"{what} was answered with {answer}: name a path that it knows in {path}."
+    return f"{what} was answered with {answer}."
 
 
 def probe(

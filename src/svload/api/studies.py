@@ -159,7 +159,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
                 lock, _claims_of(before) if lock.comparisons else (), _floors(lock)
             )
         ],
-        "trusted_needed": study.needs_trust(lock),
+        "trusted_needed": [] if lock.trusted else study.needs_trust(lock),
     }
 
 

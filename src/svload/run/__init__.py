@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svload.run.execution import Options, Outcome, begin, execute
     from svload.run.faults import FAULTS, plant, planted_config
     from svload.run.fits import misfits, too_long
+    from svload.run.once import started_once
     from svload.run.order import next_trial, replacement_batch
     from svload.run.secrets import secret_values
     from svload.run.targets import permitted_targets
@@ -35,6 +36,7 @@ __all__ = [
     "planted_config",
     "replacement_batch",
     "secret_values",
+    "started_once",
     "too_long",
 ]
 
@@ -46,6 +48,7 @@ __getattr__ = late(
         "execution": ("Options", "Outcome", "begin", "execute"),
         "faults": ("FAULTS", "plant", "planted_config"),
         "fits": ("misfits", "too_long"),
+        "once": ("started_once",),
         "order": ("next_trial", "replacement_batch"),
         "secrets": ("secret_values",),
         "targets": ("permitted_targets",),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
+    from svload.study.command import moved
     from svload.study.config import resolve
     from svload.study.editor import json_schema
-    from svload.study.first import init_study
+    from svload.study.first import init_study, url_of, with_port
     from svload.study.load import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch
     from svload.study.trust import needs_trust
@@ -24,17 +25,21 @@ __all__ = [
     "init_study",
     "json_schema",
     "load_study",
+    "moved",
     "needs_trust",
     "resolve",
     "study_digest",
+    "url_of",
+    "with_port",
 ]
 
 __getattr__ = late(
     __name__,
     {
+        "command": ("moved",),
         "config": ("resolve",),
         "editor": ("json_schema",),
-        "first": ("init_study",),
+        "first": ("init_study", "url_of", "with_port"),
         "load": ("find_study", "load_study", "study_digest"),
         "order": ("draw", "first_batch"),
         "trust": ("needs_trust",),

@@ -32,15 +32,27 @@ def init_study(target: str) -> str:
     target = target.strip()
     if not target:
         raise fail("usage", reason="A URL or a command was expected", hint="Write http://127.0.0.1:8080, or \"./server --port {port}\".")  # fmt: skip
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target)
-    if scheme:
-        return _for_url(target, scheme[1].lower())
-    if re.fullmatch(r"(localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(\.[\w-]+)+):[0-9]+(/\S*)?", target):
-        return _for_url(f"http://{target}", "http")
-    command = re.sub(r"(?<!\$)\{port\}", "${port}", target)
+    if (url := url_of(target)) is not None:
+        return _for_url(url, url.partition("://")[0].lower())
+    command = with_port(target)
     program = command.split()[0].rpartition("/")[2]
     server = f"{{run: {_quoted(command)}}}"
     return _TEXT.format(name=_name(program), server=server, request="GET http://server/")
+
+
+def with_port(command: str) -> str:
+    """`command` with its `{port}` as a study has it, `${port}`."""
+    return re.sub(r"(?<!\$)\{port\}", "${port}", command)
+
+
+def url_of(target: str) -> str | None:
+    """The URL that `target` is, with its scheme; None: it is a command."""
+    target = target.strip()
+    if re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", target):
+        return target
+    if re.fullmatch(r"(localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(\.[\w-]+)+):[0-9]+(/\S*)?", target):
+        return f"http://{target}"
+    return None
 
 
 def _for_url(url: str, scheme: str) -> str:

@@ -74,10 +74,10 @@ def init(
     authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
-    """Write a ten-line study for your own server."""
+    """Write a ten-line study for your own server; a command is started once, to see that it answers."""
     from svload import api
 
-    path, said = api.init(target, folder, tuple(authorise or ()))
+    path, said = api.init(target, folder, tuple(authorise or ()), lambda text: typer.echo(text, err=True))
     if json:
         print_json({"study": str(path), "said": said})
         return
