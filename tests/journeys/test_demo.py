@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from svload.analysis.checks import all_checks
+from svload.analysis.quiet import MACHINES_DOING
 from svload.store import read_events
 
 from .world import NOISE, OUTSIDE, World, findings, only_run, refused_trials
@@ -42,22 +43,26 @@ class Demo:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     world = World(tmp_path_factory.mktemp("demo"))
     ended = world.svload("demo", "--only", CASES, "--replicates", "2", "--out", str(world.runs))
-    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    assert ended.returncode == 0, ended.stderr[-2000:]
     return Demo(world, only_run(world), ended)
 
 
 def exit_code_of(found: dict[str, Any]) -> int:
-    """The code that the findings ask for: a threshold on a refused case is 4, a failed one 1."""
+    """What `svload report` says of these findings: 1 for a failed threshold, 4 for one on a refused case."""
     outcomes = {threshold["outcome"] for threshold in found["thresholds"]}
-    if outcomes & {"refused", "no value"}:
-        return 4
-    return 1 if "failed" in outcomes or any(claim["failed"] for claim in found["claims"]) else 0
+    if "failed" in outcomes or any(claim["failed"] for claim in found["claims"]):
+        return 1
+    return 4 if outcomes & {"refused", "no value"} else 0
 
 
-def test_the_demo_ends_with_a_table_its_files_and_an_exit_code_that_fits_them(demo: Demo) -> None:
+def test_the_demo_ends_with_a_table_and_its_files(demo: Demo) -> None:
+    """Its code says that it was made, whatever a busy machine refused; what that cost stands in the last line."""
     found = findings(demo.run)
     assert found["complete"]
-    assert demo.ended.returncode == exit_code_of(found)
+    assert demo.ended.returncode == 0
+    lost = [trial for trial, checks in refused_trials(found).items() if set(checks) <= MACHINES_DOING]
+    last = demo.ended.stdout.splitlines()[-1]
+    assert last.startswith(f"A quiet machine would add {len(lost)} of 8 trials") == bool(lost), last
     for case in CASES.split(","):
         assert any(line.split()[:1] == [case] for line in demo.ended.stdout.splitlines()), demo.ended.stdout
     for name in ("findings.json", "report.html", "report.xlsx", "junit.xml"):
@@ -142,8 +147,8 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
     asked = json.loads(elsewhere.svload("query", str(packed), sql, "--json").stdout)
     assert asked == json.loads(demo.svload("query", "latest", sql, "--json").stdout)
     reported = elsewhere.svload("report", str(packed), "--json")
-    assert reported.returncode == demo.ended.returncode, reported.stderr[-1500:]
     told = json.loads(reported.stdout)
+    assert reported.returncode == exit_code_of(told["findings"]), reported.stderr[-1500:]
     assert told["findings"]["cases"] == findings(demo.run)["cases"]
     made = Path(told["files"]["report.html"])
     assert made.is_file()
@@ -153,7 +158,7 @@ def test_a_pack_is_read_like_the_run(demo: Demo, tmp_path: Path) -> None:
 def test_a_report_made_anew_says_the_same(demo: Demo) -> None:
     before = (demo.run / "derived" / "findings.json").read_bytes()
     made = demo.world.svload("report", "latest", "--out", str(demo.world.runs), "--json")
-    assert made.returncode == demo.ended.returncode
+    assert made.returncode == exit_code_of(findings(demo.run))
     assert json.loads(made.stdout)["findings"]["study"] == "svload"
     assert (demo.run / "derived" / "findings.json").read_bytes() == before
 
@@ -163,7 +168,7 @@ def test_two_runs_are_compared_and_json_is_all_of_stdout(demo: Demo) -> None:
         "demo", "--only", "TC2,TC9", "--replicates", "2", "--out", str(demo.world.runs), "--json"
     )
     told = json.loads(ended.stdout)
-    assert ended.returncode == told["exit_code"] == exit_code_of(told["findings"])
+    assert ended.returncode == told["exit_code"] == 0
     assert (told["sealed"], told["planned"], told["complete"]) == (4, 4, True)
     assert Path(told["files"]["report.html"]).is_file()
     rows = json.loads(demo.svload("compare", demo.run.name, Path(told["run"]).name, "--json").stdout)
@@ -202,6 +207,7 @@ def test_a_planted_fault_refuses_exactly_its_trials(world: World, plant: str) ->
     for attempt in range(2):
         ended = world.svload("demo", "--plant", plant, *cases, "--out", str(world.runs), "--json")
         told = json.loads(ended.stdout)
+        assert ended.returncode == 0, "what is refused on purpose is no failure of the demo"
         found = told["findings"]
         refused = refused_trials(found)
         planted = {trial["trial"] for trial in found["trials"] if trial["case"] == "TC11"}

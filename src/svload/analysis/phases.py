@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from svload.model.events import Event
 
-BEFORE_TRIALS = ("install", "up", "fill")
+BEFORE_TRIALS = ("install", "look", "up", "fill")
 OF_TRIALS = ("reset", "warm", "set-up", "count", "load", "settle", "write")
 AFTER_TRIALS = ("analyse", "report")
 LOAD, OTHER, TOTAL = "load", "other", "total"

@@ -24,12 +24,12 @@ from svload.api.runs import (
     verify,
     why,
 )
-from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, load_lock, plan, resume, run_study
+from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, demo, load_lock, plan, resume, run_study
 from svload.study.quick import QuickLoad
 
 __all__ = [
     "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "aa", "analyse",
-    "certify", "compare", "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down",
+    "certify", "compare", "demo", "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down",
     "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query",
     "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "warm_end",
     "warm_keep", "why",

@@ -56,6 +56,7 @@ def load(
     out: Path | None = None,
     authorised: tuple[str, ...] = (),
     wait_s: float | None = None,
+    wait_quiet_s: float = 0.0,
     emit: Emit,
 ) -> LoadResult:
     """Load one URL and judge what came of it. `out` keeps the run as any other's.
@@ -74,6 +75,8 @@ def load(
             seed=ask.seed,
             authorised=authorised,
             wait_s=wait_s,
+            wait_quiet_s=wait_quiet_s,
+            look_round=False,
             write_report=False,
         )
         with early_hands("load", ask.generators) as early:

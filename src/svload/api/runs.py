@@ -37,6 +37,11 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
         "instrument": result.verdict.instrument,
         "server": result.verdict.server,
         "reasons": list(result.verdict.reasons),
+        "refused_by": {
+            check.check: [check.sentence, check.remedy]
+            for check in result.verdict.checks
+            if check.grade == "REFUSED"
+        },
         "headline": analysis.headline(result),
         "unauthorised": list(data.summary.unauthorised),
         "seal_sha256": sha256_file(folder.seal),
@@ -156,7 +161,7 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """4 if a threshold or a gate met what could not be judged, 1 if one failed, else 0: a gate is never passed for want of trials."""
+    """1 if a threshold or a gate failed, 4 if one met what could not be judged, else 0: a gate is never passed for want of trials."""
     codes = [ExitCode.DONE]
     for threshold in findings.thresholds:
         if threshold.outcome in ("refused", "no value"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class Choices:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     plant: str | None = None
     wait_s: float | None = None
+    wait_quiet_s: float = 0.0
+    look_round: bool = True
     write_report: bool = True
 
 
@@ -225,6 +227,12 @@ def run_study(
     return execute_run(begun, emit, choices, abort_if, early)
 
 
+def demo(choices: Choices, emit: Emit) -> RunResult:
+    """Run the study that svload brings along. It shows what a run is: its code says whether it was made, not what was found."""
+    result = run_study(DEMO_STUDY, choices, emit)
+    return replace(result, exit_code=result.outcome.exit_code)
+
+
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
     """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so if the study has changed since."""
     from svload import study
@@ -334,6 +342,8 @@ def execute_run(
         abort_if=abort_if,
         early=early,
         wait_for_machine_s=choices.wait_s,
+        look_round=choices.look_round,
+        wait_quiet_s=choices.wait_quiet_s,
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)

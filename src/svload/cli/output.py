@@ -38,6 +38,7 @@ def choices(
     overrides: Mapping[str, Any] | None = None,
     plant: str | None = None,
     wait: bool = True,
+    wait_quiet: str | None = None,
 ) -> Choices:
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
@@ -55,7 +56,15 @@ def choices(
         overrides=overrides or {},
         plant=plant,
         wait_s=None if wait else 0.0,
+        wait_quiet_s=quiet_seconds(wait_quiet),
     )
+
+
+def quiet_seconds(text: str | None) -> float:
+    """--wait-quiet in seconds; 0 where it was not asked for."""
+    from svload.api.words import seconds
+
+    return seconds(text, "--wait-quiet") if text is not None else 0.0
 
 
 @contextmanager
@@ -85,9 +94,9 @@ def tell_problems(error: SvloadError | None) -> None:
         typer.echo(f"svload: {problem}", err=True)
 
 
-def show_result(result: RunResult, as_json: bool) -> None:
-    """The final table and paths (or JSON), then the exit code."""
-    from svload.report import show_findings
+def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = False) -> None:
+    """The final table and paths (or JSON), then the exit code; `say_what_is_lost`: and a line on what a quiet machine would add."""
+    from svload.report import quieter_line, show_findings
 
     tell_problems(result.outcome.error)
     for target in result.outcome.unauthorised:
@@ -107,6 +116,8 @@ def show_result(result: RunResult, as_json: bool) -> None:
         )
     elif result.findings is not None:
         show_findings(result.findings, result.files)
+        if say_what_is_lost and (line := quieter_line(result.findings)):
+            typer.echo(line)
     if not result.outcome.complete:
         typer.echo(
             f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}",

@@ -24,13 +24,13 @@ class ExitCode(IntEnum):
 
     @staticmethod
     def worst(codes: Sequence[ExitCode]) -> ExitCode:
-        """The one that wins: 2, then 130, 3, 4, 1, 0."""
+        """The one that wins: 2, then 130, 3, 1, 4, 0 (docs/method.md §2)."""
         order = (
             ExitCode.USAGE,
             ExitCode.INTERRUPTED,
             ExitCode.LAB_FAILED,
-            ExitCode.REFUSED,
             ExitCode.THRESHOLD_FAILED,
+            ExitCode.REFUSED,
         )
         return next((code for code in order if code in codes), ExitCode.DONE)
 

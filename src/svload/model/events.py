@@ -9,12 +9,12 @@ from typing import Literal
 
 EventKind = Literal[
     "run-started",  # study, profile, trials, seed
-    "phase",  # name (install | up | fill | down | analyse | report), state (begin | end), seconds
+    "phase",  # name (install | look | up | fill | down | analyse | report), state (begin | end), seconds
     "batch",  # number, trials, because
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
     "progress",  # trial, offset_s, groups (engine progress merged over shares), generator_cpu_s, service_cores
-    "trial-sealed",  # trial, case, instrument, server, reasons, seconds, beside_s (of them, beside ramps and window), headline
+    "trial-sealed",  # trial, case, instrument, server, reasons, refused_by (check → its sentence and remedy), seconds, beside_s (of them, beside ramps and window), headline
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user
     "service",  # service, state (up | ready | down | died), pid

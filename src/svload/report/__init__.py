@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from svload.report.load import describe_load, describe_run
     from svload.report.quick import show_load
     from svload.report.quick_live import load_view
+    from svload.report.quieter import quieter_line
     from svload.report.terminal import (
         show_aa,
         show_comparison,
@@ -28,6 +29,7 @@ __all__ = [
     "describe_run",
     "live_view",
     "load_view",
+    "quieter_line",
     "show_aa",
     "show_comparison",
     "show_doctor",
@@ -48,6 +50,7 @@ __getattr__ = late(
         "load": ("describe_load", "describe_run"),
         "quick": ("show_load",),
         "quick_live": ("load_view",),
+        "quieter": ("quieter_line",),
         "terminal": tuple(name for name in __all__ if name.startswith("show_") and name != "show_load"),
         "write": ("write_all", "write_comparison"),
     },

@@ -26,6 +26,7 @@ GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "install": "installing what the kits need",
+    "look": "looking at what else runs on this machine",
     "up": "bringing the servers up",
     "fill": "filling the stores and listing every URL",
     "analyse": "judging every trial",

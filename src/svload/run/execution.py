@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,6 +72,7 @@ class Options:
 
     `judge` gives the provisional verdict on a trial, `refused` those that the final one refuses, asked once all are sealed.
     `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
+    `look_round` warns of what else uses the machine before anything is started; with `wait_quiet_s` that is waited for so long at most.
     """
 
     emit: Emit
@@ -79,6 +81,8 @@ class Options:
     abort_if: Callable[[Event], SvloadError | None] = lambda event: None
     early: EarlyHands | None = None
     wait_for_machine_s: float | None = None
+    look_round: bool = False
+    wait_quiet_s: float = 0.0
     need_bytes: int = 0
 
 
@@ -139,6 +143,8 @@ class _Execution:
     failures: dict[str, int] = field(default_factory=dict)
     in_a_row: int = 0
     unauthorised: set[str] = field(default_factory=set)
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    advised: bool = False
     previous_case: str | None = None
     lab_broken: bool = False
     load_cores: int = field(init=False)
@@ -169,6 +175,9 @@ class _Execution:
                     should_stop=self.stop.is_set,
                 )
             )
+            self._look_round()
+            if self.stop.is_set():
+                return
             bench = self._bring_up(stack)
             while (found := self._next()) is not None and not self.stop.is_set():
                 self._attempt(bench, *found)
@@ -211,6 +220,21 @@ class _Execution:
                 path=self.run.path,
                 free=f"{free / 2**20:.0f} MiB",
             )
+
+    def _look_round(self) -> None:
+        """Warn of a shared machine, or wait until it is quiet: before the servers and the load are there, whose CPU is no stranger's."""
+        if not self.options.look_round and not self.options.wait_quiet_s:
+            return
+        from svload.run.quiet import LOOK_S, wait_for_quiet, warning
+        from svload.watch.look import look_round
+
+        look = partial(look_round, LOOK_S, self.stop.wait)
+
+        with self._phase("look"):
+            if self.options.wait_quiet_s:
+                wait_for_quiet(self.options.wait_quiet_s, look, self._notice, self.stop.is_set)
+            elif text := warning(look()):
+                self._notice(text)
 
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
@@ -350,8 +374,18 @@ class _Execution:
             seconds = time.monotonic() - begun
             self._say("trial-sealed", trial=plan.trial, case=plan.case, seconds=seconds, beside_s=seconds - load_s,
                       **verdict)  # fmt: skip
+            self._advise(verdict)
             if self.unauthorised:
                 self.stop.set()
+
+    def _advise(self, verdict: dict[str, Any]) -> None:
+        """Once a run: what to do where one trial after the other is refused. Planted faults are meant to be."""
+        from svload.run.refusals import IN_A_ROW, advice
+
+        self.verdicts = [*self.verdicts[1 - IN_A_ROW :], verdict]
+        if not self.advised and not self.lock.plants and (text := advice(self.verdicts)):
+            self.advised = True
+            self._notice(text)
 
     def _failed(self, bench: Bench, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
         problem = error.problems[0]
@@ -398,7 +432,10 @@ class _Execution:
         return self.configs[case]
 
     def _waiting(self, owner: str) -> None:
-        self._say("notice", text=f"waiting: another load runs on this machine ({owner})")
+        self._notice(f"waiting: another load runs on this machine ({owner})")
+
+    def _notice(self, text: str) -> None:
+        self._say("notice", text=text)
 
     def _say(self, kind: EventKind, **data: object) -> None:
         self.emit(Event(kind, data))

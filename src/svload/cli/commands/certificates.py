@@ -16,6 +16,7 @@ from svload.cli.commands.studies import (
     PROFILE,
     SEED,
     TRUST,
+    WAIT_QUIET,
     measure_overrides,
 )
 from svload.cli.output import choices, leave, live, print_json, tell_problems
@@ -38,6 +39,7 @@ def aa(
     only: str = ONLY,
     duration: str = DURATION,
     no_wait: bool = NO_WAIT,
+    wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
     """Compare a study's lab with itself: what it shows between two runs of the same thing is the floor of its claims."""
@@ -45,6 +47,7 @@ def aa(
 
     chosen = choices(
         profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait,
+        wait_quiet=wait_quiet,
         overrides=measure_overrides(None, duration),
     )  # fmt: skip
     with live() as emit:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT
-from svload.cli.output import leave, load_live, print_json, tell_problems
+from svload.cli.commands.studies import AUTHORISE, JSON, NO_WAIT, WAIT_QUIET
+from svload.cli.output import leave, load_live, print_json, quiet_seconds, tell_problems
 
 EXAMPLES = """Examples:
 
@@ -60,6 +60,7 @@ def load(
     out: Path = typer.Option(None, "--out", "-o", help="Keep the run in this folder, for report, compare, why and query."),
     authorise: list[str] = AUTHORISE,
     no_wait: bool = NO_WAIT,
+    wait_quiet: str = WAIT_QUIET,
     quiet: bool = typer.Option(False, "--quiet", help="Nothing while it runs."),
     json: bool = JSON,
 ) -> None:  # fmt: skip
@@ -72,10 +73,11 @@ def load(
         data=data, timeout=timeout, follow_redirects=redirects, keep_alive=not no_keepalive, http2=http2, streams=streams, insecure=insecure,
         connect_to=connect_to, spin=spin, pacing_quantum=pacing_quantum, awake=awake, generators=generators, thresholds=tuple(threshold or ()), seed=seed,
     )  # fmt: skip
+    quiet_s = quiet_seconds(wait_quiet)
     with load_live(ask.lasts_s, quiet) as emit:
         result = api.load(
             ask, files=api.LoadFiles(ca, data_file), out=out, authorised=tuple(authorise or ()),
-            wait_s=0.0 if no_wait else None, emit=emit,
+            wait_s=0.0 if no_wait else None, wait_quiet_s=quiet_s, emit=emit,
         )  # fmt: skip
     if json:
         print_json(result.summary.model_dump(mode="json", by_alias=True))

@@ -23,6 +23,9 @@ DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as
 NO_WAIT = typer.Option(
     False, "--no-wait", help="Fail at once if another load runs on this machine, instead of waiting for it."
 )
+WAIT_QUIET = typer.Option(
+    None, "--wait-quiet", help="First wait, for 10m at most, say, until nothing else disturbs this machine."
+)
 JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
 
 
@@ -47,9 +50,10 @@ def demo(
     replicates: int = REPLICATES,
     out: Path = OUT,
     no_wait: bool = NO_WAIT,
+    wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
-    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed."""
+    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed. Ends with 0 when all trials were made."""
     from svload import api
 
     chosen = choices(
@@ -59,11 +63,12 @@ def demo(
         only=only,
         plant=plant,
         wait=not no_wait,
+        wait_quiet=wait_quiet,
         overrides=measure_overrides(replicates, None),
     )
     with live() as emit:
-        result = api.run_study(api.DEMO_STUDY, chosen, emit)
-    show_result(result, json)
+        result = api.demo(chosen, emit)
+    show_result(result, json, say_what_is_lost=True)
 
 
 def init(
@@ -130,13 +135,14 @@ def run(
     replicates: int = REPLICATES,
     duration: str = DURATION,
     no_wait: bool = NO_WAIT,
+    wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
     """Run a study: every case in randomised, replicated trials, judged and reported."""
     from svload import api
 
     chosen = choices(
-        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait,
+        profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait, wait_quiet=wait_quiet,
         overrides=measure_overrides(replicates, duration),
     )  # fmt: skip
     with live() as emit:
@@ -148,11 +154,12 @@ def resume(
     run: str = typer.Argument(None, help="The run's folder or name; default: the newest unfinished one."),
     out: Path = OUT,
     no_wait: bool = NO_WAIT,
+    wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
     """Go on with a run where it stopped; sealed trials are kept as they are."""
     from svload import api
 
     with live() as emit:
-        result = api.resume(run, choices(out=out, wait=not no_wait), emit)
+        result = api.resume(run, choices(out=out, wait=not no_wait, wait_quiet=wait_quiet), emit)
     show_result(result, json)

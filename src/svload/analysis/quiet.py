@@ -1,0 +1,44 @@
+"""Whether a machine is quiet enough to measure on, by a short look at it before anything is started. Pure (docs/method.md §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from svload.analysis import limits
+from svload.analysis.whose import Whose
+
+MACHINES_DOING = frozenset(("others-cpu", "steal", "run-queue", "hiccups", "generator-harm", "calibration"))
+"""Checks that a trial fails for what else its machine does."""
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a machine did for a second or so: shares of that time. `waited` is None where the kernel does not tell it."""
+
+    cores: int
+    stolen: Mapping[str, float]
+    """core → share that the hypervisor gave to others"""
+    waited: float | None
+    """share in which something that could run waited for a core"""
+    others: Sequence[tuple[Whose, float]]
+    """processes that are not svload's, each with the cores that it used, the busiest first"""
+
+
+def disturbances(look: Look) -> tuple[str, ...]:
+    """What would make trials WEAK or REFUSED now, a clause each; empty on a quiet machine."""
+    told = []
+    used = sum(cores for _, cores in look.others)
+    busy = used > limits.OTHERS_CPU[0] * look.cores
+    if busy:
+        named = ", ".join(str(who) for who, _ in look.others[:_NAMED])
+        told.append(f"other processes use {used:.2g} of {look.cores} cores: {named}")
+    core, stolen = max(look.stolen.items(), key=lambda one: one[1], default=("", 0.0))
+    if stolen > limits.STEAL[0]:
+        told.append(f"the hypervisor gives {100 * stolen:.2g} % of {core} to other guests")
+    if not told and look.waited is not None and look.waited > limits.RUN_QUEUE[1]:
+        told.append(
+            f"processes that can't be seen from here wait for a core {100 * look.waited:.2g} % of the time"
+        )
+    return tuple(told)

@@ -1,0 +1,54 @@
+"""Before the first trial: a warning of what else uses this machine, or a bounded wait until nothing does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from svload.analysis.quiet import Look, disturbances
+from svload.model.units import show_duration
+
+LOOK_S = 1.0
+QUIET_LOOKS = 3
+"""So many looks in a row must find nothing: what runs now and then is waited for too."""
+SAY_EVERY_S = 15.0
+
+
+def warning(look: Look) -> str:
+    """One sentence on what disturbs the machine now; "" if nothing does."""
+    found = disturbances(look)
+    if not found:
+        return ""
+    return f"This machine is shared: {'; '.join(found)}. Trials may be refused; --wait-quiet 10m waits for a quiet machine first."
+
+
+def is_quiet(looks: Sequence[Look]) -> bool:
+    """Whether the last few looks found nothing."""
+    last = looks[-QUIET_LOOKS:]
+    return len(last) == QUIET_LOOKS and not any(disturbances(look) for look in last)
+
+
+def wait_for_quiet(
+    bound_s: float,
+    look: Callable[[], Look],
+    say: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    now: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Look until the machine is quiet, for `bound_s` at most; `say` gets what is waited for. Whether it is quiet."""
+    begun, said, looks = now(), float("-inf"), list[Look]()
+    while not should_stop():
+        looks = [*looks[1 - QUIET_LOOKS :], look()]
+        waited_s, found = now() - begun, "; ".join(disturbances(looks[-1]))
+        if is_quiet(looks):
+            say(f"the machine is quiet ({show_duration(waited_s)} waited)")
+            return True
+        if waited_s >= bound_s:
+            say(f"the machine was not quiet within {show_duration(bound_s)}; the run begins all the same" + (f": {found}" if found else ""))  # fmt: skip
+            return False
+        if found and now() - said >= SAY_EVERY_S:
+            said = now()
+            say(
+                f"waiting for a quiet machine, {show_duration(waited_s)} of {show_duration(bound_s)}: {found}"
+            )
+    return False

@@ -1,0 +1,33 @@
+"""What to do when one trial after the other is refused. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from svload.analysis.quiet import MACHINES_DOING
+
+IN_A_ROW = 5
+"""So many refused trials one after the other are told, once a run."""
+
+
+def advice(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """What to do after these verdicts, the last trial's last; "" where the last few were not all refused.
+
+    A verdict has `instrument`, `refused_by` (check → its sentence, and what would mend it).
+    """
+    last = verdicts[-IN_A_ROW:]
+    if len(last) < IN_A_ROW or any(one["instrument"] != "REFUSED" for one in last):
+        return ""
+    counted = Counter(check for one in last for check in one.get("refused_by", {}))
+    if not counted:
+        return ""
+    check, count = counted.most_common(1)[0]
+    sentence, remedy = next(
+        one["refused_by"][check] for one in reversed(last) if check in one.get("refused_by", {})
+    )
+    text = f"{IN_A_ROW} trials in a row were REFUSED, {count} of them by {check}: {sentence} {remedy}".strip()
+    if check in MACHINES_DOING:
+        text += " Or stop with Ctrl-C and begin again with --wait-quiet 10m; svload resume goes on with what is sealed."
+    return text

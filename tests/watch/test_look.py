@@ -1,0 +1,66 @@
+"""A look at the machine names a stranger with user and command, and leaves svload's own processes out."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from svload.watch.look import look_round
+
+BURN = "import os, sys; print(os.getpid(), flush=True)\nwhile True: pass"
+DETACH = (
+    "import os, subprocess, sys; subprocess.Popen([sys.executable, *sys.argv[1:]], start_new_session=True)"
+)
+
+
+@pytest.fixture
+def burners(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """(a stranger's pid, that of a child of ours), both computing."""
+    script = tmp_path / "burn.py"
+    script.write_text(BURN)
+    orphan = subprocess.Popen([sys.executable, "-c", DETACH, str(script)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert orphan.stdout is not None
+    assert child.stdout is not None
+    stranger = int(orphan.stdout.readline())
+    child.stdout.readline()
+    orphan.wait(10)
+    yield stranger, child.pid
+    os.kill(stranger, signal.SIGKILL)
+    child.kill()
+    child.wait(10)
+    orphan.stdout.close()
+    child.stdout.close()
+
+
+def test_a_stranger_is_named_and_our_own_child_is_not(burners: tuple[int, int]) -> None:
+    stranger, child = burners
+    seen = look_round(0.5)
+    by_pid = {who.pid: (who, cores) for who, cores in seen.others}
+    assert stranger in by_pid
+    assert child not in by_pid
+    assert os.getpid() not in by_pid
+    who, cores = by_pid[stranger]
+    assert (who.user, who.command.split()[-1]) == (pwd.getpwuid(os.getuid()).pw_name, "burn.py")
+    assert 0.05 < cores < 1.2
+    assert seen.cores == os.cpu_count()
+    assert set(seen.stolen) == {f"cpu{core}" for core in range(seen.cores)}
+
+
+def test_time_passes_as_it_is_told_to() -> None:
+    """What ends the wait early (Ctrl-C) ends the look."""
+    asked: list[float] = []
+    look_round(30.0, asked.append)
+    assert asked == [30.0]
+
+
+def test_what_the_kernel_does_not_tell_is_null(tmp_path: Path) -> None:
+    seen = look_round(0.0, lambda s: None, str(tmp_path))
+    assert (seen.cores, seen.stolen, seen.waited, list(seen.others)) == (0, {}, None, [])
