@@ -54,3 +54,20 @@ def test_the_load_itself_is_no_stranger(world: World, truth: dict[str, int]) -> 
     assert check["measured"], check
     assert not any(one.endswith(f" {truth['pid']}") for one in named)
     assert not any(one.split(" ")[0] in ("svload-0", "witness-0") for one in named)
+
+
+def test_a_run_warns_before_its_first_trial_and_waits_if_asked(
+    world: World, truth: dict[str, int], burners: list[int]
+) -> None:
+    """The wait is bounded: the machine stays busy, and the run begins all the same."""
+    url = f"http://127.0.0.1:{truth['http_port']}/info"
+    assert world.svload("init", url, "mine").returncode == 0
+    short = ("--replicates", "1", "--duration", "1s", "--out", str(world.runs))
+    warned = world.svload("run", "mine", *short).stderr.splitlines()
+    (told,) = (number for number, line in enumerate(warned) if line.startswith("This machine is shared"))
+    assert "other processes use" in warned[told]
+    assert told < next(number for number, line in enumerate(warned) if "bringing the servers up" in line)
+    waited = world.svload("load", url, "--duration", "1s", "--wait-quiet", "2s")
+    assert waited.returncode == 0, waited.stderr
+    assert "waiting for a quiet machine" in waited.stderr
+    assert "was not quiet within 2 s; the run begins all the same" in waited.stderr
