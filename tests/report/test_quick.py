@@ -94,6 +94,29 @@ def test_failures_have_name_count_and_hint_and_a_row_of_survivors(capsys: pytest
     assert "ok only" not in shown(capsys)
 
 
+def test_success_and_what_failed_lead(capsys: pytest.CaptureFixture[str]) -> None:
+    error = RequestError(name="status", count=7, hint="see the server's log")
+    text = shown(capsys, ok=4993, failed=7, errors={"status": 7}, error_hints=(error,), status={"200": 4993, "503": 7},
+                 failed_response_ms=Lag(p50=1.25, p99=2.5, max=1500.0))  # fmt: skip
+    lines = text.splitlines()
+    assert lines[1:5] == [
+        "4,993 of 5,000 requests ok (99.86 %), 7 failed",
+        "7 × status: see the server's log",
+        "what failed took p50 1.250, p99 2.500, max 1,500 ms",
+        "status 4,993 × 200, 7 × 503",
+    ]
+    assert shown(capsys).splitlines()[1:3] == ["5,000 of 5,000 requests ok (100 %)", "status 5,000 × 200"]
+
+
+def test_where_nothing_was_ok_nobody_is_told_to_load_more(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, ok=0, failed=5000, errors={"status": 5000}, status={"503": 5000}, measurable_rps=None,
+                 reasons={"response_ms.p50": "> time-out (100 % failed)"}, histogram=())  # fmt: skip
+    assert "0 of 5,000 requests ok (0 %), 5,000 failed" in text.splitlines()
+    for words in ("--rate", "can measure", "response (from due)", "> time-out"):
+        assert words not in text
+    assert "closed loop, longest silence 17.2 ms" in text
+
+
 def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -148,6 +171,17 @@ def test_a_second_without_an_answer_says_so(capsys: pytest.CaptureFixture[str]) 
     view.on_event(progress(3.0, 0, ok=5))
     told = [line for line in capsys.readouterr().err.splitlines() if "no answer" in line]
     assert [line.partition("no answer")[2].split("  ")[0] for line in told] == [" yet", " in this second"]
+
+
+def test_a_second_in_which_all_answers_fail_is_not_one_without_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = PlainLoad(10.0)
+    last = {"ok": 0, "failed": 300}
+    view.on_event(progress(1.0, 0, failed=300, errors={"status": 300}, last=last))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "300/s  none ok" in line
+    assert line.endswith("failed: 300 status")
 
 
 def test_the_screen_shows_how_far_it_is() -> None:

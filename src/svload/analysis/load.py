@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svload.analysis.quantiles import bucket_edges, bucket_middles
-from svload.analysis.view import kept_window, look
+from svload.analysis.view import GroupView, kept_window, look
 from svload.model.load import (
     Bar,
     Connections,
@@ -72,6 +73,7 @@ def summarise_load(
             for name, count in sorted(group.errors.items(), key=lambda item: -item[1])
         ),
         status=group.status,
+        failed_response_ms=_of_failed(view),
         duration_s=window_s,
         rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),
         begun_rps=_per_s(group.begun, window_s),
@@ -119,6 +121,17 @@ def _warm_up(trial: TrialData, config: CaseConfig, cut_ns: int) -> WarmUp | None
     dropped = bucket[at < kept.first - whole.first]
     slowest_ns = bucket_middles(dropped).max() if len(dropped) else None
     return WarmUp(cut_s=cut_ns / 1e9, slowest_ms=None if slowest_ns is None else float(slowest_ns) / 1e6)
+
+
+def _of_failed(view: GroupView) -> Lag | None:
+    """How long the requests took that ended without being ok; nearest rank."""
+    if view.rows is None:
+        return None
+    took = np.sort(view.rows["response_ns"][~view.rows["ok"] & (view.rows["done_ns"] >= 0)]) / 1e6
+    if not len(took):
+        return None
+    p50, p99 = (float(took[ceil(p * len(took)) - 1]) for p in (0.5, 0.99))
+    return Lag(p50=p50, p99=p99, max=float(took[-1]))
 
 
 class _Figures:
@@ -176,7 +189,7 @@ def _per_s(count: int, seconds: float) -> float | None:
 def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
     """Requests a second that the same generators could make with their threads busy all the time."""
     cpu_s = sum(generator.cpu_ns for generator in summary.generators) / 1e9
-    if cpu_s < ENOUGH_CPU_S:
+    if cpu_s < ENOUGH_CPU_S or not group.ok:
         return None
     return group.written / cpu_s * len(summary.generators)
 

@@ -131,6 +131,20 @@ class LoadSummary(Artefact):
     """who waits for whom: N users for their answers, or arrivals for nothing"""
     interrupted: bool = False
     """it was stopped before its end"""
+    requests: int
+    """requests that ended, ok or failed"""
+    ok: int
+    """complete answers of an expected status (200–399, or as told) that passed all checks"""
+    failed: int
+    """all others that ended: no connection, no whole answer, its status, a check"""
+    errors: dict[str, int]
+    """failed requests by error"""
+    error_hints: tuple[RequestError, ...] = ()
+    """the same with what each means, most frequent first"""
+    status: dict[str, int]
+    """final answers by status, those of failed requests too"""
+    failed_response_ms: Lag | None = None
+    """done − due of the requests that failed, in the kept window; null: none did, or their times were not recorded one by one"""
     due: int
     """requests that became due"""
     begun: int
@@ -139,20 +153,8 @@ class LoadSummary(Artefact):
     """due, and still waiting for a slot at the end"""
     dropped: int
     """arrivals that a full pool dropped"""
-    requests: int
-    """requests that ended, ok or failed"""
-    ok: int
-    """complete answers of an expected status (200–399, or as told) that passed all checks"""
-    failed: int
-    """all others that ended: no connection, no whole answer, its status, a check"""
     in_flight: int
     """begun, and neither done nor timed out at the end"""
-    errors: dict[str, int]
-    """failed requests by error"""
-    error_hints: tuple[RequestError, ...] = ()
-    """the same with what each means, most frequent first"""
-    status: dict[str, int]
-    """final answers by status, those of failed requests too"""
     duration_s: float
     """measured time, warm-up included; a fixed number of requests ends with its last answer"""
     rate_asked_rps: float | None
@@ -192,7 +194,7 @@ class LoadSummary(Artefact):
     cpu_s: float
     """CPU time of the load's threads in the whole load, without spinning"""
     measurable_rps: float | None
-    """about how much of this the generators could make; null: too little CPU was used to tell"""
+    """about how much of this the generators could make; null: too little CPU was used to tell, or nothing was ok"""
     instrument: InstrumentVerdict
     """may these numbers be believed?"""
     server: ServerVerdict

@@ -1,4 +1,4 @@
-"""The summary of `svload load` as text: what was asked, what came, both clocks, errors, and both verdicts with what to do."""
+"""The summary of `svload load` as text: what was asked, what came and what failed, both clocks, and both verdicts with what to do."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def show_load(summary: LoadSummary) -> None:
     """Print it on stdout."""
     out = console()
     _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
-    for line, style in _counts(summary):
+    for line, style in (*_success(summary), *_counts(summary)):
         _say(out, line, style)
-    out.print(_clocks(summary))
+    if summary.ok:
+        out.print(_clocks(summary))
     for line in _footnotes(summary):
         _say(out, line, "dim")
     _histogram(out, summary)
-    _failures(out, summary)
     _verdicts(out, summary)
 
 
@@ -38,25 +38,45 @@ def _say(out: Console, line: str, style: str = "") -> None:
     out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
 
 
+def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
+    """How many were ok; then what failed, how often, what it means and how long it took."""
+    style = "bold red" if summary.failed or not summary.ok else ""
+    share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
+    failed = f", {summary.failed:,} failed" if summary.failed else ""
+    yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}", style
+    for error in summary.error_hints:
+        yield f"{error.count:,} × {error.name}: {error.hint}", "red"
+    if summary.failed_response_ms is not None:
+        took = summary.failed_response_ms
+        told = [
+            f"{stat} {_ms(value)}"
+            for stat in ("p50", "p99", "max")
+            if (value := getattr(took, stat)) is not None
+        ]
+        yield f"what failed took {', '.join(told)} ms", "red"
+    status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
+    yield f"status {status or 'none'}", "red" if summary.failed else ""
+
+
 def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     asked = f"asked {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
     stopped = " (stopped)" if summary.interrupted else ""
     yield (
-        f"{summary.requests:,} requests in {show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed {_rate(summary.throughput_rps)}",
+        f"{show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed {_rate(summary.throughput_rps)}; "
+        f"{summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
         "",
     )
-    yield (
-        f"{summary.ok:,} ok, {summary.failed:,} failed, {summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
-        "red" if summary.failed else "",
-    )
-    status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
     opened = summary.connections
     tls = (
         f" (TLS: {opened.tls_full:,} full handshakes, {opened.tls_resumed:,} resumed)"
         if opened.tls_full + opened.tls_resumed
         else ""
     )
-    yield f"status {status or 'none'} · sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {opened.opened:,} connections{tls}", ""  # fmt: skip
+    yield f"sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {opened.opened:,} connections{tls}", ""  # fmt: skip
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f}" if value < 1000 else f"{value:,.0f}"
 
 
 def _rate(rate_rps: float | None) -> str:
@@ -87,20 +107,22 @@ def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None)
         return ""
     value: float | None = getattr(times, stat)
     if value is not None:
-        return f"{value:.3f}" if value < 1000 else f"{value:,.0f}"
+        return _ms(value)
     reason = summary.reasons.get(f"{path}.{stat.replace('_', '.')}", "") if path else ""
     return next((word for word in ("too few", "> time-out") if reason.startswith(word)), "–")
 
 
 def _footnotes(summary: LoadSummary) -> Iterator[str]:
     told = {reason for path, reason in summary.reasons.items() if path.startswith("response_ms.")}
-    yield from sorted(told)
+    yield from sorted(told) if summary.ok else ()
     if summary.warm_up:
         slowest = summary.warm_up.slowest_ms
         held = "" if slowest is None else f"; its slowest answer took {slowest:,.1f} ms"
         yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
     silence = f"longest silence {summary.longest_silence_ms:,.1f} ms"
-    if summary.model == "closed loop":
+    if summary.model == "closed loop" and not summary.ok:
+        yield f"closed loop, {silence}"
+    elif summary.model == "closed loop":
         yield (
             f"closed loop, {silence}: its percentiles describe these users, who wait for a slow server. "
             f"For arrivals that don't wait: --rate {_offered(summary)}"
@@ -120,11 +142,6 @@ def _histogram(out: Console, summary: LoadSummary) -> None:
     for bar in summary.histogram if most else ():
         length = -(-bar.count * _BAR // most)
         out.print(Text(f"{bar.from_ms:11.3f} … {bar.to_ms:11.3f} ms {bar.count:>9,} ", style="").append("█" * length, style="cyan"))  # fmt: skip
-
-
-def _failures(out: Console, summary: LoadSummary) -> None:
-    for error in summary.error_hints:
-        _say(out, f"{error.count:,} × {error.name}: {error.hint}", "red")
 
 
 def _verdicts(out: Console, summary: LoadSummary) -> None:

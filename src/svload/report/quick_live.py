@@ -66,6 +66,8 @@ class _Seconds:
     @property
     def quantiles(self) -> str:
         last = self.group["last"]
+        if not last.get("ok", 0) and last.get("failed", 0):
+            return "none ok"
         if not last.get("ok", 0):
             return "no answer yet" if not self.group["ok"] else "no answer in this second"
         p50, p99 = (
