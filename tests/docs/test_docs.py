@@ -51,7 +51,7 @@ make() { command make -n -C "$PROJECT" "$@"; }
 """
 
 
-JUDGING = re.compile(r"^(svload (?:demo|run|resume|report|load)\b(?:\\\n|[^&\n])*)$", re.MULTILINE)
+JUDGING = re.compile(r"^(svload (?:run|resume|report|load)\b(?:\\\n|[^&\n])*)$", re.MULTILINE)
 """Commands that end with 4 where the machine is too busy for a threshold to be judged: that is right, and no fault of the example."""
 JUDGED = """
 unjudged() {

@@ -112,7 +112,7 @@ def test_where_nothing_was_ok_nobody_is_told_to_load_more(capsys: pytest.Capture
     text = shown(capsys, ok=0, failed=5000, errors={"status": 5000}, status={"503": 5000}, measurable_rps=None,
                  reasons={"response_ms.p50": "> time-out (100 % failed)"}, histogram=())  # fmt: skip
     assert "0 of 5,000 requests ok (0 %), 5,000 failed" in text.splitlines()
-    for words in ("--rate", "can measure", "response (from due)", "> time-out"):
+    for words in ("--rate", "can measure", "service (from begun)", "ok only"):
         assert words not in text
     assert "closed loop, longest silence 17.2 ms" in text
 

@@ -26,8 +26,7 @@ def show_load(summary: LoadSummary) -> None:
     _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
     for line, style in (*_success(summary), *_counts(summary)):
         _say(out, line, style)
-    if summary.ok:
-        out.print(_clocks(summary))
+    out.print(_clocks(summary))
     for line in _footnotes(summary):
         _say(out, line, "dim")
     _histogram(out, summary)
@@ -94,7 +93,9 @@ def _clocks(summary: LoadSummary) -> Table:
         ("slot wait", summary.slot_wait_ms, "dim"),
         ("generator lag", summary.generator_lag_ms, "dim"),
     ]
-    if summary.failed:
+    if not summary.ok:
+        rows = [row for row in rows if row[1] is not summary.service_ms]
+    elif summary.failed:
         rows.insert(1, ("response, ok only", summary.ok_response_ms, ""))
     for label, times, style in rows:
         path = {id(summary.response_ms): "response_ms", id(summary.service_ms): "service_ms"}.get(id(times))
