@@ -202,7 +202,7 @@ def test_every_check_is_planted_and_has_its_own_row() -> None:
 def test_the_cut_of_the_case_grades_its_trials(closed: Bench) -> None:
     trial = closed.trial("TC4.r1")
     cut = CaseCut(100_000_000, "REFUSED", "Too short: told.")
-    verdict = judge_trial(trial, closed.config(trial), cut=cut).verdict
+    verdict = judge_trial(trial, closed.config(trial), lock=closed.lock, cut=cut).verdict
     assert (verdict.instrument, verdict.reasons[0]) == ("REFUSED", "Too short: told.")
     assert "duration" in verdict.remedy
 

@@ -62,6 +62,7 @@ METHOD = {
     "BACKLOG": 0.05,
     "SLOTS_FULL": 0.5,
     "WORKERS_FULL": 0.9,
+    "EXACT_VALUES": 20_000,
 }
 
 

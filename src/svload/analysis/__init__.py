@@ -39,7 +39,7 @@ __all__ = [
     "summarise_load",
 ]
 
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
 """Stamped on derived/; findings of another version are made anew."""
 
 __getattr__ = late(

@@ -1,35 +1,45 @@
-"""A case over its replicates: the headline interval is t over per-run log values; too few blocks left make it refused (METHOD §2, §3)."""
+"""A case over its replicates: the headline interval is t over per-run log values; each number rests on the trials in which it is believed (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
+from types import MappingProxyType
+from typing import Literal
 
 from svload.analysis import limits
 from svload.analysis.checks.base import worst
 from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, show
 from svload.analysis.inference import mean_interval
+from svload.analysis.pooling import Distributions, with_pooled
 from svload.analysis.server import most_severe
-from svload.model.metrics import CATALOGUE, Source, metric_name
+from svload.model.metrics import CATALOGUE, MetricRef, Source, metric_name
 from svload.model.results import (
+    Belief,
     CaseResult,
+    CheckResult,
     Estimate,
     Grade,
     ServerState,
     ThresholdResult,
     TrialResult,
-    marks,
 )
 from svload.model.study import Case, CaseConfig, Lock
 
+Outcome = Literal["passed", "failed", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
 
 
 def case_result(
-    lock: Lock, case: Case, config: CaseConfig | None, trials: Sequence[TrialResult]
+    lock: Lock,
+    case: Case,
+    config: CaseConfig | None,
+    trials: Sequence[TrialResult],
+    asked: Sequence[str] = (),
+    distributions: Distributions = MappingProxyType({}),
 ) -> CaseResult:
-    """One case of the study from its judged trials; metrics come from those that are not REFUSED, or from all of a refused case."""
+    """One case of the study from its judged trials; each metric comes from those in which it is not REFUSED. `asked`: what gives its grade."""
     if case.excluded is not None or config is None:
         return CaseResult(
             case=case.name,
@@ -41,21 +51,23 @@ def case_result(
             refused=(),
             metrics={},
         )
+    least = least_blocks(lock.measure.replicates)
     refused = tuple(trial.trial for trial in trials if trial.verdict.instrument == "REFUSED")
     kept = [trial for trial in trials if trial.verdict.instrument != "REFUSED"]
-    grade = _grade(trials, kept, lock.measure.replicates)
-    shown = trials if grade == "REFUSED" else kept
+    grades = {name: [_grade_of(trial, name) for trial in trials] for name in asked}
+    metrics = over_runs([trial.metrics for trial in trials], least)
     return CaseResult(
         case=case.name,
         levels=case.levels,
         excluded=None,
-        instrument=grade,
-        server=_server(shown),
+        instrument=worst(*(_over_trials(one, least) for one in grades.values())) if trials else None,
+        server=_server(kept or trials),
         trials=tuple(trial.trial for trial in trials),
         refused=refused,
-        metrics=over_runs([trial.metrics for trial in shown]),
-        reasons=_reasons(trials, kept, grade, lock.measure.replicates),
+        metrics=with_pooled(metrics, trials, distributions),
+        reasons=_reasons(trials, grades, least),
         load_model={group.name: group.executor.model for group in config.groups},
+        asked=tuple(asked),
     )
 
 
@@ -64,12 +76,16 @@ def least_blocks(replicates: int) -> int:
     return min(limits.DESCRIBE_BLOCKS, replicates)
 
 
-def _grade(trials: Sequence[TrialResult], kept: Sequence[TrialResult], replicates: int) -> Grade | None:
-    if not trials:
-        return None
-    if len(kept) < len(trials) and len(kept) < least_blocks(replicates):
-        return "REFUSED"
-    return worst(*(trial.verdict.instrument for trial in kept))
+def _grade_of(trial: TrialResult, number: str) -> Grade:
+    """A number's grade in a trial; of one that was not measured, what breaks the trial as a whole says."""
+    estimate = trial.metrics.get(number)
+    return estimate.grade if estimate else worst(*(check.on(number) for check in trial.verdict.checks))
+
+
+def _over_trials(grades: Sequence[Grade], least: int) -> Grade:
+    """Of a case: REFUSED where too few trials are left, else the worst of those that are."""
+    kept = [grade for grade in grades if grade != "REFUSED"]
+    return "REFUSED" if len(kept) < min(least, len(grades)) else worst(*kept)
 
 
 def _server(trials: Sequence[TrialResult]) -> ServerState | None:
@@ -85,63 +101,137 @@ _DOUBTS: tuple[Grade, ...] = ("REFUSED", "WEAK")
 
 
 def _reasons(
-    trials: Sequence[TrialResult], kept: Sequence[TrialResult], grade: Grade | None, replicates: int
+    trials: Sequence[TrialResult], grades: Mapping[str, Sequence[Grade]], least: int
 ) -> tuple[str, ...]:
     told = []
-    if grade == "REFUSED":
-        told.append(
-            f"Only {len(kept)} of {len(trials)} trials can be believed, {least_blocks(replicates)} are needed: the case is shown, and enters no comparison."
-        )
+    for name, found in grades.items():
+        if _over_trials(found, least) == "REFUSED":
+            kept = sum(grade != "REFUSED" for grade in found)
+            told.append(
+                f"{name} can be believed in only {kept} of {len(found)} trials, {least} are needed: it is not shown, and enters no comparison."
+            )
+    doubts: dict[tuple[Grade, str], list[CheckResult]] = {}
+    for trial in trials:
+        for check in trial.verdict.checks:
+            doubts.setdefault((worst(*(check.on(name) for name in grades)), check.check), []).append(check)
     for bad in _DOUBTS:
-        for name, found in sorted(marks(trials, bad).items(), key=lambda one: (-len(one[1]), one[0])):
-            _, first = found[0]
-            mend = f" {first.remedy}" if bad == "REFUSED" else ""
-            told.append(f"{len(found)} of {len(trials)} trials {bad} {name}: {first.sentence}{mend}")
+        mine = [(check, rows) for (grade, check), rows in doubts.items() if grade == bad]
+        for name, rows in sorted(mine, key=lambda one: (-len(one[1]), one[0])):
+            mend = f" {rows[0].remedy}" if bad == "REFUSED" else ""
+            told.append(f"{len(rows)} of {len(trials)} trials {bad} {name}: {rows[0].sentence}{mend}")
     return tuple(told)
 
 
-def over_runs(metrics: Sequence[Mapping[str, Estimate]]) -> dict[str, Estimate]:
-    """Each metric over runs. Null where it is null in a run: leaving that run out would be a mean of the survivors."""
+def over_runs(metrics: Sequence[Mapping[str, Estimate]], least: int = 1) -> dict[str, Estimate]:
+    """Each metric over the runs in which it is not REFUSED; null where these are fewer than `least`.
+
+    Null, too, where it is null in such a run: leaving that one out would be a mean of the survivors.
+    """
     names = list(dict.fromkeys(name for one in metrics for name in one))
-    return {name: _over_runs(name, [one.get(name) for one in metrics]) for name in names}
+    return {name: _believed(name, [one.get(name) for one in metrics], least) for name in names}
+
+
+def _believed(name: str, found: Sequence[Estimate | None], least: int) -> Estimate:
+    kept = [one for one in found if one is None or one.grade != "REFUSED"]
+    if len(kept) >= min(least, len(found)):
+        return _over_runs(name, kept)
+    whole = _over_runs(name, found)
+    doubts = Counter(check for one in found if one and one.grade == "REFUSED" for check in _doubts(one)[:1])
+    return Estimate(
+        value=None,
+        n=len(kept),
+        reason=f"REFUSED in {len(found) - len(kept)} of {len(found)} trials: {', '.join(check for check, _ in doubts.most_common())}",
+        why="refused",
+        belief=(whole.belief or Belief(grade="REFUSED")).model_copy(
+            update={"grade": "REFUSED", "as_measured": whole.value}
+        ),
+    )
+
+
+def _doubts(estimate: Estimate) -> tuple[str, ...]:
+    return estimate.belief.doubts if estimate.belief else ()
+
+
+def _belief(name: str, found: Sequence[Estimate | None]) -> Belief | None:
+    """Of a case's number: the worst grade of its runs, and their mean bounds; null where one of them is unknown."""
+    beliefs = [one.belief for one in found if one and one.belief]
+    if not beliefs:
+        return None
+    left_out = [belief for belief in beliefs if belief.as_measured is not None]
+    measured = [
+        one.model_copy(
+            update={
+                "value": one.belief.as_measured
+                if one.belief and one.belief.as_measured is not None
+                else one.value,
+                "belief": None,
+            }
+        )
+        for one in found
+        if one
+    ]
+    doubts = Counter(check for belief in beliefs for check in belief.doubts)
+    return Belief(
+        grade=worst(*(belief.grade for belief in beliefs)),
+        below=_mean_bound([belief.below for belief in beliefs], len(found)),
+        above=_mean_bound([belief.above for belief in beliefs], len(found)),
+        doubts=tuple(check for check, _ in doubts.most_common()),
+        as_measured=_over_runs(name, measured).value if left_out else None,
+        left_out=sum(belief.left_out for belief in beliefs) / len(found),
+    )
+
+
+def _mean_bound(bounds: Sequence[float | None], runs: int) -> float | None:
+    known = [bound for bound in bounds if bound is not None]
+    return sum(known) / runs if len(known) == len(bounds) else None
+
+
+def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
+    """No number, since some runs have none."""
+    lacking = [one for one in found if one is None or one.value is None]
+    reason, _ = Counter(one.reason if one else "not measured" for one in lacking).most_common(1)[0]
+    codes = {one.why if one else "not measured" for one in lacking}
+    beyond = [one for one in lacking if one and one.reason.startswith(TIMED_OUT)]
+    if 2 * len(beyond) > len(found):
+        reason = Counter(one.reason for one in beyond).most_common(1)[0][0]
+        told = f"{TIMED_OUT} in {len(beyond)} of {len(found)} runs: {reason}"
+        return Estimate(value=None, n=values, reason=told, why="time-out")
+    alike = len(codes) == 1 and (codes == {"too few"} or not values)
+    return Estimate(
+        value=None,
+        n=values,
+        reason=f"null in {len(lacking)} of {len(found)} runs: {reason}",
+        why=codes.pop() if alike else "null in a run",
+        need=max((one.need for one in lacking if one and one.need), default=None) if alike else None,
+    )
 
 
 def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
     values = [one.value for one in found if one is not None and one.value is not None]
+    belief = _belief(name, found)
     if len(values) < len(found):
-        reasons = Counter(
-            one.reason if one else "not measured" for one in found if one is None or one.value is None
-        )
-        reason, _ = reasons.most_common(1)[0]
-        beyond = sum(count for told, count in reasons.items() if told.startswith(TIMED_OUT))
-        if 2 * beyond > len(found):
-            return Estimate(
-                value=None, n=len(values), reason=f"{TIMED_OUT} in {beyond} of {len(found)} runs: {reason}"
-            )
-        return Estimate(
-            value=None,
-            n=len(values),
-            reason=f"null in {len(found) - len(values)} of {len(found)} runs: {reason}",
-        )
+        return _null(found, len(values)).model_copy(update={"belief": belief})
     weak = any(one.weak for one in found if one)
-    grows = next((one.reason for one in found if one and one.reason.startswith("grows")), "")
+    grows = next((one for one in found if one and one.why == "grows"), None)
     metric = metric_name(name)
     if metric not in _ARITHMETIC and min(values) > 0:
         logs = [log(value) for value in values]
         interval = mean_interval(logs)
         low, high = (exp(interval[0]), exp(interval[1])) if interval else (None, None)
-        return Estimate(
-            value=exp(sum(logs) / len(logs)), low=low, high=high, n=len(values), weak=weak, reason=grows
-        )
-    interval = mean_interval(values)
-    low, high = interval if interval else (None, None)
+        value = exp(sum(logs) / len(logs))
+    else:
+        interval = mean_interval(values)
+        low, high = (_inside(metric, bound) for bound in interval) if interval else (None, None)
+        value = sum(values) / len(values)
     return Estimate(
-        value=sum(values) / len(values),
-        low=_inside(metric, low),
-        high=_inside(metric, high),
+        value=value,
+        low=low,
+        high=high,
         n=len(values),
         weak=weak,
-        reason=grows,
+        reason=grows.reason if grows else "",
+        why="grows" if grows else "",
+        belief=belief,
     )
 
 
@@ -156,7 +246,7 @@ def _inside(metric: str, bound: float | None) -> float | None:
 def threshold_results(
     configs: Mapping[str, CaseConfig], cases: Iterable[CaseResult], owners: Mapping[str, Source]
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold on each case that it is for; a refused case never passes one."""
+    """Each threshold on each case that it is for, by the number that it names alone; a REFUSED number never passes one."""
     return tuple(
         _threshold(case, configs[case.case], text, owners)
         for case in cases
@@ -170,42 +260,36 @@ def _threshold(
 ) -> ThresholdResult:
     criterion = criterion_of(text, config, owners)
     estimate = find(criterion.ref, case.metrics)
-    shown = show(criterion.ref, estimate.value)
-    if case.instrument == "REFUSED":
-        return ThresholdResult(
-            case=case.case,
-            that=text,
-            outcome="refused",
-            measured=estimate.value,
-            sentence=f"{case.case}: {text} was not judged, the case is REFUSED.",
-        )
     timeouts = [
         group.longest_timeout_ns / 1e9
         for group in config.groups
         if criterion.ref.owner.partition(".")[0] == group.name
     ]
     held = outcome(criterion, estimate, max(timeouts, default=None))
-    if held is None:
-        return ThresholdResult(
-            case=case.case,
-            that=text,
-            outcome="no value",
-            measured=None,
-            sentence=f"{case.case}: {text} has no number ({estimate.reason}).",
-        )
-    if held:
-        return ThresholdResult(
-            case=case.case,
-            that=text,
-            outcome="passed",
-            measured=estimate.value,
-            sentence=f"{case.case}: {text} holds (it is {shown}).",
-        )
-    told = f"it is {shown}" if estimate.value is not None else estimate.reason
+    value = estimate.value
+    if value is None and estimate.why == "refused" and estimate.belief:
+        value = estimate.belief.as_measured
+    shown = f"it is {show(criterion.ref, value)}{_bounds(criterion.ref, value, estimate)}"
+    if held is not None:
+        told = f"holds ({shown})" if held else f"failed ({shown if value is not None else estimate.reason})"
+        result: Outcome = "passed" if held else "failed"
+    elif estimate.grade == "REFUSED":
+        result, told = "refused", f"is open: this number can't be believed ({estimate.reason or shown})"
+    elif value is not None:
+        result, told = "refused", f"is open: {shown}, and the limit lies between"
+    else:
+        result, told = "no value", f"has no number ({estimate.reason})"
     return ThresholdResult(
-        case=case.case,
-        that=text,
-        outcome="failed",
-        measured=estimate.value,
-        sentence=f"{case.case}: {text} failed ({told}).",
+        case=case.case, that=text, outcome=result, measured=value, sentence=f"{case.case}: {text} {told}."
     )
+
+
+def _bounds(ref: MetricRef, value: float | None, estimate: Estimate) -> str:
+    """How far a number that is not simply VALID may be off, as a clause."""
+    belief = estimate.belief
+    if value is None or belief is None or (belief.grade == "VALID" and not (belief.below or belief.above)):
+        return ""
+    if belief.below is None or belief.above is None:
+        return ", off by an unknown amount"
+    low, high = value * (1 - belief.below), value * (1 + belief.above)
+    return f", by its own bound {show(ref, max(low, 0.0))} to {show(ref, high)}" if low < high else ""

@@ -50,15 +50,34 @@ def _owned(ref: MetricRef, config: CaseConfig) -> MetricRef:
 
 def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
     """The metric's estimate, or null with the reason that it was not measured."""
-    return metrics.get(str(ref)) or Estimate(value=None, reason=f"{ref} was not measured in this case")
+    return metrics.get(str(ref)) or Estimate(
+        value=None, reason=f"{ref} was not measured in this case", why="not measured"
+    )
 
 
 def outcome(criterion: Criterion, estimate: Estimate, timeout_s: float | None = None) -> bool | None:
-    """Whether it holds; None where there is no number. A percentile beyond the time-out fails every upper limit within it."""
-    if estimate.value is not None:
-        return criterion.holds(estimate.value)
-    beyond = estimate.reason.startswith(TIMED_OUT) and criterion.op in ("<", "<=", "==")
-    return False if beyond and timeout_s is not None and criterion.value <= timeout_s else None
+    """Whether it surely holds; None where there is no number, or where its own bound leaves both (docs/method.md §3).
+
+    A percentile beyond the time-out fails every upper limit within it. A REFUSED number may fail, beyond the limit by more than it
+    can be off, and never holds.
+    """
+    belief = estimate.belief
+    value = estimate.value
+    if value is None and estimate.why == "refused" and belief:
+        value = belief.as_measured
+    if value is None:
+        beyond = estimate.reason.startswith(TIMED_OUT) and criterion.op in ("<", "<=", "==")
+        sure = (
+            beyond and estimate.grade != "REFUSED" and timeout_s is not None and criterion.value <= timeout_s
+        )
+        return False if sure else None
+    if belief is None:
+        return criterion.holds(value)
+    if belief.below is None or belief.above is None:
+        return None
+    ends = {criterion.holds(end) for end in (value * (1 - belief.below), value, value * (1 + belief.above))}
+    held = ends.pop() if len(ends) == 1 else None
+    return None if held and belief.grade == "REFUSED" else held
 
 
 def show(ref: MetricRef, value: float | None) -> str:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from svload.analysis import ANALYSIS_VERSION
+from svload.analysis.belief import Beliefs, asked_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.compare import judge_claims, metrics_of_claims
-from svload.analysis.criteria import criterion_of, owners_of_case
+from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.explored import load_effects
 from svload.analysis.measures import measure_trial
+from svload.analysis.pooling import Distribution, Distributions, distributions_of
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
@@ -23,7 +25,7 @@ from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.model.metrics import MetricRef, Source
-from svload.model.results import CheckResult, Estimate, Findings, TrialResult, Verdict
+from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
@@ -53,20 +55,23 @@ def judge_trial(
     window = kept_window(trial.summary, cut.cut_ns)
     groups = look(trial, config, window)
     owners = _owners(config, lock)
-    wanted = (*extra, *(criterion_of(text, config, owners).ref for text in config.expects))
+    asked = asked_of(lock, config, owners)
+    wanted = (*extra, *asked)
     metrics = measure_trial(trial, config, window, wanted, groups)
     context = Context(groups, metrics, cut, owners)
     checks = tuple(check.judge(trial, config, context) for check in all_checks())
     state, told = server_state(context, checks, saturated(trial, window))
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
+    beliefs = Beliefs(checks)
+    metrics = beliefs.fill(metrics)
     replicate, block = _place(trial)
     return TrialResult(
         trial=trial.summary.trial,
         case=trial.summary.case,
         replicate=replicate,
         block=block,
-        verdict=_verdict(trial.summary.trial, checks, state, told),
+        verdict=_verdict(trial.summary.trial, checks, state, told, _grades(asked, metrics, beliefs)),
         metrics=metrics,
         cut_ns=cut.cut_ns,
     )
@@ -112,20 +117,30 @@ def judge_run(
     for trial in trials:
         by_case.setdefault(trial.summary.case, []).append(trial)
 
-    def judged(case: str) -> list[TrialResult]:
+    def judged(case: str) -> tuple[list[TrialResult], Distributions]:
         return _judge_case(by_case[case], configs[case], lock, wanted.get(case, ()))
 
     all_checks()  # loads them, here for all cases
     try:
-        results = [result for found in each(judged, list(by_case)) for result in found]
+        found = each(judged, list(by_case))
     except SvloadError:  # of several damaged trials the one is told that ran first
         for trial in trials:
             trial_cut(trial.unread(), configs[trial.summary.case])
         raise
+    results = [result for of_case, _ in found for result in of_case]
+    distributions = {key: one for _, of_case in found for key, one in of_case.items()}
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
+    asked = {name: tuple(map(str, refs)) for name, refs in _asked(lock, configs).items()}
     cases = tuple(
-        case_result(lock, case, configs.get(case.name), [one for one in results if one.case == case.name])
+        case_result(
+            lock,
+            case,
+            configs.get(case.name),
+            [one for one in results if one.case == case.name],
+            asked.get(case.name, ()),
+            distributions,
+        )
         for case in lock.cases
     )
     aa = certificates.aa if certificates else None
@@ -156,15 +171,31 @@ def judge_run(
 
 def _judge_case(
     trials: Sequence[TrialData], config: CaseConfig, lock: Lock, extra: Sequence[MetricRef]
-) -> list[TrialResult]:
-    """All trials of a case, with the cut that they have in common."""
+) -> tuple[list[TrialResult], Distributions]:
+    """All trials of a case, with the cut that they have in common, and what is pooled over them later.
+
+    That is each percentile that is compared, and each that a trial has too few requests for.
+    """
     trials = [trial.unread() for trial in trials]
     window_ns = trials[-1].summary.window_ns
     cuts = case_cut([trial_cut(trial, config) for trial in trials], window_ns[1] - window_ns[0])
-    return [
+    results = [
         judge_trial(trial, config, lock=lock, cut=cut, extra=extra)
         for trial, cut in zip(trials, cuts, strict=True)
     ]
+    owners = _owners(config, lock)
+    compared = [metric_of(one.metric, config, owners) for one in lock.comparisons]
+    heads = {f"{ref.owner}.{ref.metric.name}" for ref in compared if ref.stat and ref.stat.startswith("p")}
+    heads |= {
+        name.rpartition(".p")[0]
+        for result in results
+        for name, estimate in result.metrics.items()
+        if estimate.why == "too few"
+    }
+    pooled: dict[tuple[str, str], Distribution] = {}
+    for trial, cut in zip(trials, cuts, strict=True):
+        pooled |= distributions_of(trial, config, kept_window(trial.summary, cut.cut_ns), heads)
+    return results, pooled
 
 
 def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
@@ -175,6 +206,10 @@ def _wanted(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[Met
         name: [criterion_of(text, config, owners).ref for text in config.thresholds] + claims.get(name, [])
         for name, config in configs.items()
     }
+
+
+def _asked(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, tuple[MetricRef, ...]]:
+    return {name: asked_of(lock, config, _owners(config, lock)) for name, config in configs.items()}
 
 
 def _all_owners(lock: Lock) -> dict[str, Source]:
@@ -194,16 +229,30 @@ def _place(trial: TrialData) -> tuple[int, int]:
     return number, number
 
 
-def _verdict(trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str]) -> Verdict:
-    instrument = worst(*(check.grade for check in checks))
-    wrong = sorted((check for check in checks if check.grade != "VALID"), key=lambda check: check.grade)
+def _grades(
+    asked: Iterable[MetricRef], metrics: Mapping[str, Estimate], beliefs: Beliefs
+) -> dict[str, Grade]:
+    """The grade of each number that is asked for; one that was not measured has that of what breaks the trial as a whole."""
+    found: dict[str, Grade] = {}
+    for name in map(str, asked):
+        belief = metrics[name].belief if name in metrics else beliefs.of(name)
+        found[name] = belief.grade if belief else "VALID"
+    return found
+
+
+def _verdict(
+    trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
+) -> Verdict:
+    """The trial's grade is that of the numbers asked for, and its reasons are the checks that doubt these."""
+    doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
+    wrong = sorted(((grade, check) for grade, check in doubts if grade != "VALID"), key=lambda one: one[0])
     return Verdict(
         trial=trial,
-        instrument=instrument,
+        instrument=worst(*grades.values()),
         server=state,
-        reasons=(*(check.sentence for check in wrong), *told),
+        reasons=(*(check.sentence for _, check in wrong), *told),
         checks=tuple(checks),
-        remedy=next((check.remedy for check in wrong if check.grade == instrument), ""),
+        remedy=next((check.remedy for _, check in wrong if check.remedy), ""),
     )
 
 
@@ -213,7 +262,7 @@ def _growing(metrics: dict[str, Estimate], groups: Sequence[str]) -> dict[str, E
         f"{group}.{metric}." for group in groups for metric in ("response", "ok_response", "slot_wait")
     )
     return {
-        name: estimate.model_copy(update={"reason": GROWS})
+        name: estimate.model_copy(update={"reason": GROWS, "why": "grows"})
         if name.startswith(heads) and estimate.value is not None
         else estimate
         for name, estimate in metrics.items()

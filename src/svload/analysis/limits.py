@@ -116,3 +116,7 @@ SLOTS_FULL = 0.5
 """Share of the median response spent waiting for a slot from which an open loop's server is saturated."""
 WORKERS_FULL = 0.9
 """Share of readings with all workers at work and requests waiting from which a server is saturated."""
+
+# Each number by itself (docs/method.md §2, §3)
+EXACT_VALUES = 20_000
+"""Values of a trial that are pooled as they are; more go into histogram buckets (error ≤ 0.4 %)."""

@@ -88,7 +88,7 @@ class Population:
     def mean(self) -> Estimate:
         """The mean with its interval by batch means (t over the regrouped batches)."""
         if not self.ranked.total:
-            return Estimate(value=None, reason="no request is due in the kept window")
+            return Estimate(value=None, reason="no request is due in the kept window", why="no request")
         sums, counts = self.sums()
         batched = batch_means(sums, counts)
         value = float(batched.ratio[0]) * self.scale
@@ -106,10 +106,13 @@ class Population:
         """`min` or `max`; a failure is the largest of all."""
         ranked = self.ranked
         if not ranked.total:
-            return Estimate(value=None, reason="no request is due in the kept window")
+            return Estimate(value=None, reason="no request is due in the kept window", why="no request")
         if not ranked.finite or (stat == "max" and ranked.finite < ranked.total):
             return Estimate(
-                value=None, n=ranked.total, reason=f"> time-out ({100 * ranked.failed_share:.3g} % failed)"
+                value=None,
+                n=ranked.total,
+                reason=f"> time-out ({100 * ranked.failed_share:.3g} % failed)",
+                why="time-out",
             )
         return Estimate(value=float(ranked.values[0 if stat == "min" else -1]) * self.scale, n=ranked.total)
 
@@ -190,7 +193,7 @@ class GroupMeasures:
         success = (
             _exact(group.ok / group.due, group.due)
             if group.due
-            else Estimate(value=None, reason="no request is due in the kept window")
+            else Estimate(value=None, reason="no request is due in the kept window", why="no request")
         )
         errors = success if success.value is None else _exact(1 - success.value, group.due)
         return {
@@ -210,14 +213,14 @@ class GroupMeasures:
         """Events a second: of a fixed amount of work that was done, until its last request; in stages, over time only."""
         group = self.group
         if group.shape == "ramping":
-            return Estimate(value=None, reason=IN_STAGES)
+            return Estimate(value=None, reason=IN_STAGES, why="in stages")
         if group.shape == "finite" and group.summary.plan_done:
             seconds = (group.summary.last_done_ns - group.window.low_ns) / 1e9
             count = int(per_interval.sum())
             return (
                 _exact(count / seconds, count)
                 if seconds > 0
-                else Estimate(value=None, reason="nothing was done in the kept window")
+                else Estimate(value=None, reason="nothing was done in the kept window", why="no request")
             )
         return _rate(per_interval, group.window)
 
@@ -226,7 +229,7 @@ def _over_time(name: str, estimate: Estimate) -> Estimate:
     """A percentile or mean over changing load is of no load at all: null with that reason (METHOD §1). Extremes stay."""
     if name.endswith((".min", ".max")) or estimate.value is None:
         return estimate
-    return Estimate(value=None, n=estimate.n, reason=IN_STAGES)
+    return Estimate(value=None, n=estimate.n, reason=IN_STAGES, why="in stages")
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:
@@ -289,7 +292,7 @@ def _from_histogram(
 def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:
     """Events per second of the window, interval by batch means."""
     if not window.size:
-        return Estimate(value=None, reason="the kept window is empty")
+        return Estimate(value=None, reason="the kept window is empty", why="no request")
     batched = batch_means(per_interval)
     scale = 1e9 / window.interval_ns
     value = float(batched.ratio[0]) * scale
@@ -319,7 +322,7 @@ def service_measures(trial: TrialData, service: str, window: Window) -> dict[str
     found = {name: _exact(counted[name]) for name in names if name in counted}
     if "hits" in counted and "misses" in counted:
         looked_up = counted["hits"] + counted["misses"]
-        none = Estimate(value=None, reason="nothing was looked up in the cache")
+        none = Estimate(value=None, reason="nothing was looked up in the cache", why="no looks-up")
         found["hit_ratio"] = _exact(counted["hits"] / looked_up, int(looked_up)) if looked_up > 0 else none
     cpu, memory = _processes(trial.monitors, service, window)
     if cpu is not None:
@@ -371,7 +374,7 @@ def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[s
         else np.zeros(0)
     )
     total = float(asked.sum())
-    none = Estimate(value=None, reason="no row was asked")
+    none = Estimate(value=None, reason="no row was asked", why="no request")
     return {
         "early_repeats": _exact(sum(group.early_repeats for _, group in users)),
         "distinct": _exact(int(np.count_nonzero(asked))),

@@ -83,6 +83,13 @@ def bucket_edges(index: NDArray[np.generic]) -> tuple[Floats, Floats]:
     return low.astype(float), (low + width).astype(float)
 
 
+def bucket_of(values_ns: NDArray[np.generic]) -> Ints:
+    """The bucket of each value (model.columns.bucket, many at once)."""
+    value = np.maximum(np.asarray(values_ns), 0).astype(np.int64)
+    exponent = np.maximum(np.frexp(value.astype(float))[1].astype(np.int64) - 1, 7)
+    return np.where(value < 128, value, (exponent - 6) * 128 + np.right_shift(value, exponent - 7) - 128)
+
+
 def least_n_eff(p: float) -> int:
     """The least effective sample for percentile p (METHOD §2: equal tails, qⁿ ≤ 0.025)."""
     return limits.LEAST_N_EFF.get(p) or ceil(log(limits.TAIL) / log(max(p, 1 - p)))
@@ -115,11 +122,11 @@ def percentile(
     """
     total, n_eff = population.total, population.total / max(tau, 1.0)
     if not total:
-        return Estimate(value=None, reason="no request is due in the kept window")
+        return Estimate(value=None, reason="no request is due in the kept window", why="no request")
     value = population.quantile(p)
     if value is None:
         reason = f"> time-out ({100 * population.failed_share:.3g} % failed)"
-        return Estimate(value=None, n=total, n_eff=n_eff, reason=reason)
+        return Estimate(value=None, n=total, n_eff=n_eff, reason=reason, why="time-out")
     need = least_n_eff(p)
     if n_eff < need:
         tail = f" of {total}, correlated" if tau > 1.05 else ""
@@ -128,6 +135,8 @@ def percentile(
             n=total,
             n_eff=n_eff,
             reason=f"too few: {int(n_eff)} effective requests{tail}, p{100 * p:g} needs {need}",
+            why="too few",
+            need=need,
         )
     weak = n_eff * (1 - p) < limits.STRONG_TAIL or not trusted
     low, high = _interval(population, p, n_eff) if trusted else (None, None)
@@ -139,6 +148,7 @@ def percentile(
         n_eff=n_eff,
         weak=weak,
         reason="" if trusted else "correlated: only runs give its interval",
+        why="" if trusted else "correlated",
     )
 
 

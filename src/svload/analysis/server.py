@@ -33,7 +33,12 @@ def server_state(
     context: Context, checks: Iterable[CheckResult], at_limit: tuple[str, ...] = ()
 ) -> tuple[ServerState, tuple[str, ...]]:
     """(state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
-    refused = [check.check for check in checks if check.grade == "REFUSED" and check.check in _CLEAN]
+    medians = [f"{group.name}.response.p50" for group in context.groups]
+    refused = [
+        check.check
+        for check in checks
+        if check.check in _CLEAN and any(check.on(median) == "REFUSED" for median in medians)
+    ]
     if refused:
         return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
     found = [_state(group, context) for group in context.groups]

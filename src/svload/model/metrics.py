@@ -95,6 +95,9 @@ _NAMES = frozenset(name for _, name in CATALOGUE)
 _LIMITED = "|".join(metric.name for metric in CATALOGUE.values() if metric.has_limit)
 _WITH_LIMIT = re.compile(rf"(?<![\w-])({_LIMITED})\(([^()]*)\)")
 _CRITERION = re.compile(r"^\s*([A-Za-z_][\w\-.()]*(?:\([^()<>=!]*\))?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*$")
+_TIMING = frozenset(
+    name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("time_s", "rate_rps")
+) | {"cpu"}
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
@@ -211,6 +214,11 @@ def metric_name(key: str) -> str:
     """The metric of a full name: `probe.response.p50` → `response`; the owner may be a step (`group.step`)."""
     words = without_limit(key).split(".")
     return next((word for word in words[2:0:-1] if word in _NAMES), words[0])
+
+
+def is_timing(key: str) -> bool:
+    """Whether a full name is of a time, a rate or a CPU: what a disturbance of the machine can harm. Counts, shares and sizes are not."""
+    return metric_name(key) in _TIMING
 
 
 def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:

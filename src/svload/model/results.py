@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
 from svload.model.certificates import InstrumentCertificate
+from svload.model.metrics import is_timing
 
 Grade = Literal["VALID", "WEAK", "REFUSED"]
+_WORST_FIRST: tuple[Grade, ...] = ("REFUSED", "WEAK")
 Why = Literal[
     "",
     "too few",
@@ -241,11 +243,15 @@ class Harm(Frozen):
     above: float | None = 0.0
     """the same above it; null: unknown"""
 
+    def is_of(self, number: str) -> bool:
+        """Whether it speaks of the number with this full name."""
+        return self.number in (number, "all") or (self.number == "timing" and is_timing(number))
+
 
 class CheckResult(Frozen):
     """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
 
-    `measured` is False where the trial holds no facts for it: then its grade says nothing.
+    `grade` is the worst of `harms`, whichever number it is of: what one number is worth, `on` says. `measured` is False where the trial holds no facts for it: then its grade says nothing.
     """
 
     check: str
@@ -267,6 +273,11 @@ class CheckResult(Frozen):
     who: str = ""
     """whose doing it is (process, user, command), where that is known"""
 
+    def on(self, number: str) -> Grade:
+        """What it says of one number, by its full name."""
+        grades = [harm.grade for harm in self.harms if harm.is_of(number)]
+        return next((grade for grade in _WORST_FIRST if grade in grades), "VALID")
+
 
 class Verdict(Frozen):
     """Both verdicts on one trial: may the instrument be believed, and how was the server?"""
@@ -274,15 +285,15 @@ class Verdict(Frozen):
     trial: str
     """the trial, such as TC7.r3"""
     instrument: Grade
-    """the worst grade of its checks"""
+    """the worst grade of the numbers that the study asks for"""
     server: ServerState
     """UNKNOWN: no steady state was sought or seen, or the instrument can't tell"""
     reasons: tuple[str, ...]
-    """sentences: checks that are not VALID, REFUSED first, then what the server showed"""
+    """sentences: checks that doubt a number that the study asks for, REFUSED first, then what the server showed"""
     checks: tuple[CheckResult, ...]
     """every check, with its sentence"""
     remedy: str = ""
-    """of the first check with the worst grade; empty: nothing to mend"""
+    """of the first of these checks; empty: nothing to mend"""
 
 
 class Belief(Frozen):
@@ -291,13 +302,13 @@ class Belief(Frozen):
     grade: Grade
     """worst of what the checks say of this number"""
     below: float | None = 0.0
-    """the true value lies at most this share of the value below it, by all checks together; null: unknown"""
+    """the true value lies at most this share of the value below it, by all checks that can say how much; null: one that REFUSES it can't"""
     above: float | None = 0.0
-    """the same above it; null: unknown"""
+    """the same above it"""
     doubts: tuple[str, ...] = ()
     """the checks that doubt it, the worst first"""
     as_measured: float | None = None
-    """the value with the disturbed moments in it, in base units; null: none were left out"""
+    """the value with the disturbed moments in it, or of a case with the REFUSED trials in it, in base units; null: none were left out"""
     left_out: float = 0.0
     """share of the requests that were left out of `value`, since they were due in disturbed moments"""
 
@@ -373,7 +384,7 @@ class CaseResult(Frozen):
     excluded: str | None
     """why it is not run; null: it is"""
     instrument: Grade | None
-    """worst grade of the trials that count, REFUSED where too few do; null: excluded, or no trial"""
+    """worst grade of the numbers in `asked`; null: excluded, or no trial"""
     server: ServerState | None
     """what most of its trials show, the more severe of equals; null: excluded, or no trial"""
     trials: tuple[str, ...]
@@ -381,7 +392,7 @@ class CaseResult(Frozen):
     refused: tuple[str, ...]
     """those of them that are REFUSED"""
     metrics: dict[str, Estimate]
-    """full name → estimate over the trials that are not REFUSED; of a REFUSED case over all"""
+    """full name → estimate over the trials in which that number is not REFUSED; null where fewer than three are"""
     reasons: tuple[str, ...] = ()
     """why it is WEAK or REFUSED, in sentences"""
     load_model: dict[str, str] = {}
@@ -562,9 +573,14 @@ class Finding(Frozen):
 
 
 class Findings(Artefact):
-    """derived/findings.json: the final verdicts, made from the sealed trials alone."""
+    """derived/findings.json: the final verdicts, made from the sealed trials alone.
 
-    FORMAT: ClassVar[int] = 1
+    Format 1 judged trials as a whole: its grades are taken for those of all numbers.
+    """
+
+    FORMAT: ClassVar[int] = 2
+    format: int = 2
+    """number of the file's format; a higher one is of a newer svload"""
     analysis_version: int
     """version of the rules that judged; another svload's are judged anew"""
     study: str
@@ -601,3 +617,33 @@ class Findings(Artefact):
     """the machine in words: what it is, what the preflight measured there"""
     instrument: InstrumentCertificate | None = None
     """the instrument's certificate that held when the run began; null: there was none"""
+
+    @classmethod
+    def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Format 1 as 2: what a check said of a trial, it says of all of its numbers."""
+        if raw["format"] >= cls.FORMAT:
+            return raw
+        return {**raw, "format": cls.FORMAT, "trials": [_by_number(trial) for trial in raw["trials"]]}
+
+
+def _by_number(trial: dict[str, Any]) -> dict[str, Any]:
+    """A trial of findings of format 1, its numbers graded as the trial was."""
+    verdict = trial["verdict"]
+    doubts = [check for check in verdict["checks"] if check["grade"] != "VALID"]
+    unknown = {"below": None, "above": None}
+    checks = [
+        {**check, "harms": [{"number": "all", "grade": check["grade"], **unknown}]}
+        if check in doubts
+        else check
+        for check in verdict["checks"]
+    ]
+    belief = {
+        "grade": verdict["instrument"],
+        "doubts": [check["check"] for check in sorted(doubts, key=lambda check: str(check["grade"]))],
+        **(unknown if verdict["instrument"] == "REFUSED" else {}),
+    }
+    metrics = {
+        name: {**estimate, "belief": belief} if doubts else estimate
+        for name, estimate in trial["metrics"].items()
+    }
+    return {**trial, "verdict": {**verdict, "checks": checks}, "metrics": metrics}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from svload.analysis.series import CaseCut
 from svload.analysis.view import GroupView
-from svload.model.metrics import Source
-from svload.model.results import CheckResult, Estimate, Grade
+from svload.model.metrics import Source, is_timing
+from svload.model.results import CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ class Check(ABC):
     """Judges one row. `row` is METHOD's; `order` sorts what people read: what breaks everything else comes first.
 
     A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot judge for want of facts is
-    `unmeasured`: it takes no part in the verdict, and every page says so.
+    `unmeasured`: it takes no part in the verdict, and every page says so. A check that can tell which numbers it doubts gives `harms`;
+    else it doubts all of its `scope`: `timing` (times, rates, CPU) or `all`, counts and shares too.
     """
 
     name: ClassVar[str]
     row: ClassVar[str]
     order: ClassVar[int] = 50
+    scope: ClassVar[Literal["timing", "all"]] = "timing"
 
     @abstractmethod
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
@@ -49,11 +51,27 @@ class Check(ABC):
         value: float | None = None,
         limit: float | None = None,
         remedy: str = "",
+        harms: Iterable[Harm] | None = None,
+        who: str = "",
     ) -> CheckResult:
-        """A result of this check; the remedy is told only where something is to be mended."""
+        """A result of this check; the remedy is told only where something is to be mended.
+
+        `harms` None: it doubts its whole scope as it is graded, by an unknown amount.
+        """
         told = "" if grade == "VALID" else remedy
+        if harms is None:
+            harms = (
+                () if grade == "VALID" else (Harm(number=self.scope, grade=grade, below=None, above=None),)
+            )
         return CheckResult(
-            check=self.name, grade=grade, sentence=sentence, value=value, limit=limit, remedy=told
+            check=self.name,
+            grade=grade,
+            sentence=sentence,
+            value=value,
+            limit=limit,
+            remedy=told,
+            harms=tuple(harms),
+            who=who,
         )
 
     def unmeasured(self, what: str) -> CheckResult:
@@ -64,6 +82,19 @@ class Check(ABC):
 def worst(*grades: Grade) -> Grade:
     """REFUSED before WEAK before VALID."""
     return next((grade for grade in ("REFUSED", "WEAK") if grade in grades), "VALID")
+
+
+def doubted(numbers: Iterable[str], grade: Grade) -> tuple[Harm, ...]:
+    """These numbers, off by nobody knows how much; none where the grade is VALID."""
+    return tuple(
+        Harm(number=number, grade=grade, below=None, above=None) for number in numbers if grade != "VALID"
+    )
+
+
+def times_of(context: Context, owners: Sequence[str]) -> list[str]:
+    """The times and rates of these groups, their steps included."""
+    heads = tuple(f"{owner}." for owner in owners)
+    return [name for name in context.metrics if name.startswith(heads) and is_timing(name)]
 
 
 def above(value: float, weak_refused: tuple[float, float]) -> Grade:

@@ -54,6 +54,7 @@ class ConnectionReuse(Check):
     name = "connection-reuse"
     row = "manipulation checks: connections opened ≠ planned reuse"
     order = 33
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Each group against its own plan."""

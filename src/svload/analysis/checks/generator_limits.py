@@ -34,6 +34,7 @@ class GeneratorLimits(Check):
     name = "generator-limits"
     row = "generator's own limits"
     order = 14
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """REFUSED if any happened."""

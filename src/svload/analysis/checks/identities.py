@@ -27,6 +27,7 @@ class Identities(Check):
     name = "identities"
     row = "identities of §1"
     order = 10
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All that does not add up."""

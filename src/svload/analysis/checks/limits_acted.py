@@ -72,6 +72,7 @@ class LimitsActed(Check):
     name = "limits-acted"
     row = "manipulation checks: a CPU or link limit that never acted"
     order = 34
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every limit that a running service reports."""

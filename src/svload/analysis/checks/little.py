@@ -39,6 +39,7 @@ class Little(Check):
     name = "little"
     row = "Little exact"
     order = 11
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """REFUSED where a group breaks it."""

@@ -19,6 +19,7 @@ class Manipulation(Check):
     name = "manipulation"
     row = "manipulation checks: expect"
     order = 30
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All expectations of the case."""

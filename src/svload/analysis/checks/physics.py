@@ -21,6 +21,7 @@ class Physics(Check):
     name = "physics"
     row = "physics"
     order = 16
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All groups together, over the kept window."""

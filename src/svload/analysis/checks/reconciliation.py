@@ -43,6 +43,7 @@ class Reconciliation(Check):
     name = "reconciliation"
     row = "reconciliation"
     order = 34
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every service that a group names in its URLs; one behind another is judged through the other's fetches."""

@@ -19,6 +19,7 @@ class Repeats(Check):
     name = "repeats"
     row = "manipulation checks: repeats no more often than the plan states"
     order = 31
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Early repeats of each group that walks."""

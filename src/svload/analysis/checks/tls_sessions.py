@@ -22,6 +22,7 @@ class TlsSessions(Check):
     name = "tls-sessions"
     row = "manipulation checks: HTTPS requests all on connections with a TLS session"
     order = 32
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """By the generators' counts, the rows, and the servers' counters where they are offered."""

@@ -41,6 +41,7 @@ class WarmFiles(Check):
     name = "warm-files"
     row = "manipulation checks: warm page cache"
     order = 35
+    scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every server with files that the load asks."""
