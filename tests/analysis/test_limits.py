@@ -63,6 +63,11 @@ METHOD = {
     "SLOTS_FULL": 0.5,
     "WORKERS_FULL": 0.9,
     "EXACT_VALUES": 20_000,
+    "COUNTED": (0.05, 0.20),
+    "GAP_S": 0.005,
+    "FOREIGN_LOOK_S": 0.25,
+    "LEFT_OUT": 0.30,
+    "AROUND_S": 0.1,
 }
 
 

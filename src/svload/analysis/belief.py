@@ -37,10 +37,12 @@ class Beliefs:
         said = [one for one in self._kinds if timing or one[1].number == "all"]
         return said, united(said)
 
-    def of(self, number: str) -> Belief | None:
-        """Of one number by its full name; None where nothing doubts or bounds it."""
+    def of(self, number: str, without: Sequence[str] = ()) -> Belief | None:
+        """Of one number by its full name, but for what these checks say; None where nothing doubts or bounds it."""
         general, belief = self._of_kind[is_timing(number)]
-        exact = self._exact.get(number)
+        exact = self._exact.get(number, [])
+        if without:
+            return united([one for one in (*general, *exact) if one[0].check not in without])
         return united([*general, *exact]) if exact else belief
 
     def fill(self, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:

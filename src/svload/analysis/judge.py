@@ -12,8 +12,10 @@ from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.compare import judge_claims, metrics_of_claims
+from svload.analysis.counting import Counting
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.explored import load_effects
+from svload.analysis.leaving import leave_out
 from svload.analysis.measures import measure_trial
 from svload.analysis.pooling import Distribution, Distributions, distributions_of
 from svload.analysis.saturation import saturated
@@ -58,13 +60,14 @@ def judge_trial(
     asked = asked_of(lock, config, owners)
     wanted = (*extra, *asked)
     metrics = measure_trial(trial, config, window, wanted, groups)
-    context = Context(groups, metrics, cut, owners)
+    counting = Counting(trial, window, groups, metrics)
+    context = Context(groups, metrics, cut, owners, counting)
     checks = tuple(check.judge(trial, config, context) for check in all_checks())
     state, told = server_state(context, checks, saturated(trial, window))
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
-    metrics = beliefs.fill(metrics)
+    metrics = leave_out(beliefs.fill(metrics), beliefs, counting)
     replicate, block = _place(trial)
     return TrialResult(
         trial=trial.summary.trial,

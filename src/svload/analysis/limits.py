@@ -120,3 +120,13 @@ WORKERS_FULL = 0.9
 # Each number by itself (docs/method.md §2, §3)
 EXACT_VALUES = 20_000
 """Values of a trial that are pooled as they are; more go into histogram buckets (error ≤ 0.4 %)."""
+COUNTED = (0.05, 0.20)
+"""Largest distance of a number from where it can truly lie, over its value, by counting the requests that a disturbance touched."""
+GAP_S = 0.005
+"""A gap of a thread of the load that is longer is a disturbance; of a pass of its own loop one above `HICCUP_PERIOD_S`."""
+FOREIGN_LOOK_S = 0.25
+"""Readings of other processes' CPU must be this close for requests due in them to be left out."""
+LEFT_OUT = 0.30
+"""At most this share of the requests is left out; a disturbance that covers more of the window is not local in time."""
+AROUND_S = 0.1
+"""What is due so close to a disturbed moment is left out with it."""

@@ -69,6 +69,7 @@ class Population:
     exceedances: Callable[[Floats], tuple[Floats, Floats | None]]
     sums: Callable[[], tuple[Floats, Floats | None]]
     scale: float = NS
+    limit_ns: float = float("inf")
 
     def percentiles(self, stats: Iterable[str]) -> dict[str, Estimate]:
         """`p…` stats with intervals inside the run."""
@@ -264,6 +265,7 @@ def _from_values(values: Floats, total: int, limit_ns: float, scale: float = NS)
         lambda at: ((values[None, :] > np.minimum(at, np.finfo(float).max)[:, None]).astype(float), None),
         lambda: (capped, None),
         scale,
+        limit_ns,
     )
 
 
@@ -286,7 +288,8 @@ def _from_histogram(
             at, weights=count * np.minimum(middle, limit_ns), minlength=size
         ) + failed * limit_ns, n
 
-    return Population(ranked_counts(counts, int(counts.sum() + failed.sum())), exceedances, sums)
+    ranked = ranked_counts(counts, int(counts.sum() + failed.sum()))
+    return Population(ranked, exceedances, sums, limit_ns=limit_ns)
 
 
 def _rate(per_interval: NDArray[np.int64], window: Window) -> Estimate:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from svload.analysis.counting import Counting
 from svload.analysis.series import CaseCut
 from svload.analysis.view import GroupView
 from svload.model.metrics import Source, is_timing
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """What checks share: groups and metrics in the kept window, the warm-up cut, and whom a metric may name."""
+    """What checks share: groups and metrics in the kept window, the warm-up cut, whom a metric may name, and what disturbances touched."""
 
     groups: tuple[GroupView, ...]
     metrics: Mapping[str, Estimate]
     cut: CaseCut
     owners: Mapping[str, Source]
+    counting: Counting
 
 
 class Check(ABC):

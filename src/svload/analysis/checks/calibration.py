@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, percent
-from svload.model.results import CheckResult
+from svload.model.results import CheckResult, Harm
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
@@ -34,4 +34,7 @@ class Calibration(Check):
             drift,
             limits.CALIBRATION[1 if grade == "REFUSED" else 0],
             "Fix the CPU's frequency (governor performance, no turbo), cool it, or let the lab warm up first.",
+            [Harm(number=self.scope, grade=grade, below=abs(drift), above=abs(drift))]
+            if grade != "VALID"
+            else (),
         )

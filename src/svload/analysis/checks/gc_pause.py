@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent, smallest_shown_p99
+from svload.analysis.checks.base import Check, Context, doubted, percent, smallest_shown_p99, times_of
 from svload.analysis.view import kept_window
-from svload.model.results import CheckResult
+from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
@@ -41,10 +41,22 @@ class GcPause(Check):
         if shown is None or shown[1] <= 0:
             return self.result("VALID", f"{told}; no p99 is shown that it could spoil.", pause)
         share = pause / shown[1]
+        grade: Grade = "WEAK" if share > limits.GC_PAUSE else "VALID"
         return self.result(
-            "WEAK" if share > limits.GC_PAUSE else "VALID",
+            grade,
             f"{told}, {percent(share)} of {shown[0]}.",
             share,
             limits.GC_PAUSE,
             "Give the server more memory or another collector, or report the pause as its finding.",
+            doubted(_spoilt(context, pause), grade),
         )
+
+
+def _spoilt(context: Context, pause_s: float) -> list[str]:
+    """The tails that are less than ten times as long as the pause."""
+    tails = ("p99", "p99.9", "max")
+    return [
+        name
+        for name in times_of(context, [group.name for group in context.groups])
+        if name.endswith(tails) and pause_s > limits.GC_PAUSE * (context.metrics[name].value or 0.0)
+    ]

@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.counting import effect, worst_of
+from svload.analysis.disturbances import within
 from svload.analysis.readings import mean_rate, of_monitor
-from svload.analysis.view import Window, kept_window
+from svload.analysis.view import kept_window
+from svload.analysis.who import busiest, in_moments
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
-_NAMED = 3
-
 
 class OthersCpu(Check):
-    """WEAK above 5 % of all cores' time in the kept window, REFUSED above 20 %.
+    """WEAK or REFUSED for the numbers that others can have put off: moments above 5 % of all cores' time are counted.
 
-    svload's own processes and the kernel's threads (which work for the load) are left out; a server that ran already is known by the
-    port it listens on. The machine-wide figure is a mean: what others do on the load's own cores shows as run-queue wait.
+    What is not local in time is WEAK above 5 % of those moments, REFUSED above 20 %. svload's own processes and the kernel's threads
+    (which work for the load) are left out; a server that ran already is known by the port it listens on. What others do on the load's
+    own cores shows as run-queue wait, too.
     """
 
     name = "others-cpu"
@@ -37,29 +39,17 @@ class OthersCpu(Check):
         if used is None or not cores:
             return self.unmeasured("no monitor told other processes' CPU apart")
         share = used / cores
-        grade = above(share, limits.OTHERS_CPU)
-        who = _who(trial, window)
+        harms = context.counting.by_check.get(self.name, ())
+        moments = within(context.counting.found.of(self.name), window)
+        who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         told = f"Other processes used {used:.2g} cores, {percent(share)} of the machine's {cores}"
+        names = ", ".join(str(one) for one in who)
         return self.result(
-            grade,
-            f"{told}: {', '.join(who)}." if who else f"{told}.",
+            worst_of(harms),
+            f"{told}{f': {names}' if who else ''}.{f' {effect(harms)}' if moments else ''}",
             share,
-            limits.OTHERS_CPU[1 if grade == "REFUSED" else 0],
-            f"End or move what else runs here ({who[0].rpartition(' (')[0] if who else 'see top'}), then run it again.",
+            limits.OTHERS_CPU[0],
+            f"End or move what else runs here ({who[0].name if who else 'see top'}), then run it again.",
+            harms,
+            in_moments(trial.monitors, moments),
         )
-
-
-def _who(trial: TrialData, window: Window) -> list[str]:
-    """The processes that used most over the window, with their cores."""
-    used = of_monitor(trial.monitors, "others", "cpu_seconds")
-    sums = {}
-    for process, series in used.items():
-        inside = series.at > window.low_ns
-        sums[process] = float(series.values[inside].sum())
-    busiest = sorted(sums.items(), key=lambda one: one[1], reverse=True)[:_NAMED]
-    return [
-        f"{name} ({seconds:.2g} s of CPU, process {pid})"
-        for (process, seconds) in busiest
-        if seconds > 0
-        for name, _, pid in [process.rpartition(" ")]
-    ]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.counting import effect, worst_of
+from svload.analysis.disturbances import within
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
+from svload.analysis.who import in_moments
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
@@ -16,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class RunQueue(Check):
-    """WEAK above 1 % of wall time, REFUSED above 5 %, for the thread that waited most."""
+    """WEAK or REFUSED for the numbers that waits can have put off: moments in which a thread waited more than 1 % are counted.
+
+    What is not local in time is WEAK above 1 % of those moments, REFUSED above 5 %.
+    """
 
     name = "run-queue"
     row = "run-queue wait of engine threads"
@@ -34,11 +40,18 @@ class RunQueue(Check):
         if not shares:
             return self.unmeasured("no witness read how long the load's threads waited for a core")
         thread, share = max(shares.items(), key=lambda one: one[1])
-        grade = above(share, limits.RUN_QUEUE)
+        harms = context.counting.by_check.get(self.name, ())
+        moments = within(context.counting.found.of(self.name), window)
+        who = in_moments(trial.monitors, moments)
+        told = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
+        if moments:
+            told += f", above {percent(limits.RUN_QUEUE[0])} in {percent(context.counting.found.share(self.name, window))} of it. {effect(harms)}"
         return self.result(
-            grade,
-            f"The load's threads waited for a core {percent(share)} of the time at most ({thread}).",
+            worst_of(harms),
+            told if moments else f"{told}.",
             share,
-            limits.RUN_QUEUE[1 if grade == "REFUSED" else 0],
-            "Give the load more cores or fewer generators, and end what else runs on them; a server of your own belongs on other cores (taskset).",
+            limits.RUN_QUEUE[0],
+            f"Give the load more cores or fewer generators, and end what else runs on them{f' ({who})' if who else ''}; a server of your own belongs on other cores (taskset).",
+            harms,
+            who,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context, doubted, percent, times_of
 from svload.analysis.series import (
     Drift,
     Floats,
@@ -49,6 +49,7 @@ class Steadiness(Check):
                 largest,
                 limits.DRIFT,
                 "Measure longer, or let the lab warm up before the trial." + _in_step(config),
+                doubted(times_of(context, sorted({what.rpartition(".")[0] for what in drifting})), "WEAK"),
             )
         if not found and all(group.shape != "constant" for group in context.groups):
             return self.result(

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, percent
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.counting import effect, worst_of
+from svload.analysis.disturbances import within
 from svload.analysis.readings import Series, of_monitor
 from svload.analysis.view import Window, kept_window
 from svload.model.results import CheckResult
@@ -20,9 +22,9 @@ _SECOND_NS = 1e9
 
 
 class Steal(Check):
-    """WEAK above 1 % of any second of the kept window, REFUSED above 5 %, on the core that lost most.
+    """WEAK or REFUSED for the numbers that it can have put off: moments are counted in seconds that lost more than 1 % of a core.
 
-    The kernel counts in ticks of 10 ms, so that one tick in a second is not above 1 %.
+    The kernel counts in ticks of 10 ms, so that one tick in a second is not above 1 %. What is not local in time is REFUSED above 5 %.
     """
 
     name = "steal"
@@ -37,14 +39,17 @@ class Steal(Check):
             return self.unmeasured("no monitor read what the hypervisor took")
         worst = {core: worst_second(series, window) for core, series in stolen.items()}
         core, share = max(worst.items(), key=lambda one: one[1])
-        grade = above(share, limits.STEAL)
+        harms = context.counting.by_check.get(self.name, ())
+        told = f"The hypervisor took at most {percent(share)} of any second of a core"
+        moments = within(context.counting.found.of(self.name), window)
         return self.result(
-            grade,
-            f"The hypervisor took at most {percent(share)} of any second of a core"
-            + (f" ({core})." if share else "."),
+            worst_of(harms),
+            told + (f" ({core})." if share else ".") + (f" {effect(harms)}" if moments else ""),
             share,
-            limits.STEAL[1 if grade == "REFUSED" else 0],
+            limits.STEAL[0],
             "Measure on a host of your own, or when the other guests are quiet.",
+            harms,
+            "other guests of this host" if moments else "",
         )
 
 

@@ -1,0 +1,189 @@
+"""The moments in which the machine's own readings show a disturbance of a trial, never its responses (docs/method.md §3, *Counting*).
+
+Four checks find them: gaps of the load's threads and passes of their loops (`hiccups`), waits for a core (`run-queue`), time that the
+hypervisor gave to others (`steal`), CPU of processes that are no part of the measurement (`others-cpu`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.readings import Floats, Monitors, Series, of_monitor
+from svload.analysis.view import Window
+
+Spans = Sequence[tuple[float, float]]
+"""[begin, end) in ns from the load's start, ascending and apart."""
+_SECOND_NS = 1e9
+_BEFORE_NS = 1e9
+"""What ended so shortly before the window may still be felt in it."""
+
+
+class Disturbance(NamedTuple):
+    """One disturbed moment. `lost_s`: how long a thread stood still in it, or of foreign CPU how much of a core it cost."""
+
+    check: str
+    begin_ns: float
+    end_ns: float
+    where: str
+    lost_s: float
+    severe: bool
+    """so strong that what is due in it may be left out"""
+    gap: bool = False
+    """one stretch of standing still: it delays nothing by more than its length"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that one trial's readings show in its kept window."""
+
+    moments: tuple[Disturbance, ...]
+    rest: Mapping[str, float] = field(default_factory=dict)
+    """by check: what remains below its WEAK limit, as a share of the window"""
+
+    def of(self, check: str) -> list[Disturbance]:
+        """The moments that one check found."""
+        return [one for one in self.moments if one.check == check]
+
+    def share(self, check: str, window: Window) -> float:
+        """The part of the window that one check's moments cover."""
+        return covered(united(spans(self.of(check)), window)) / max(window.high_ns - window.low_ns, 1)
+
+    def within(self, check: str) -> float:
+        """How much of its own moments a check's disturbance takes, all threads and cores apart: lost over disturbed time, the worst of them."""
+        by_place: dict[str, tuple[float, float]] = {}
+        for one in self.of(check):
+            lost, length = by_place.get(one.where, (0.0, 0.0))
+            by_place[one.where] = (lost + one.lost_s, length + (one.end_ns - one.begin_ns) / 1e9)
+        return max((lost / length for lost, length in by_place.values() if length > 0), default=0.0)
+
+
+def disturbances_of(monitors: Monitors, window: Window) -> Found:
+    """What disturbed the kept window, and what remains below the limits."""
+    cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
+    waits = of_monitor(monitors, "generator", "run_queue_seconds_total")
+    stolen = of_monitor(monitors, "host", "steal_seconds_total")
+    others = of_monitor(monitors, "others", "cpu_seconds_total")
+    foreign = {"": Series(others[""].at, others[""].values / cores)} if "" in others else {}
+    found = [
+        *_gaps(monitors, "gap_seconds", "hiccup_seconds", limits.GAP_S),
+        *_gaps(monitors, "pass_gap_seconds", "loop_pass_seconds", limits.HICCUP_PERIOD_S),
+        *_rates("run-queue", waits, limits.RUN_QUEUE),
+        *_steals(stolen),
+        *_rates("others-cpu", foreign, limits.OTHERS_CPU, finest_s=limits.FOREIGN_LOOK_S),
+    ]
+    inside = tuple(
+        one for one in found if one.end_ns > window.low_ns - _BEFORE_NS and one.begin_ns < window.high_ns
+    )
+    series = {"run-queue": waits, "steal": stolen, "others-cpu": foreign}
+    rest = {
+        check: max((_rest(one, place, window, inside, check) for place, one in of.items()), default=0.0)
+        for check, of in series.items()
+    }
+    return Found(inside, rest)
+
+
+def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterator[Disturbance]:
+    """Gaps above a length: each where its readings tell so, else the look in which the longest lay."""
+    precise = of_monitor(monitors, "generator", exact)
+    for thread, series in precise.items():
+        for at, gap in zip(*series, strict=True):
+            if gap > longer_s:
+                yield Disturbance("hiccups", float(at - 1e9 * gap), float(at), thread, float(gap), True, True)
+    for thread, series in {} if precise else of_monitor(monitors, "generator", look).items():
+        for at in np.flatnonzero(series.values > longer_s):
+            end, gap = float(series.at[at]), float(series.values[at])
+            begin = min(float(series.at[at - 1]) if at else end, end - 1e9 * gap)
+            yield Disturbance("hiccups", begin, end, thread, gap, True, True)
+
+
+def _rates(
+    check: str, of: Mapping[str, Series], weak_refused: tuple[float, float], finest_s: float | None = None
+) -> Iterator[Disturbance]:
+    """The looks in which a counter grew faster than its WEAK limit allows."""
+    weak, refused = weak_refused
+    for place, series in of.items():
+        length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
+        share = grown / np.maximum(length_s, 1e-9)
+        for at in np.flatnonzero(share > weak):
+            fine = finest_s is None or length_s[at] <= finest_s
+            yield Disturbance(
+                check,
+                float(series.at[at]),
+                float(series.at[at + 1]),
+                place,
+                float(grown[at]),
+                bool(share[at] > refused and fine),
+                check == "run-queue",
+            )
+
+
+def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
+    """The looks in which a core lost time, within seconds that lost more than the WEAK limit: the kernel counts in ticks of 10 ms."""
+    weak, refused = limits.STEAL
+    for core, series in stolen.items():
+        at, values = series
+        grown = np.diff(values)
+        if not np.any(grown > 0):
+            continue
+        lost = _of_a_second(at, values) > weak
+        for look in np.flatnonzero((grown > 0) & lost):
+            length_s = float(at[look + 1] - at[look]) / 1e9
+            severe = bool(grown[look] / max(length_s, 1e-9) > refused)
+            yield Disturbance(
+                "steal", float(at[look]), float(at[look + 1]), core, float(grown[look]), severe, True
+            )
+
+
+def _of_a_second(at: Floats, values: Floats) -> Floats:
+    """By look: the largest share that the counter grew in any second that holds the look; a shorter series counts as one second."""
+    most = np.zeros(max(len(at) - 1, 0))
+    later = np.minimum(np.searchsorted(at, at + _SECOND_NS), len(at) - 1)
+    for first, last in enumerate(later[:-1]):
+        span_s = max(float(at[last] - at[first]) / 1e9, 1.0)
+        share = float(values[last] - values[first]) / span_s
+        if share > 0:
+            np.maximum(most[first:last], share, out=most[first:last])
+    return most
+
+
+def _rest(series: Series, place: str, window: Window, moments: Iterable[Disturbance], check: str) -> float:
+    inside = series.enclosing(window)
+    if inside.seconds <= 0:
+        return 0.0
+    told = sum(one.lost_s for one in moments if one.check == check and one.where == place)
+    return max(inside.change - told, 0.0) / inside.seconds
+
+
+def spans(moments: Iterable[Disturbance], around_ns: float = 0.0) -> list[tuple[float, float]]:
+    """Their begins and ends, widened on both sides."""
+    return [(one.begin_ns - around_ns, one.end_ns + around_ns) for one in moments]
+
+
+def united(found: Iterable[tuple[float, float]], window: Window | None = None) -> list[tuple[float, float]]:
+    """Spans as one list, those that touch joined; only what lies in `window` where it is given."""
+    joined: list[tuple[float, float]] = []
+    for begin, end in sorted(found):
+        if window is not None:
+            begin, end = max(begin, window.low_ns), min(end, window.high_ns)
+        if end <= begin:
+            continue
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def within(moments: Iterable[Disturbance], window: Window) -> list[Disturbance]:
+    """Those that lie in the window, at least in part."""
+    return [one for one in moments if one.end_ns > window.low_ns and one.begin_ns < window.high_ns]
+
+
+def covered(found: Spans) -> float:
+    """Their length in ns; they must be apart."""
+    return sum(end - begin for begin, end in found)

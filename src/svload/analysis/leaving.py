@@ -1,0 +1,74 @@
+"""Numbers computed again without what was due in disturbed moments (docs/method.md §3, *Leaving out*)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from svload.analysis import limits
+from svload.analysis.belief import UNITED, Beliefs
+from svload.analysis.checks.base import worst
+from svload.analysis.counting import Bound, Counting
+from svload.analysis.disturbances import spans, united
+from svload.analysis.measures import GroupMeasures
+from svload.model.metrics import is_timing
+from svload.model.results import Belief, Estimate
+
+RESCUED = ("p50", "p90", "mean")
+"""Statistics that may be: never a p99, nor a throughput."""
+
+
+def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Counting) -> dict[str, Estimate]:
+    """The same metrics; medians, p90 and means that disturbances alone REFUSE are computed again and WEAK, both values kept.
+
+    Nothing is left out where that would be more than 30 % of a group's requests.
+    """
+    found = dict(metrics)
+    severe = [one for one in counting.found.moments if one.severe]
+    moments = united(spans(severe, limits.AROUND_S * 1e9), counting.window)
+    for whole in counting.groups if moments else ():
+        for group in counting.with_steps(whole):
+            wanted = _wanted(group.name, metrics, beliefs)
+            left = group.without(moments) if wanted else group
+            share = 1 - left.due / group.due if group.due else 0.0
+            if not 0 < share <= limits.LEFT_OUT:
+                continue
+            for number, metric, stat in wanted:
+                population = GroupMeasures(left).population(metric)
+                again = population.stats([stat])[stat] if population else None
+                if again is not None and again.value is not None:
+                    bound = counting.still_touched(whole, left, metric, stat)
+                    belief = _belief(number, metrics[number], beliefs, bound, share)
+                    found[number] = again.model_copy(update={"belief": belief})
+    return found
+
+
+def _wanted(head: str, metrics: Mapping[str, Estimate], beliefs: Beliefs) -> list[tuple[str, str, str]]:
+    """(number, metric, statistic) of each of a group's numbers that may be rescued."""
+    found = []
+    for number, estimate in metrics.items():
+        metric, _, stat = number.removeprefix(f"{head}.").partition(".")
+        if not number.startswith(f"{head}.") or stat not in RESCUED or not is_timing(number):
+            continue
+        rest = beliefs.of(number, without=UNITED)
+        if (
+            estimate.grade == "REFUSED"
+            and estimate.value is not None
+            and (not rest or rest.grade != "REFUSED")
+        ):
+            found.append((number, metric, stat))
+    return found
+
+
+def _belief(number: str, before: Estimate, beliefs: Beliefs, bound: Bound, share: float) -> Belief:
+    """WEAK at best. What is left of the disturbances bounds it, and a WEAK number is off by no more than its limit."""
+    rest = beliefs.of(number, without=UNITED)
+    most = limits.COUNTED[1]
+    below, above = (most if one is None else min(one, most) for one in bound)
+    return Belief(
+        grade=worst("WEAK", rest.grade if rest else "VALID"),
+        below=below + (rest.below or 0.0 if rest else 0.0),
+        above=above + (rest.above or 0.0 if rest else 0.0),
+        doubts=before.belief.doubts if before.belief else (),
+        as_measured=before.value,
+        left_out=share,
+    )

@@ -1,0 +1,45 @@
+"""Whose doing a disturbance was: the processes that used most CPU in its moments, as the monitor of others named them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from svload.analysis.disturbances import Disturbance, Spans, spans, united
+from svload.analysis.readings import Monitors, of_monitor
+
+_NAMED = 3
+_LOOK_NS = 1e9
+
+
+class User(NamedTuple):
+    """A process and the CPU that it used."""
+
+    name: str
+    """as the monitor told it: name, user and command where they are known"""
+    pid: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.seconds:.2g} s of CPU, process {self.pid})"
+
+
+def busiest(monitors: Monitors, moments: Spans) -> list[User]:
+    """The processes that used most in these moments; each reading tells of the time since the one before."""
+    found = []
+    for process, series in of_monitor(monitors, "others", "cpu_seconds").items():
+        # A process is told only where it used something, so that the look before may be far away.
+        used = sum(
+            float(value)
+            for at, value in zip(*series, strict=True)
+            if any(begin < at and at - _LOOK_NS < end for begin, end in moments)
+        )
+        name, _, pid = process.rpartition(" ")
+        found.append(User(name, pid, used))
+    return sorted((one for one in found if one.seconds > 0), key=lambda one: -one.seconds)[:_NAMED]
+
+
+def in_moments(monitors: Monitors, moments: Sequence[Disturbance]) -> str:
+    """The process that used most in them; empty where none did, or nobody looked."""
+    most = busiest(monitors, united(spans(moments)))[:1] if moments else []
+    return str(most[0]) if most else ""

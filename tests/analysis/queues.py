@@ -1,0 +1,174 @@
+"""A queue in virtual time as a trial: the same arrivals and service times with and without disturbances, so that the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.analysis.conftest import Bench
+
+from svload.analysis.batches import autocorrelation_times
+from svload.analysis.belief import Beliefs
+from svload.analysis.counting import Counting
+from svload.analysis.leaving import leave_out
+from svload.analysis.measures import measure_trial
+from svload.analysis.quantiles import bucket_of, percentile, ranked_values
+from svload.analysis.view import kept_window, look
+from svload.model.results import CheckResult, Estimate, Harm
+from svload.model.study import CaseConfig
+from svload.store import TrialData
+
+Floats = NDArray[np.float64]
+Stops = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Offsets in s, in order of due time."""
+
+    due: Floats
+    done: Floats
+
+    def quantile_s(self, p: float, end_s: float) -> tuple[float, float]:
+        """The interval of the quantile by its own scatter: a closed loop that was stopped never asks the same again."""
+        mine = (self.done - self.due)[self.due < end_s]
+        ranked = ranked_values(mine * 1e9)
+        tau, _ = autocorrelation_times((mine > (ranked.quantile(p) or 0.0) / 1e9)[None, :].astype(float))
+        found = percentile(ranked, p, float(tau[0]))
+        assert found.low is not None
+        assert found.high is not None
+        return found.low, found.high
+
+
+def through(start_s: float, work_s: float, stops: Stops) -> float:
+    """When work that begins at `start_s` ends, if nothing is done within the stops."""
+    at = start_s
+    for begin, end in stops:
+        if end <= at:
+            continue
+        if at + work_s <= begin:
+            break
+        work_s -= max(begin - at, 0.0)
+        at = end
+    return at + work_s
+
+
+def served(due: Floats, work: Floats, stops: Stops = ()) -> Requests:
+    """One server, first come first served."""
+    done, free = np.empty_like(due), 0.0
+    for number, (arrival, need) in enumerate(zip(due.tolist(), work.tolist(), strict=True)):
+        free = through(max(arrival, free), need, stops)
+        done[number] = free
+    return Requests(due, done)
+
+
+def asked_by(users: int, work: Floats, think: Floats, stops: Stops = (), end_s: float = 60.0) -> Requests:
+    """A closed loop of users who think, at one server; request i is the i-th that begins, with the i-th work and think."""
+    import heapq
+
+    ready = [(float(think[user]) * user / users, user) for user in range(users)]
+    heapq.heapify(ready)
+    due, done, free = [], [], 0.0
+    counts = [0] * users
+    while ready[0][0] < end_s:
+        arrival, user = heapq.heappop(ready)
+        number = (counts[user] * users + user) % len(work)
+        counts[user] += 1
+        free = through(max(arrival, free), float(work[number]), stops)
+        due.append(arrival)
+        done.append(free)
+        heapq.heappush(ready, (free + float(think[number]), user))
+    order = np.argsort(due, kind="stable")
+    return Requests(np.array(due)[order], np.array(done)[order])
+
+
+def as_trial(
+    bench: Bench, made: Requests, end_s: float, *, rows: bool = True
+) -> tuple[TrialData, CaseConfig]:
+    """The requests as the one group of a trial, row by row or in histograms alone; nothing of it is disturbed yet."""
+    base = bench.trial("TC0.r1")
+    config = bench.config(base)
+    config = config.model_copy(update={"groups": (config.groups[0],), "thresholds": (), "expects": ()})
+    interval_ns = round(end_s * 1e9 / 600)
+    due, done = (np.round(column * 1e9).astype(np.int64) for column in (made.due, made.done))
+    n, size = len(due), int(done.max() // interval_ns) + 1
+    summary = base.summary.model_copy(
+        update={
+            "window_ns": (0, round(end_s * 1e9)),
+            "interval_ns": interval_ns,
+            "groups": (
+                base.summary.groups[0].model_copy(update={"due": n, "begun": n, "ok": n, "think_ns": 0}),
+            ),
+        }
+    )
+    samples: dict[str, Any] = {
+        name: np.zeros(n if rows else 0, dtype=base.samples[name].dtype) for name in base.samples
+    }
+    if rows:
+        for name in ("due_ns", "ready_ns", "begun_ns", "written_ns"):
+            samples[name] = due
+        samples["first_byte_ns"] = samples["done_ns"] = done
+        samples["read_lag_ns"] = np.full(n, -1)
+    at, ended = due // interval_ns, done // interval_ns
+    intervals: dict[str, Any] = {
+        name: np.zeros(size, dtype=base.intervals[name].dtype) for name in base.intervals
+    }
+    intervals["interval"] = np.arange(size)
+    for name in ("due", "begun", "ok"):
+        intervals[name] = np.bincount(at, minlength=size)
+    intervals["completed_ok"] = np.bincount(ended, minlength=size)
+    intervals["response_sum_ns"] = np.bincount(at, weights=(done - due).astype(float), minlength=size)
+    keys, counts = np.unique(at * 10_000 + bucket_of(done - due), return_counts=True)
+    histograms: dict[str, Any] = {
+        name: np.zeros(len(keys), dtype=base.histograms[name].dtype) for name in base.histograms
+    }
+    histograms |= {"interval": keys // 10_000, "bucket": keys % 10_000, "count": counts}
+    monitors = {name: base.monitors[name][:0] for name in base.monitors}
+    return (
+        replace(
+            base,
+            summary=summary,
+            samples=samples,
+            intervals=intervals,
+            histograms=histograms,
+            monitors=monitors,
+        ),
+        config,
+    )
+
+
+def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> TrialData:
+    """The trial with a reading for each gap: its end, and its length as the value."""
+    cells = {
+        "offset_ns": [round(end * 1e9) for _, end in gaps],
+        "service": [""] * len(gaps),
+        "monitor": ["generator"] * len(gaps),
+        "entity": ["probe.0/0"] * len(gaps),
+        "metric": [metric] * len(gaps),
+        "value": [end - begin for begin, end in gaps],
+    }
+    joined = {
+        name: np.concatenate([column, np.array(cells[name], dtype=column.dtype)])
+        for name, column in trial.monitors.items()
+    }
+    return replace(trial, monitors=joined)
+
+
+def believed(trial: TrialData, config: CaseConfig) -> dict[str, Estimate]:
+    """The metrics with what is to be believed of them by `hiccups` alone, what disturbed them left out where that may be."""
+    counting, metrics, harms = counted(trial, config)
+    told = CheckResult(check="hiccups", grade="VALID", sentence="", harms=tuple(harms.values()))
+    beliefs = Beliefs([told])
+    return leave_out(beliefs.fill(metrics), beliefs, counting)
+
+
+def counted(trial: TrialData, config: CaseConfig) -> tuple[Counting, dict[str, Estimate], dict[str, Harm]]:
+    """The counting, the metrics, and what `hiccups` says by number."""
+    window = kept_window(trial.summary)
+    groups = look(trial, config, window)
+    metrics = measure_trial(trial, config, window, (), groups)
+    counting = Counting(trial, window, groups, metrics)
+    return counting, metrics, {harm.number: harm for harm in counting.by_check.get("hiccups", ())}
