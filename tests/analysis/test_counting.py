@@ -96,9 +96,12 @@ def test_overlapping_disturbances_are_counted_once(open_loop: Bench) -> None:
 def test_the_twin_lies_within_the_bound_and_the_bound_is_not_absurd(
     open_loop: Bench, rows: bool, closed: bool
 ) -> None:
-    """Random stops on queues of 20 to 80 % utilisation: of all bounds less than 2 % miss the truth, and ≥ 80 % of the medians of
-    trials that were disturbed for less than a tenth are kept."""
-    medians, held, missed = [], 0, []
+    """Random stops of 6 ms to 1.5 s for less than a tenth of 30 s, on queues of 20 to 80 % utilisation.
+
+    Seen with 40 seeds: no bound misses the truth by more than its own scatter, every median is kept (nine in ten as WEAK, what
+    disturbed it left out, and nearer to the truth than it was).
+    """
+    medians, held, missed, nearer = [], 0, [], []
     for seed in range(40):
         rng = np.random.default_rng(seed)
         busy = rng.uniform(0.2, 0.8)
@@ -128,14 +131,10 @@ def test_the_twin_lies_within_the_bound_and_the_bound_is_not_absurd(
                 missed.append((seed, stat, busy, disturbed, found.value, true_s, found.belief))
         median = metrics[f"{GROUP}.response.p50"]
         medians.append(median.grade != "REFUSED")
-        print(
-            seed,
-            round(busy, 2),
-            round(disturbed, 2),
-            median.grade,
-            median.belief,
-            made.quantile_s(0.5, 30.0),
-            true.quantile_s(0.5, 30.0),
-        )
+        if median.belief and median.belief.as_measured and median.value:
+            true_s = sum(true.quantile_s(0.5, 30.0)) / 2
+            nearer.append(abs(median.value - true_s) < abs(median.belief.as_measured - true_s))
     assert len(missed) <= 0.02 * (held + len(missed)), missed
-    assert np.mean(medians) >= 0.8, f"{np.mean(medians):.0%} of the medians kept"
+    assert np.mean(medians) >= 0.95, f"{np.mean(medians):.0%} of the medians kept"
+    if not closed:
+        assert np.mean(nearer) >= 0.9, f"{np.mean(nearer):.0%} of {len(nearer)} are nearer"
