@@ -138,7 +138,7 @@ def load_of(trial: TrialData, group: GroupView) -> Load:
     steps = int(np.ceil(max(window.high_ns, 1) / step)) + 1
     edges = (np.arange(steps) + 1) * step
     due_by = np.searchsorted(due, edges).astype(float)
-    in_flight = due_by - np.searchsorted(np.sort(done), edges)
+    in_flight: Floats = due_by - np.searchsorted(np.sort(done), edges).astype(float)
     return Load(step, in_flight, due, done, due_by, longest, cycle)
 
 
@@ -247,7 +247,6 @@ class Counting:
         for group in self.with_steps(whole):
             head = f"{group.name}."
             measures = GroupMeasures(group)
-            populations: dict[str, Population | None] = {}
             for number, estimate in self._metrics.items():
                 if not number.startswith(head):
                     continue
@@ -256,9 +255,7 @@ class Counting:
                     continue
                 if estimate.value is None and estimate.why not in ("too few", "time-out"):
                     continue
-                if metric not in populations:
-                    populations[metric] = measures.population(metric)
-                population = populations[metric]
+                population = measures.population(metric)
                 if population is not None and population.ranked.total:
                     yield number, self._bound(whole, group, metric, stat, population)
 

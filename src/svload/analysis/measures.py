@@ -6,7 +6,7 @@ Keys are those of the metric grammar (`group.metric.stat`, `service.metric`, `fe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,7 @@ class GroupMeasures:
     """One group's metrics, each population built when first asked for."""
 
     group: GroupView
+    _known: dict[str, Population | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def limit_ns(self) -> float:
@@ -142,9 +143,10 @@ class GroupMeasures:
 
     def population(self, metric: str) -> Population | None:
         """The population of a time or size metric; None if this group does not record it."""
-        if self.group.rows is not None:
-            return self._of_rows(metric)
-        return self._of_histogram(metric)
+        if metric not in self._known:
+            of = self._of_histogram if self.group.rows is None else self._of_rows
+            self._known[metric] = of(metric)
+        return self._known[metric]
 
     def _of_rows(self, metric: str) -> Population | None:
         rows = self.group.rows
