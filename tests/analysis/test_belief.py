@@ -1,0 +1,209 @@
+"""Numbers are believed one by one: cells, thresholds and grades rest on the number they use, and on nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
+from tests.analysis.queues import with_gaps
+
+from svload.analysis.belief import Beliefs
+from svload.analysis.cases import over_runs
+from svload.analysis.criteria import criterion_of, outcome
+from svload.analysis.judge import judge_run, judge_trial
+from svload.analysis.pooling import Distribution, carried, pooled_quantile
+from svload.analysis.quantiles import ranked_values
+from svload.model.results import Belief, CheckResult, Estimate, Findings, Harm
+from svload.store import TrialData
+from svload.testing import make_run
+
+P50, TAIL = "probe.response.p50", "probe.response.p95"
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_of(make_run(tmp_path_factory.mktemp("four"), cases=1, replicates=4))
+
+
+def stolen(trial: TrialData) -> TrialData:
+    """The hypervisor takes half of every core from beginning to end."""
+    return with_readings(trial, "host", "steal_seconds_total", lambda at, old: old + 0.5 * at)
+
+
+def told(check: str, *harms: Harm) -> CheckResult:
+    return CheckResult(check=check, grade="VALID", sentence="", harms=harms)
+
+
+def test_what_checks_say_of_a_number_is_the_worst_of_them_and_the_sum() -> None:
+    beliefs = Beliefs(
+        [
+            told("generator-harm", Harm(number=P50, grade="WEAK", below=0.06)),
+            told("hiccups", Harm(number=P50, grade="VALID", below=0.02, above=0.01)),
+            told("steal", Harm(number=P50, grade="VALID", below=0.03, above=0.0)),
+            told("clocks", Harm(number="timing", grade="WEAK", below=None, above=None)),
+        ]
+    )
+    found = beliefs.of(P50)
+    # Overlapping disturbances were counted as one, so the larger of their bounds stands for both.
+    assert found is not None
+    assert (found.grade, found.below, found.above) == ("WEAK", pytest.approx(0.09), 0.01)
+    assert set(found.doubts) == {"generator-harm", "clocks"}
+    assert beliefs.of("probe.success_rate") is None
+    other = beliefs.of("probe.throughput")
+    assert other is not None
+    assert other.grade == "WEAK"
+
+
+def test_a_refusal_without_a_bound_leaves_none() -> None:
+    refused = Harm(number="all", grade="REFUSED", below=None, above=None)
+    found = Beliefs([told("identities", refused), told("steal", Harm(number=P50, grade="VALID", below=0.1))])
+    belief = found.of(P50)
+    assert belief is not None
+    assert (belief.grade, belief.below) == ("REFUSED", None)
+    assert (found.of("probe.requests") or belief).grade == "REFUSED"
+
+
+def test_a_gap_takes_tails_of_a_trial_and_leaves_its_other_numbers(four: Bench) -> None:
+    trials = [
+        with_gaps(trial, [(0.6, 0.61)]) if trial.trial != "TC0.r1" else trial for trial in four.trials()
+    ]
+    found = judge_run(four.lock, four.configs, trials)
+    case = found.cases[0]
+    assert {trial.verdict.instrument for trial in found.trials} <= {"VALID", "WEAK"}
+    assert (case.metrics[P50].n, case.metrics[P50].why) == (4, "")
+    lost = case.metrics["background.response.p99"]
+    assert (lost.value, lost.why, lost.grade) == (None, "refused", "REFUSED")
+    assert lost.belief is not None
+    assert lost.belief.as_measured is not None
+    assert lost.belief.doubts[0] == "hiccups"
+    assert "3 of 4 trials" in lost.reason
+
+
+def test_success_is_judged_whatever_disturbed_the_times(four: Bench) -> None:
+    trials = [stolen(trial) for trial in four.trials()]
+    texts = (
+        "probe.success_rate >= 99 %",
+        "probe.error_rate > 5 %",
+        f"{P50} < 10 s",
+        "probe.response.p50 < 1 ns",
+    )
+    configs = {name: one.model_copy(update={"thresholds": texts}) for name, one in four.configs.items()}
+    found = judge_run(four.lock, configs, trials)
+    case = found.cases[0]
+    assert (case.instrument, case.metrics[P50].why) == ("REFUSED", "refused")
+    assert case.metrics["probe.success_rate"].value == 1.0
+    assert [one.outcome for one in found.thresholds] == ["passed", "failed", "refused", "refused"]
+    assert found.thresholds[2].measured == pytest.approx(case.metrics[P50].belief.as_measured)  # type: ignore[union-attr]
+
+
+def test_what_breaks_the_trial_as_a_whole_breaks_all_its_numbers(four: Bench) -> None:
+    trial = with_counter(four.trial("TC0.r1"), "cache", "requests", lambda n: n + 1e5)
+    result = judge_trial(trial, four.config(trial))
+    assert {one.grade for one in result.metrics.values()} == {"REFUSED"}
+
+
+@pytest.mark.parametrize(
+    ("text", "belief", "held"),
+    [
+        ("response.p50 < 200 ms", None, True),
+        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.05), True),
+        ("response.p50 < 200 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
+        ("response.p50 < 170 ms", Belief(grade="WEAK", below=0.1, above=0.15), None),
+        ("response.p50 < 150 ms", Belief(grade="WEAK", below=0.1, above=0.15), False),
+        ("response.p50 < 150 ms", Belief(grade="REFUSED", below=0.1, above=9.0), False),
+        ("response.p50 < 10 s", Belief(grade="REFUSED", below=0.1, above=9.0), None),
+        ("response.p50 < 150 ms", Belief(grade="REFUSED", below=None, above=None), None),
+    ],
+)
+def test_a_value_beyond_the_limit_even_at_its_bound_is_decided(
+    four: Bench, text: str, belief: Belief | None, held: bool | None
+) -> None:
+    criterion = criterion_of(text, four.configs["TC0"])
+    assert outcome(criterion, Estimate(value=0.18, belief=belief)) is held
+
+
+def test_beyond_the_time_out_fails_an_upper_limit_unless_it_is_refused(four: Bench) -> None:
+    criterion = criterion_of("response.p99 < 5 s", four.configs["TC0"])
+    beyond = Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")
+    assert outcome(criterion, beyond, 20.0) is False
+    refused = beyond.model_copy(update={"belief": Belief(grade="REFUSED", below=None, above=None)})
+    assert outcome(criterion, refused, 20.0) is None
+
+
+def test_a_case_leaves_out_the_runs_that_refuse_a_number_and_no_others() -> None:
+    wrong = Belief(grade="REFUSED", below=None, above=None, doubts=("steal",))
+    runs = [{"g.response.p50": Estimate(value=value)} for value in (1.0, 1.0, 1.0)]
+    runs += [{"g.response.p50": Estimate(value=64.0, belief=wrong)}]
+    assert over_runs(runs, 3)["g.response.p50"].value == 1.0
+    few = over_runs(runs[1:], 3)["g.response.p50"]
+    assert (few.value, few.why) == (None, "refused")
+    assert few.belief is not None
+    assert few.belief.as_measured == pytest.approx(4.0)
+
+
+def test_percentiles_that_single_trials_are_too_short_for_are_pooled(tmp_path: Path) -> None:
+    bench = bench_of(make_run(tmp_path, cases=1, replicates=6, duration_s=0.8))
+    found = judge_run(bench.lock, bench.configs, bench.trials())
+    case = found.cases[0]
+    p99, p999 = (case.metrics[f"probe.response.{stat}"] for stat in ("p99", "p99.9"))
+    assert {trial.metrics["probe.response.p99"].why for trial in found.trials} == {"too few"}
+    every = np.concatenate(
+        [
+            (trial.samples["done_ns"] - trial.samples["due_ns"])[
+                trial.samples["due_ns"] >= trial.summary.window_ns[0]
+            ]
+            for trial in bench.trials()
+        ]
+    )
+    assert p99.why == "pooled"
+    assert p99.value == pytest.approx(np.quantile(every, 0.99) / 1e9, rel=0.05)
+    assert (p99.low, p99.need) == (None, 368)
+    assert (p999.value, p999.why) == (None, "too few")
+
+
+def test_ten_requests_of_three_trials_carry_a_quantile() -> None:
+    rng = np.random.default_rng(4)
+
+    def trials(*sizes: int, slow: float = 1.0) -> list[Distribution]:
+        values = [rng.exponential(1e6, size) for size in sizes]
+        values[0] = values[0] * slow
+        return [Distribution.of(ranked_values(one)) for one in values]
+
+    assert carried(trials(400, 400, 400), 0.99)
+    assert not carried(trials(300, 300, 300), 0.99)
+    assert not carried(trials(800, 800), 0.99)
+    assert not carried(trials(400, 400, 400, slow=20.0), 0.99), "one trial gives more than half"
+
+
+def test_thinned_to_equal_n_a_quantile_has_no_advantage() -> None:
+    rng = np.random.default_rng(7)
+    big = [Distribution.of(ranked_values(rng.exponential(1e6, 50_000)))]
+    assert len(big[0].values) < 5_000, "many values go into buckets"
+    found = [pooled_quantile(big, 0.99, size=200, rng=rng) for _ in range(200)]
+    assert all(value is not None for value in found)
+    # Nearest rank of 198 of 200: on average 1/200 + … + 1/3 of the mean.
+    expected = sum(1 / k for k in range(3, 201)) * 1e-3
+    assert np.mean([value or 0.0 for value in found]) == pytest.approx(expected, rel=0.06)
+    failing = Distribution.of(ranked_values(rng.exponential(1e6, 90), 100))
+    assert pooled_quantile([failing], 0.95) is None
+
+
+def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> None:
+    trials = [stolen(trial) for trial in four.trials()]
+    raw = json.loads(judge_run(four.lock, four.configs, trials).to_json())
+    for trial in raw["trials"]:
+        for check in trial["verdict"]["checks"]:
+            del check["harms"], check["who"]
+        for estimate in trial["metrics"].values():
+            del estimate["belief"], estimate["why"], estimate["need"]
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps(raw | {"format": 1}))
+    found = Findings.read(path)
+    assert found.format == 2
+    (trial, *_) = found.trials
+    assert trial.metrics[P50].grade == trial.verdict.instrument == "REFUSED"
+    assert trial.metrics[P50].belief is not None
+    assert "steal" in trial.metrics[P50].belief.doubts
