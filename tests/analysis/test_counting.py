@@ -74,12 +74,14 @@ def test_a_gap_below_a_tenth_of_a_number_leaves_it_alone(open_loop: Bench) -> No
     assert harms[f"{GROUP}.response.p50"].grade != "VALID"
 
 
-def test_without_a_recovery_nothing_is_believed(open_loop: Bench) -> None:
+@pytest.mark.parametrize("rows", [True, False])
+def test_without_a_recovery_nothing_is_believed(open_loop: Bench, rows: bool) -> None:
     """From the stop on the server is slower than what is asked."""
     due, work = arrivals(np.random.default_rng(1), busy=0.5)
     work = np.where(due > 20, work * 2.2, work)
-    trial, config = as_trial(open_loop, served(due, work), END_S)
-    _, _, harms = counted(with_gaps(trial, [(20.0, 21.0)]), config)
+    trial, config = as_trial(open_loop, served(due, work), END_S, rows=rows)
+    # The second lies where a whole cycle no longer ends within the load.
+    _, _, harms = counted(with_gaps(trial, [(20.0, 21.0), (59.98, 60.0)]), config)
     assert {harms[f"{GROUP}.response.{stat}"].grade for stat in PERCENTILES} == {"REFUSED"}
 
 

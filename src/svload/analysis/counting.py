@@ -69,20 +69,21 @@ class Load:
 
     def touched(self, moments: Spans, window: Window) -> tuple[list[tuple[float, float]], int]:
         """(spans in which whoever is due is touched, how many more were in flight from before them)."""
-        if not moments:
+        if not moments or not len(self.in_flight):
             return [], 0
-        spans = [(begin - self.longest_ns, end + self.cycle_ns) for begin, end in moments]
+        found = [(begin - self.longest_ns, end + self.cycle_ns) for begin, end in moments]
         for _ in range(2):  # the first level still holds the aftermath
-            spans = self._until_recovered(moments, self._level(united(spans), window))
-        joined = united(spans, window)
-        return joined, sum(self._from_before(begin + self.longest_ns) for begin, _ in united(spans))
+            found = self._until_recovered(moments, self._level(united(found), window))
+        before = sum(self._from_before(begin + self.longest_ns) for begin, _ in united(found))
+        return united(found, window), before
 
     def _level(self, outside: Spans, window: Window) -> float:
         """The mean in flight over the undisturbed part of the window; where there is none, the least of any cycle."""
         ends = (np.arange(len(self.in_flight)) + 1) * self.step_ns
         quiet = (ends > window.low_ns) & (ends <= window.high_ns)
         for begin, end in outside:
-            quiet[max(int(begin // self.step_ns), 0) : max(int(end // self.step_ns) + 1, 0)] = False
+            last = min(end, float(ends[-1]))  # one without a recovery has no end
+            quiet[max(int(begin // self.step_ns), 0) : max(int(last // self.step_ns) + 1, 0)] = False
         if quiet.any():
             return float(self.in_flight[quiet].mean())
         return float(self._over_a_cycle.min(initial=0.0))
