@@ -72,7 +72,7 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
     found = [
         *_gaps(monitors, "gap_seconds", "hiccup_seconds", limits.GAP_S),
         *_gaps(monitors, "pass_gap_seconds", "loop_pass_seconds", limits.HICCUP_PERIOD_S),
-        *_rates("run-queue", waits, limits.RUN_QUEUE),
+        *_rates("run-queue", waits, limits.RUN_QUEUE, least_s=limits.GAP_S),
         *_steals(stolen),
         *_rates("others-cpu", foreign, limits.OTHERS_CPU, finest_s=limits.FOREIGN_LOOK_S),
     ]
@@ -102,14 +102,21 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
 
 
 def _rates(
-    check: str, of: Mapping[str, Series], weak_refused: tuple[float, float], finest_s: float | None = None
+    check: str,
+    of: Mapping[str, Series],
+    weak_refused: tuple[float, float],
+    finest_s: float | None = None,
+    least_s: float = 0.0,
 ) -> Iterator[Disturbance]:
-    """The looks in which a counter grew faster than its WEAK limit allows."""
+    """The looks in which a counter grew faster than its WEAK limit allows, and by more than `least_s`.
+
+    All that a thread waited in a look makes no longer a gap than that, and gaps so short are no disturbance.
+    """
     weak, refused = weak_refused
     for place, series in of.items():
         length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
         share = grown / np.maximum(length_s, 1e-9)
-        for at in np.flatnonzero(share > weak):
+        for at in np.flatnonzero((share > weak) & (grown > least_s)):
             fine = finest_s is None or length_s[at] <= finest_s
             yield Disturbance(
                 check,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.checks.base import Check, Context, above, doubted, percent
 from svload.analysis.counting import effect, worst_of
 from svload.analysis.disturbances import within
 from svload.analysis.readings import mean_rate, of_monitor
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class RunQueue(Check):
-    """WEAK or REFUSED for the numbers that waits can have put off: moments in which a thread waited more than 1 % are counted.
+    """WEAK or REFUSED for the numbers that waits can have put off: moments above 1 % in which a thread waited for more than 5 ms are counted.
 
-    What is not local in time is WEAK above 1 % of those moments, REFUSED above 5 %.
+    What is not local in time is WEAK above 1 % of the time, REFUSED above 5 %.
     """
 
     name = "run-queue"
@@ -40,7 +40,8 @@ class RunQueue(Check):
         if not shares:
             return self.unmeasured("no witness read how long the load's threads waited for a core")
         thread, share = max(shares.items(), key=lambda one: one[1])
-        harms = context.counting.by_check.get(self.name, ())
+        short = above(context.counting.found.rest.get(self.name, 0.0), limits.RUN_QUEUE)
+        harms = (*context.counting.by_check.get(self.name, ()), *doubted([self.scope], short))
         moments = within(context.counting.found.of(self.name), window)
         who = in_moments(trial.monitors, moments)
         told = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
