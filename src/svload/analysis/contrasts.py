@@ -1,66 +1,94 @@
-"""A study's planned comparisons as contrasts, and what their number of blocks can decide before anything has run (METHOD §2)."""
+"""A study's planned comparisons as contrasts, and what their blocks and bring-ups can decide before anything has run (docs/method.md §2).
+
+Arithmetic on counts alone, so that `svload plan` answers without numpy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
 
 from svload.analysis import limits
-from svload.analysis.families import blocks_needed, holm, smallest_sign_flip_p
+from svload.analysis.families import holm, smallest_sign_flip_p
 from svload.model.certificates import Floor
 from svload.model.results import Claim
-from svload.model.study import Comparison, Lock
+from svload.model.study import Comparison, Factor, Lock
 
 NO_LAST_RUN = "no run or A/A of this lab is known yet, so its noise isn't either"
 HARD = ("restart", "rebuild")
+Cell = tuple[str, ...]
+"""Cases that are matched: (baseline's, treatment's); of an interaction (baseline's, treatment's, and both at the first level of `by`)."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One claim to be: a treatment level against the baseline, over matched cases (baseline's case, treatment's case)."""
+    """One claim to be: a treatment level against the baseline over matched cases, or how that effect differs at a level of `by`."""
 
     name: str
     comparison: Comparison
     treatment: str
-    pairs: tuple[tuple[str, str], ...]
+    cells: tuple[Cell, ...]
     hard: bool
+    by_levels: tuple[str, str] | None = None
 
     @property
-    def least_blocks(self) -> int:
-        """Bring-ups that a claim about a restarting factor needs; 1 for others, whose p alone decides."""
-        return limits.CLAIM_BRING_UPS if self.hard else 1
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Matched cases that differ in the compared factor alone; of an interaction both pairs of each quadruple."""
+        found = [pair for cell in self.cells for pair in zip(cell[::2], cell[1::2], strict=True)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Every case that it needs."""
+        return tuple(dict.fromkeys(case for cell in self.cells for case in cell))
+
+    @property
+    def least_units(self) -> int:
+        """Independent units that a claim needs: bring-ups for a factor that restarts, else blocks."""
+        return limits.CLAIM_BRING_UPS if self.hard else limits.CLAIM_BLOCKS
 
 
 def contrasts_of(lock: Lock) -> tuple[Contrast, ...]:
-    """One per contrast, matched cases pooled, or with `per: case` one per matched pair. Their number is the family of Holm's test."""
+    """One per contrast, matched cases pooled, or with `per: case` one per matched cell. Their number is the family of Holm's test."""
     return tuple(contrast for comparison in lock.comparisons for contrast in _contrasts(lock, comparison))
 
 
-def _contrasts(lock: Lock, comparison: Comparison) -> list[Contrast]:
-    factor = next((factor for factor in lock.factors if factor.name == comparison.factor), None)
+def _contrasts(lock: Lock, comparison: Comparison) -> Iterable[Contrast]:
+    factors = {factor.name: factor for factor in lock.factors}
+    factor = factors.get(comparison.factor)
     if factor is None:
-        return []
+        return
     treatments = [level.name for level in factor.levels if level.name != comparison.baseline]
-    found = []
+    by = factors.get(comparison.by) if comparison.by else None
+    hard = factor.change in HARD or (by is not None and by.change in HARD)
     for treatment in treatments:
         name = comparison.name if len(treatments) == 1 else f"{comparison.name}: {treatment}"
         pairs = matched_pairs(lock, comparison, treatment)
-        hard = factor.change in HARD
-        if comparison.per == "case":
-            found += [
-                Contrast(f"{name} ({pair[1]} against {pair[0]})", comparison, treatment, (pair,), hard)
-                for pair in pairs
-            ]
-        else:
-            found.append(Contrast(name, comparison, treatment, tuple(pairs), hard))
-    return found
+        if by is None:
+            yield from _named(name, comparison, treatment, pairs, hard, None)
+            continue
+        first, *others = [level.name for level in by.levels]
+        for other in others:
+            cells = _quadruples(lock, pairs, by, first, other)
+            told = f"{name}, {by.name} {other} against {first}"
+            yield from _named(told, comparison, treatment, cells, hard, (other, first))
+
+
+def _named(
+    name: str, comparison: Comparison, treatment: str, cells: Sequence[Cell], hard: bool, by: tuple[str, str] | None
+) -> Iterable[Contrast]:  # fmt: skip
+    if comparison.per == "case":
+        for cell in cells:
+            yield Contrast(f"{name} ({cell[1]} against {cell[0]})", comparison, treatment, (cell,), hard, by)
+    else:
+        yield Contrast(name, comparison, treatment, tuple(cells), hard, by)
 
 
 def matched_pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tuple[str, str]]:
     """Valid cases that differ in the compared factor alone."""
-    by_levels = {tuple(sorted(case.levels.items())): case.name for case in lock.valid_cases}
+    by_levels = _by_levels(lock)
     pairs = []
     for case in lock.valid_cases:
         others = {name: level for name, level in case.levels.items() if name != comparison.factor}
@@ -69,32 +97,68 @@ def matched_pairs(lock: Lock, comparison: Comparison, treatment: str) -> list[tu
             others.get(name) != level for name, level in wanted.items()
         ):
             continue
-        match = by_levels.get(tuple(sorted({**case.levels, comparison.factor: treatment}.items())))
+        match = by_levels.get(_key({**case.levels, comparison.factor: treatment}))
         if match is not None:
             pairs.append((case.name, match))
     return pairs
 
 
-def smallest_adjusted(blocks: Sequence[int]) -> list[float]:
-    """The smallest p each claim can reach after Holm if all come out as clear as their blocks allow."""
-    return holm([smallest_sign_flip_p(count) for count in blocks])
+def _quadruples(
+    lock: Lock, pairs: Sequence[tuple[str, str]], by: Factor, first: str, other: str
+) -> list[Cell]:
+    """Each pair at the level `other` of the factor `by` with the same pair at its first level."""
+    by_levels = _by_levels(lock)
+    levels = {case.name: case.levels for case in lock.valid_cases}
+    found: list[Cell] = []
+    for pair in pairs:
+        if levels[pair[0]][by.name] != other:
+            continue
+        against = [by_levels.get(_key({**levels[case], by.name: first})) for case in pair]
+        if against[0] is not None and against[1] is not None:
+            found.append((*pair, against[0], against[1]))
+    return found
+
+
+def _by_levels(lock: Lock) -> dict[tuple[tuple[str, str], ...], str]:
+    return {_key(case.levels): case.name for case in lock.valid_cases}
+
+
+def _key(levels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(levels.items()))
+
+
+def smallest_adjusted(units: Sequence[int]) -> list[float]:
+    """The smallest p that sign flips give each claim after Holm if all come out as clear as their units allow."""
+    return holm([smallest_sign_flip_p(count) for count in units])
+
+
+def planned_units(lock: Lock, contrast: Contrast) -> tuple[int, int]:
+    """(independent units that the plan gives a contrast, independent bring-ups).
+
+    Blocks that share a bring-up are units of their own below six bring-ups, and the claim speaks of these alone.
+    """
+    blocks = lock.measure.replicates
+    if contrast.hard or any(factor.change in HARD for factor in lock.factors):
+        return blocks, blocks
+    bring_ups = min(lock.measure.bring_ups, blocks)
+    return (bring_ups if bring_ups >= limits.CLAIM_BRING_UPS else blocks), bring_ups
 
 
 def plan_comparisons(
     lock: Lock, before: Sequence[Claim] = (), floors: Callable[[Contrast], Floor | None] | None = None
 ) -> list[dict[str, Any]]:
-    """Per planned contrast, before the run: what its blocks can decide.
+    """Per planned contrast, before the run: what its blocks and bring-ups can decide.
 
-    Keys: name, comparison, factor, baseline, treatment, metric, pairs (count), blocks, claims, smallest_p (after Holm), mde (relative
-    effect; null with mde_reason), state ("decidable" | "undecidable"), needed_blocks, sentence. `before`: an earlier run's claims.
-    `floors` finds a contrast's figures in an A/A certificate, which tells how much replicates differ where there is no last run.
+    Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
+    smallest_p (of sign flips, after Holm: t itself has no least p), mde (relative effect; null with mde_reason),
+    state ("decidable" | "undecidable"), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
+    figures in an A/A certificate, which tells how much replicates differ where there is no last run.
     """
     contrasts = contrasts_of(lock)
-    blocks = lock.measure.replicates
-    smallest = smallest_adjusted([blocks if contrast.pairs else 0 for contrast in contrasts])
+    units = [planned_units(lock, contrast)[0] if contrast.cells else 0 for contrast in contrasts]
     return [
         _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None)
-        for contrast, p in zip(contrasts, smallest, strict=True)
+        for contrast, p in zip(contrasts, smallest_adjusted(units), strict=True)
     ]
 
 
@@ -107,25 +171,13 @@ def _plan(
     floor: Floor | None,
 ) -> dict[str, Any]:
     blocks = lock.measure.replicates
-    needed = max(blocks_needed(claims), contrast.least_blocks)
-    decidable = bool(contrast.pairs) and smallest_p <= limits.ALPHA and blocks >= contrast.least_blocks
+    units, bring_ups = planned_units(lock, contrast)
+    decidable = bool(contrast.cells) and units >= contrast.least_units
     mde, reason = (
-        _expected_mde(contrast, blocks, claims, before, floor)
+        _expected_mde(contrast, units, claims, before, floor)
         if decidable
         else (None, f"undecidable at {blocks} blocks")
     )
-    sentence = f"{contrast.name}: {contrast.comparison.metric}, {_cases(len(contrast.pairs))} in {blocks} block{'' if blocks == 1 else 's'}: "
-    if not contrast.pairs:
-        sentence += "no case matches, so nothing can be compared."
-    elif not decidable:
-        sentence += f"undecidable at {blocks} blocks (smallest p {smallest_p:.3g} after Holm over {claims}); nothing will be claimed, {needed} blocks would do."
-    else:
-        detects = (
-            f"detects {100 * mde:.3g} % or more"
-            if mde is not None
-            else f"least detectable effect unknown: {reason}"
-        )
-        sentence += f"decidable (smallest p {smallest_p:.3g} after Holm over {claims}); {detects}."
     return {
         "name": contrast.name,
         "comparison": contrast.comparison.name,
@@ -133,24 +185,62 @@ def _plan(
         "baseline": contrast.comparison.baseline,
         "treatment": contrast.treatment,
         "metric": contrast.comparison.metric,
-        "pairs": len(contrast.pairs),
+        "by": contrast.comparison.by,
+        "pairs": len(contrast.cells),
         "blocks": blocks,
+        "units": units,
+        "bring_ups": bring_ups,
         "claims": claims,
         "smallest_p": smallest_p,
         "mde": mde,
         "mde_reason": reason,
         "state": "decidable" if decidable else "undecidable",
-        "needed_blocks": needed,
-        "sentence": sentence,
+        "needed_blocks": contrast.least_units,
+        "sentence": _planned_sentence(
+            lock, contrast, (units, bring_ups), smallest_p, claims, decidable, mde, reason
+        ),
     }
 
 
-def _cases(count: int) -> str:
-    return f"{count} matched case{'' if count == 1 else 's'}"
+def _planned_sentence(
+    lock: Lock,
+    contrast: Contrast,
+    units_and_bring_ups: tuple[int, int],
+    smallest_p: float,
+    claims: int,
+    decidable: bool,
+    mde: float | None,
+    reason: str,
+) -> str:
+    units, bring_ups = units_and_bring_ups
+    blocks = lock.measure.replicates
+    of = "quadruple" if contrast.by_levels else "matched case"
+    head = f"{contrast.name}: {contrast.comparison.metric}, {_count(len(contrast.cells), of)} in {_count(blocks, 'block')}"
+    if not contrast.cells:
+        return f"{head}: no case matches, so nothing can be compared."
+    if not decidable:
+        what = "bring-ups" if contrast.hard else "blocks"
+        return f"{head}: undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do; nothing will be claimed."
+    detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"least detectable effect unknown: {reason}"  # fmt: skip
+    over = f"after Holm over {_count(claims, 'claim')}"
+    parts = [
+        f"{head}: decidable, {detects}.",
+        f"Sign flips over {units} units reach p = {smallest_p:.2g} {over}.",
+    ]
+    if bring_ups < limits.CLAIM_BRING_UPS and bring_ups < blocks:
+        of_these = "this one bring-up" if bring_ups == 1 else f"these {bring_ups} bring-ups"
+        parts.append(
+            f"It will speak of {of_these}; with bring_ups: {limits.CLAIM_BRING_UPS} it speaks of any."
+        )
+    return " ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _expected_mde(
-    contrast: Contrast, blocks: int, claims: int, earlier: Sequence[Claim], floor: Floor | None
+    contrast: Contrast, units: int, claims: int, earlier: Sequence[Claim], floor: Floor | None
 ) -> tuple[float | None, str]:
     """(least detectable effect, or None and why). An effect below the lab's own floor is no claim, however many blocks there are."""
     before = next((claim for claim in earlier if claim.name == contrast.name), None)
@@ -158,8 +248,10 @@ def _expected_mde(
         return None, NO_LAST_RUN
     from svload.analysis.inference import least_detectable, sd_of_interval
 
-    if before is None or before.ratio.low is None or before.ratio.high is None:
-        mde = least_detectable(floor.sd, blocks, claims) if floor else None
+    interval = (before.single or (before.ratio.low, before.ratio.high)) if before else (None, None)
+    low, high = interval
+    if before is None or low is None or high is None:
+        mde = least_detectable(floor.sd, units, claims) if floor else None
         return (None, NO_LAST_RUN) if floor is None or mde is None else (max(mde, exp(floor.floor) - 1), "")
-    sd = sd_of_interval(before.ratio.low, before.ratio.high, before.blocks)
-    return (least_detectable(sd, blocks, claims), "") if sd is not None else (None, NO_LAST_RUN)
+    sd = sd_of_interval(low, high, before.blocks)
+    return (least_detectable(sd, units, claims), "") if sd is not None else (None, NO_LAST_RUN)

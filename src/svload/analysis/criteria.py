@@ -14,9 +14,8 @@ TIMED_OUT = "> time-out"
 
 
 def main_group(config: CaseConfig) -> str:
-    """The group meant when a metric names none: the curl-like probe where there is one, else the case's last group."""
-    probes = [group.name for group in config.groups if group.client == "curl"]
-    return probes[0] if probes else config.groups[-1].name
+    """The group meant when a metric names none."""
+    return config.main_group
 
 
 def owners_of_case(config: CaseConfig) -> dict[str, Source]:

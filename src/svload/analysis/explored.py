@@ -1,14 +1,15 @@
-"""What the load itself does where no planned comparison asks: described over matched cases, marked exploratory, without a p (METHOD §2)."""
+"""What the load itself does where no planned comparison asks: described over matched cases, marked exploratory, without a p (docs/method.md §2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 
-import numpy as np
-
 from svload.analysis import limits
-from svload.analysis.compare import Evidence, gather, told_of_success
+from svload.analysis.claims.evidence import Shown, shown
+from svload.analysis.claims.made import Made
+from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.claims.say import told_of_success
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
 from svload.analysis.criteria import main_group
 from svload.model.results import CaseResult, Finding, TrialResult
@@ -24,19 +25,20 @@ def load_effects(
     configs: Mapping[str, CaseConfig],
     cases: Sequence[CaseResult],
     trials: Sequence[TrialResult],
-    plots: Mapping[str, int],
+    made: Mapping[str, Made],
 ) -> tuple[Finding, ...]:
     """A finding for each level of a factor that adds traffic beside the main group, where the study compares over no such factor.
 
-    Blocks and cases are left out as a claim leaves them out; with fewer blocks than describe a case nothing is said.
+    Pairs and cases are left out as a claim leaves them out; with fewer units than describe a case nothing is said.
     """
     planned = {comparison.factor for comparison in lock.comparisons}
     found = []
     for factor in lock.factors:
         for contrast in () if factor.name in planned else _contrasts(lock, factor, configs):
-            evidence = gather(lock, contrast, configs, cases, trials, plots)
-            if evidence.pairs and len(evidence.logs) >= limits.DESCRIBE_BLOCKS:
-                found.append(_finding(lock, contrast, evidence, configs, cases))
+            gathered = gather(lock, contrast, configs, trials, made)
+            effect = shown(gathered, blocked=True)
+            if effect.mean is not None and effect.units >= limits.DESCRIBE_BLOCKS:
+                found.append(_finding(contrast, gathered, effect, configs, cases))
     return tuple(found)
 
 
@@ -67,27 +69,29 @@ def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
 
 
 def _finding(
-    lock: Lock,
     contrast: Contrast,
-    evidence: Evidence,
+    gathered: Gathered,
+    effect: Shown,
     configs: Mapping[str, CaseConfig],
     cases: Sequence[CaseResult],
 ) -> Finding:
-    comparison, pairs = contrast.comparison, evidence.pairs
+    comparison = contrast.comparison
+    kept = [cell for cell, stays in zip(gathered.cells, effect.effect.kept, strict=True) if stays]
+    pairs = [(cell[0], cell[1]) for cell in kept]
     group = main_group(configs[pairs[0][0]])
     medians_s = _medians_s(pairs, configs, cases)
-    ratio = exp(float(np.mean(evidence.logs)))
+    ratio = exp(effect.mean or 0.0)
     count = f"{len(pairs)} matched case{'' if len(pairs) == 1 else 's'}"
     parts = [
         f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the median response of {group} is "
-        f"{ratio:.3g} × as long, over {count} in {len(evidence.blocks)} of {lock.measure.replicates} blocks."
+        f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} blocks."
     ]
     if medians_s:
         before, after = (_range(values) for values in zip(*medians_s.values(), strict=True))
         parts.append(
             f"Medians: {before} ({comparison.baseline}), {after} ({contrast.treatment}){_spread(medians_s)}."
         )
-    parts += told_of_success(comparison.baseline, contrast.treatment, evidence.success)
+    parts += told_of_success(comparison.baseline, contrast.treatment, gathered.success)
     parts.append("Exploratory: not a planned comparison, so it has no p.")
     return Finding(
         kind=EXPLORATORY,

@@ -1,4 +1,4 @@
-"""The lab's own noise (METHOD §2): how far two trials of the same thing lie apart, per metric and load, and what of an effect is above it."""
+"""The lab's own noise (docs/method.md §2): how far two trials of the same thing lie apart, per metric and load, and what of an effect is above it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) 
     """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED trial takes its pair with it.
 
     A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer than `AA_PAIRS` pairs.
+    From `AA_CERTIFIED` pairs on it is their maximum, and certified; below, their 95 % quantile, and estimated.
     """
     by_pair: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:
@@ -54,7 +55,8 @@ def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
     floors = []
     for metric in metrics:
         ratios = [log(_value(two[1], metric) / _value(two[0], metric)) for two in pairs]
-        rank = ceil(limits.AA_QUANTILE * len(ratios)) - 1
+        certified = len(ratios) >= limits.AA_CERTIFIED
+        rank = len(ratios) - 1 if certified else ceil(limits.AA_QUANTILE * len(ratios)) - 1
         floors.append(
             Floor(
                 load=load,
@@ -62,6 +64,7 @@ def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
                 pairs=len(pairs),
                 floor=sorted(map(abs, ratios))[rank],
                 sd=stdev(ratios),
+                certified=certified,
             )
         )
     return floors
@@ -88,7 +91,7 @@ def floor_of(
         return None
     owners = owners_of(lock.source)
     known = {(floor.load, floor.metric): floor for floor in certificate.floors}
-    cases = {case for pair in contrast.pairs for case in pair if case in configs}
+    cases = {case for case in contrast.cases if case in configs}
     found = [
         known.get((load_of(configs[case]), str(metric_of(contrast.comparison.metric, configs[case], owners))))
         for case in cases

@@ -5,6 +5,7 @@ All of it on plain arrays of numbers, one per block (paired) or per run (unpaire
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb, exp, log, sqrt
 
@@ -121,3 +122,42 @@ def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
     if blocks < 2 or low <= 0 or high < low:
         return None
     return (log(high) - log(low)) / 2 * sqrt(blocks) / float(stdtrit(blocks - 1, 1 - limits.TAIL))
+
+
+def welch_over_cases(
+    treatment: Sequence[ArrayLike], baseline: Sequence[ArrayLike]
+) -> tuple[float, float, float] | None:
+    """(mean over cases of the difference of means, its standard error, its degrees of freedom); None where a side of a case has under two."""
+    sides = [(np.asarray(t, dtype=float), np.asarray(b, dtype=float)) for t, b in zip(treatment, baseline, strict=True)]  # fmt: skip
+    if not sides or any(len(one) < 2 for pair in sides for one in pair):
+        return None
+    mean = float(np.mean([t.mean() - b.mean() for t, b in sides]))
+    parts = [(float(one.var(ddof=1)) / len(one) / len(sides) ** 2, len(one) - 1) for pair in sides for one in pair]  # fmt: skip
+    variance = sum(part for part, _ in parts)
+    freedom = (
+        variance**2 / sum(part**2 / n for part, n in parts) if variance > 0 else sum(n for _, n in parts)
+    )
+    return mean, sqrt(variance), float(freedom)
+
+
+def permutation_over_cases_p(treatment: Sequence[ArrayLike], baseline: Sequence[ArrayLike]) -> float:
+    """Two-sided p of relabelling the runs of each case; of one case exact where it can be, else by seeded draws."""
+    if len(treatment) == 1:
+        return permutation_p(treatment[0], baseline[0])
+    rng = np.random.default_rng(len(treatment))
+    total, observed = np.zeros(DRAWS), 0.0
+    for t, b in zip(treatment, baseline, strict=True):
+        joined = np.concatenate([np.asarray(t, dtype=float), np.asarray(b, dtype=float)])
+        n = len(np.asarray(t))
+        observed += float(joined[:n].mean() - joined[n:].mean())
+        order = np.argsort(rng.random((DRAWS, len(joined))), axis=1)
+        drawn = joined[order]
+        total += drawn[:, :n].mean(axis=1) - drawn[:, n:].mean(axis=1)
+    hits = int(np.count_nonzero(np.abs(total) >= abs(observed) * (1 - _TIE)))
+    return (1 + hits) / (1 + DRAWS)
+
+
+def sign_test_p(one: int, other: int) -> float:
+    """Two-sided p that so uneven a split of discordant pairs comes by chance."""
+    n = one + other
+    return min(1.0, 2.0 * sum(comb(n, k) for k in range(min(one, other) + 1)) / 2.0**n) if n else 1.0

@@ -11,7 +11,7 @@ from svload.analysis.belief import Beliefs, asked_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
-from svload.analysis.compare import judge_claims, metrics_of_claims
+from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
 from svload.analysis.counting import Counting
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.explored import load_effects
@@ -27,6 +27,7 @@ from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.model.metrics import MetricRef, Source
+from svload.model.plan import Batch
 from svload.model.results import CheckResult, Estimate, Findings, Grade, TrialResult, Verdict
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
@@ -105,17 +106,19 @@ def judge_run(
     attempts: Sequence[dict[str, Any]] = (),
     certificates: Certificates | None = None,
     environment: Mapping[str, str] | None = None,
+    batches: Sequence[Batch] = (),
     each: Each = _in_turn,
 ) -> Findings:
     """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has,
-    `certificates` what is known of the instrument and of the lab's own noise, `environment` the machine in words.
+    `certificates` what is known of the instrument and of the lab's own noise, `environment` the machine in words; `batches` is the plan, which says
+    what a trial stands in for.
 
     A case's trials are one piece of work, since its cut needs all of them; `each` goes through these. Tables that lie on disk are in
     memory for so long alone.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
     wanted = _wanted(lock, configs)
-    plots = {trial.summary.trial: trial.lab.whole_plot for trial in trials}
+    made = made_of(trials, batches)
     by_case: dict[str, list[TrialData]] = {}
     for trial in trials:
         by_case.setdefault(trial.summary.case, []).append(trial)
@@ -147,7 +150,7 @@ def judge_run(
         for case in lock.cases
     )
     aa = certificates.aa if certificates else None
-    claims = judge_claims(lock, configs, cases, results, plots, aa)
+    claims = judge_claims(lock, configs, results, made, aa)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     count = planned if planned is not None else len(lock.valid_cases) * lock.measure.replicates
     return Findings(
@@ -165,7 +168,7 @@ def judge_run(
         claims=claims,
         thresholds=thresholds,
         findings=findings_of(
-            lock, cases, results, claims, thresholds, load_effects(lock, configs, cases, results, plots)
+            lock, cases, results, claims, thresholds, load_effects(lock, configs, cases, results, made)
         ),
         environment=dict(environment or {}),
         instrument=certificates.instrument if certificates else None,

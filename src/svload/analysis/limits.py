@@ -28,10 +28,28 @@ POWER = 0.8
 """Probability with which the least detectable effect is detected."""
 DESCRIBE_BLOCKS = 3
 """Replicates (bring-ups, where those were randomised) needed to describe a case; fewer left make it refused."""
+CLAIM_BLOCKS = 3
+"""Independent units that a claim needs: with fewer, t has less than two degrees of freedom."""
 CLAIM_BRING_UPS = 6
-"""Bring-ups needed for a claim about a factor that restarts services."""
+"""Bring-ups needed for a claim about a factor that restarts services; from so many on they are the unit of every claim."""
+CASE_UNITS = 2
+"""Units that a matched case must have a pair in, so that it stays when one of them is left out."""
+LEANING = 0.1
+"""p of the sign test below which refusals lean to one side of a claim."""
+NO_DIFFERENCE = 0.05
+"""A claim reads "no difference larger than x" where its interval lies within this: what a VALID number may itself be off."""
+CARRY_OVER_P = 0.01
+"""p below which the effects of both orders differ: it costs a sound claim in a hundred."""
+CARRY_OVER_PAIRS = 3
+"""Neighbours of either order needed to compare them."""
+CASES_DIFFER_P = 0.05
+"""p below which the effects of matched cases differ, so that their range stands beside the mean."""
+MOST_MORE_BLOCKS = 1000
+"""More blocks than this are not proposed."""
 AA_PAIRS = 20
-"""Pairs that an A/A certificate needs."""
+"""Pairs that an A/A certificate needs: its floor is estimated."""
+AA_CERTIFIED = 59
+"""Pairs from which their maximum certifies the floor: 0.95⁵⁹ < 0.05."""
 AA_QUANTILE = 0.95
 """Quantile of |log ratio| over those pairs that is the floor."""
 SUCCESS_DIFFERS = 0.001

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from svload.analysis import limits
+from svload.analysis.claims.say import FLOOR_UNKNOWN
 from svload.model.certificates import AaCertificate
 from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
 from svload.model.study import Lock
 from svload.model.units import show_duration
 
-FLOOR_UNKNOWN = "floor unknown: exploratory"
-FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
 ABOVE_FLOOR = "above the lab's own noise"
 
 
@@ -23,30 +21,6 @@ def floor_told(certificate: AaCertificate | None) -> str:
     made = datetime.fromtimestamp(certificate.made_wall, UTC).strftime("%Y-%m-%d")
     again = ", restarting each time" if certificate.restarts else ""
     return f"floor known: {certificate.pairs} A/A pairs of {', '.join(certificate.cases)}{again} ({made})"
-
-
-def undecided(usable: int, made: int, units: int, smallest_p: float, claims: int, needed: int) -> str:
-    """Why no outcome could decide a comparison, and what would: the one place where that is said.
-
-    `usable` of `made` blocks are left, which hold `units` independent ones (fewer where blocks share a bring-up).
-    """
-    shared = "" if units == usable else f", in {units} independent bring-up{'' if units == 1 else 's'}"
-    return (
-        f"Undecided: {usable} of {made} blocks {'is' if usable == 1 else 'are'} usable{shared}. With {units}, p can't fall below "
-        f"{smallest_p:.3g} {after_holm(claims)}; p ≤ {limits.ALPHA:g} is possible with {needed}."
-    )
-
-
-def after_holm(claims: int) -> str:
-    """Over how many claims a p was adjusted."""
-    return f"after Holm over {claims} claim{'' if claims == 1 else 's'}"
-
-
-def any_difference(low: float | None, high: float | None) -> str:
-    """What an interval of a ratio that is no claim says: below what any difference is, never that there is none. "" without an interval."""
-    if low is None or high is None:
-        return ""
-    return f"Any difference is below {100 * max(high - 1, 1 - low):.3g} %"
 
 
 def findings_of(
@@ -111,7 +85,7 @@ def _refused(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iter
     for trial in trials:
         if trial.verdict.instrument == "REFUSED" and trial.case not in whole:
             instead = believed.get((trial.case, trial.block))
-            effect = f"was made once more ({instead})" if instead else "takes its block out of comparisons"
+            effect = f"was made once more ({instead})" if instead else "takes its pairs out of comparisons"
             sentence = f"{trial.trial} is REFUSED and {effect}: {trial.verdict.reasons[0]} {trial.verdict.remedy}".strip()
             yield Finding(
                 kind="refused", sentence=sentence, evidence=(f"trials/{trial.trial}",), certainty="certain"
@@ -137,8 +111,8 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
 
 def _claim(claim: Claim) -> Finding:
     evidence = tuple(f"cases/{name}" for pair in claim.pairs for name in pair)
-    certainty: str = claim.state
-    if claim.state == "claim":
+    certainty: str = claim.outcome
+    if claim.outcome == "decided":
         certainty = FLOOR_UNKNOWN if claim.floor is None else ABOVE_FLOOR
     return Finding(
         kind="comparison",

@@ -102,6 +102,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         planned=len(found.planned_trials()),
         attempts=attempts,
         certificates=found.certificates(),
+        batches=found.batches(),
         environment=_environment(read_events(found.events).events, trials),
         **how,
     )
@@ -161,7 +162,7 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """1 if a threshold or a gate failed, 4 if one met what could not be judged, else 0: a gate is never passed for want of trials."""
+    """1 if a threshold or a gate failed, 4 if one is open, else 0: what could not be judged is never passed (docs/method.md §2)."""
     codes = [ExitCode.DONE]
     for threshold in findings.thresholds:
         if threshold.outcome in ("refused", "no value"):
@@ -169,10 +170,8 @@ def verdict_exit(findings: Findings) -> ExitCode:
         elif threshold.outcome == "failed":
             codes.append(ExitCode.THRESHOLD_FAILED)
     for claim in findings.claims:
-        if claim.failed:
-            codes.append(ExitCode.THRESHOLD_FAILED)
-        elif claim.gated and claim.state in ("undecidable", "refused"):
-            codes.append(ExitCode.REFUSED)
+        if claim.gate is not None and claim.gate.outcome != "pass":
+            codes.append(ExitCode.THRESHOLD_FAILED if claim.gate.outcome == "fail" else ExitCode.REFUSED)
     return ExitCode.worst(codes)
 
 

@@ -314,7 +314,6 @@ def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) ->
                     "study-undecidable",
                     name=entry["name"],
                     blocks=lock.measure.replicates,
-                    smallest_p=entry["smallest_p"],
                     needed=entry["needed_blocks"],
                 ).problems[0]
                 for entry in hopeless

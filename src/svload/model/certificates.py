@@ -70,9 +70,11 @@ class Floor(Frozen):
     pairs: int
     """pairs of trials of which neither is REFUSED"""
     floor: float
-    """95 % quantile of |log ratio| over the pairs (nearest rank)"""
+    """95 % quantile of |log ratio| over the pairs (nearest rank); their maximum where it is certified"""
     sd: float
     """standard deviation of the log ratios"""
+    certified: bool = False
+    """true from 59 pairs on, whose maximum lies above the true quantile with 95 % confidence; false: estimated"""
 
 
 class AaCertificate(Artefact):

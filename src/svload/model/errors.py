@@ -60,7 +60,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("study-bad-reference", _USAGE, "“{reference}” cannot be resolved in {where}.", "{hint}"),
         ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms."),
         ErrorKind("study-untrusted", _USAGE, "The study runs a command of its own ({what}) and is not known to be yours.", "Read it, then add --trust to run it."),
-        ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” carries fail_if, and no outcome of {blocks} blocks could decide it (smallest attainable p {smallest_p}).", "Use at least {needed} replicates, or drop fail_if."),
+        ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” carries fail_if, and no outcome of {blocks} blocks could decide it.", "Use at least {needed} replicates, or drop fail_if."),
         ErrorKind("profile-unknown", _USAGE, "There is no profile “{name}”.", "{hint}"),
         # usage
         ErrorKind("usage", _USAGE, "{reason}.", "{hint}"),

@@ -420,6 +420,8 @@ class PairRatio(Frozen):
     """by their own bounds the true log ratio lies at most this below"""
     above: float = 0.0
     """and at most this above"""
+    against: tuple[str, str] | None = None
+    """of an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio is taken off; null: a plain pair"""
 
 
 class LostPair(Frozen):
@@ -437,6 +439,12 @@ class LostPair(Frozen):
     """refused: the compared number of a trial is REFUSED"""
     checks: tuple[str, ...] = ()
     """the checks that refused it"""
+    trials: tuple[str, ...] = ()
+    """its trials, as far as they were made"""
+    refused: tuple[str, ...] = ()
+    """those of them whose number is REFUSED"""
+    reason: str = ""
+    """why, as a clause"""
 
 
 class Gate(Frozen):
@@ -454,11 +462,13 @@ class CarryOver(Frozen):
     """Whether the order of two neighbouring trials mattered to a claim."""
 
     baseline_first: float | None
-    """ratio over the pairs in which the baseline ran first; null: none"""
+    """ratio over the neighbours of which the baseline ran first; null: none"""
     treatment_first: float | None
     """ratio over the others; null: none"""
     differ: bool
-    """they differ by more than chance: nothing is claimed"""
+    """they differ by more than chance, and one is less than half of the other: nothing is claimed"""
+    p: float | None = None
+    """that both are the same (Welch on logs); null: too few"""
 
 
 class Claim(Frozen):
@@ -477,15 +487,16 @@ class Claim(Frozen):
     pairs: tuple[tuple[str, str], ...]
     """matched cases that differ in this factor alone: (baseline's, treatment's)"""
     blocks: int
-    """independent units that are left: blocks, or bring-ups where blocks share one"""
+    """independent units that are left: blocks, or bring-ups where these are the unit"""
     ratio: Estimate
-    """treatment over baseline: geometric mean over `blocks` and pairs, with its interval"""
+    """treatment over baseline: mean over matched cases of the mean log ratio of each case's pairs; its interval holds for all claims
+    of the study together (Bonferroni) and is widened by the numbers' own bounds"""
     p: float | None
-    """two-sided sign-flip p over blocks, before adjustment; null: there is no ratio"""
+    """two-sided p of the same t that makes the interval, before adjustment; null: there is no ratio, or too few units"""
     p_adjusted: float | None
     """the same after Holm over all claims of the study; null: there is no ratio"""
     smallest_p: float | None
-    """least adjusted p that so many blocks can reach; null: there is no ratio"""
+    """least p that sign flips over so many units can reach, after Holm; null: there is no ratio"""
     mde: float | None
     """least relative effect that so many blocks detect with power 0.8 by their own scatter (0.05 is 5 %); null: `mde_reason`"""
     mde_reason: str = ""
@@ -510,6 +521,8 @@ class Claim(Frozen):
     """largest relative difference that the interval leaves (0.05 is 5 %); null: there is no interval"""
     by: str | None = None
     """factor whose levels the effect is compared between (an interaction); null: a plain comparison"""
+    by_levels: tuple[str, str] | None = None
+    """of an interaction: the level of `by`, and the first one that it is held against; null: a plain comparison"""
     single: tuple[float, float] | None = None
     """95 % interval of this claim alone; `ratio` has the one for all claims of the study together (Bonferroni)"""
     robust: float | None = None
@@ -517,9 +530,9 @@ class Claim(Frozen):
     p_sign_flip: float | None = None
     """p of sign flips over whole blocks, before adjustment: the check that assumes no distribution; null: too few whole blocks"""
     unit: Literal["block", "bring-up"] = "block"
-    """what is independent: `blocks` counts these"""
+    """what is independent: `blocks` counts these. block: blocks share bring-ups, and the claim speaks of those alone"""
     bring_ups: int = 0
-    """bring-ups that its trials come from; below 6 the claim speaks of these alone; 0: unknown"""
+    """independent bring-ups behind its pairs; 0: unknown"""
     evidence: tuple[PairRatio, ...] = ()
     """every pair that counts"""
     lost: tuple[LostPair, ...] = ()
@@ -542,6 +555,20 @@ class Claim(Frozen):
     """what `fail_if` says; null: the comparison has none"""
     believed_of: tuple[int, int] = (0, 0)
     """pairs that count, pairs that were made"""
+    weak_pairs: int = 0
+    """of the pairs that count, those of which a number is WEAK"""
+    range: tuple[float, float] | None = None
+    """least and largest ratio of a matched case, where the cases differ by more than chance; null: they do not, or there is one"""
+    dropped_cases: tuple[str, ...] = ()
+    """matched cases left out, since they have a pair in fewer than two units"""
+    timed_out: tuple[int, int] = (0, 0)
+    """pairs of which only the baseline's number, or only the treatment's, is beyond the time-out: worse than any number"""
+    overloaded: tuple[int, int] = (0, 0)
+    """trials of the baseline and of the treatment whose server was OVERLOADED"""
+    success_interval: tuple[float, float] | None = None
+    """95 % interval of the treatment's success rate less the baseline's, over pairs; null: fewer than three units"""
+    why_open: str = ""
+    """what keeps an open claim open, as a clause; empty: its interval alone, or it is not open"""
 
 
 class ThresholdResult(Frozen):

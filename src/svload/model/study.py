@@ -136,6 +136,12 @@ class CaseConfig(Frozen):
     thresholds: tuple[str, ...] = ()
 
     @property
+    def main_group(self) -> str:
+        """The group meant when a metric names none: the curl-like probe where there is one, else the last."""
+        probes = [group.name for group in self.groups if group.client == "curl"]
+        return probes[0] if probes else self.groups[-1].name
+
+    @property
     def ramp_ns(self) -> int:
         """From the load's start until every ramp has ended: excluded from measurement by definition."""
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)

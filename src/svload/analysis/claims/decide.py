@@ -1,0 +1,279 @@
+"""What a study's planned comparisons say, by the pairs of the judged trials (docs/method.md §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, sqrt
+from typing import Literal
+
+from svload.analysis import limits
+from svload.analysis.claims import gates, say
+from svload.analysis.claims.evidence import (
+    Shown,
+    blocks_needed_by,
+    carry_over,
+    cases_range,
+    no_difference_margin,
+    overturning_bias,
+    overturning_pairs,
+    shown,
+)
+from svload.analysis.claims.gates import Facts, limit_of, success_interval
+from svload.analysis.claims.made import Made, seconds_a_trial
+from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
+from svload.analysis.criteria import metric_of
+from svload.analysis.families import holm
+from svload.analysis.floor import floor_of
+from svload.analysis.inference import least_detectable
+from svload.model.certificates import AaCertificate, Floor
+from svload.model.metrics import MetricRef
+from svload.model.results import CarryOver, Claim, Estimate, Gate, TrialResult
+from svload.model.study import CaseConfig, Lock
+from svload.study.check import owners_of
+
+Outcome = Literal["decided", "no difference", "open", "refused"]
+
+
+def metrics_of_claims(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str, list[MetricRef]]:
+    """By case: the metrics that the study's comparisons are about."""
+    owners = owners_of(lock.source)
+    return {
+        name: [metric_of(comparison.metric, config, owners) for comparison in lock.comparisons]
+        for name, config in configs.items()
+    }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One contrast on its way to a claim. `why_open`: what keeps it from being decided whatever its interval, as a clause."""
+
+    contrast: Contrast
+    found: Gathered
+    shown: Shown
+    floor: Floor | None
+    carry: CarryOver | None
+    why_open: str
+
+    @property
+    def under_floor(self) -> bool:
+        """The effect is no larger than what the lab shows against itself."""
+        return (
+            self.floor is not None and self.shown.mean is not None and abs(self.shown.mean) < self.floor.floor
+        )
+
+
+def judge_claims(
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    trials: Sequence[TrialResult],
+    made: Mapping[str, Made] | None = None,
+    certificate: AaCertificate | None = None,
+) -> tuple[Claim, ...]:
+    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise."""
+    made = made or {}
+    judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
+    adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
+    smallest = smallest_adjusted([one.shown.units for one in judged])
+    answers = gates.judge_gates([_gate_facts(one, configs) for one in judged])
+    each_s = seconds_a_trial(trials, made)
+    block_s = each_s * len(lock.valid_cases) if each_s else None
+    return tuple(
+        _claim(lock, one, configs, p, least, gate, len(judged), block_s, certificate)
+        for one, p, least, gate in zip(judged, adjusted, smallest, answers, strict=True)
+    )
+
+
+def _judged(
+    lock: Lock,
+    contrast: Contrast,
+    configs: Mapping[str, CaseConfig],
+    trials: Sequence[TrialResult],
+    made: Mapping[str, Made],
+    certificate: AaCertificate | None,
+) -> Judged:
+    blocked = lock.measure.order == "randomised-blocks"
+    found = gather(lock, contrast, configs, trials, made)
+    effect = shown(found, blocked)
+    carry = carry_over(found) if blocked else None
+    return Judged(
+        contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
+        _why_open(contrast, found, effect, carry, blocked),
+    )  # fmt: skip
+
+
+def _why_open(
+    contrast: Contrast, found: Gathered, effect: Shown, carry: CarryOver | None, blocked: bool
+) -> str:
+    """What keeps a claim open whatever its interval; empty: nothing does."""
+    if not contrast.cells:
+        return "no two of its cases were part of this run"
+    if not found.cells:
+        return "a closed loop is never compared with an open one"
+    if effect.mean is None:
+        return found.no_number if found.lost else "too few pairs are left"
+    if effect.units < contrast.least_units:
+        what = "bring-up" if found.is_bring_up else "block"
+        return f"it has {effect.units} {what}{'' if effect.units == 1 else 's'}, {contrast.least_units} are needed"
+    if not blocked:
+        return "trials ran as listed, so drift is inside this difference"
+    if carry is not None and carry.differ:
+        return "it depends on which side ran first"
+    return ""
+
+
+def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
+    text = one.contrast.comparison.fail_if
+    if text is None:
+        return None
+    config = next((configs[case] for case in one.contrast.cases if case in configs), None)
+    better = metric_of(one.contrast.comparison.metric, config).metric.better if config else "neither"
+    limit = limit_of(text, better)
+    if limit is None:
+        return None
+    return Facts(limit, one.found, one.shown, one.floor.floor if one.floor else None, one.why_open)
+
+
+def _claim(
+    lock: Lock,
+    one: Judged,
+    configs: Mapping[str, CaseConfig],
+    p_adjusted: float,
+    smallest_p: float,
+    gate: Gate | None,
+    claims: int,
+    block_s: float | None,
+    certificate: AaCertificate | None,
+) -> Claim:
+    contrast, found, effect = one.contrast, one.found, one.shown
+    facts = _gate_facts(one, configs)
+    together, alone = effect.interval(claims), effect.interval()
+    floor = one.floor.floor if one.floor else None
+    margin = no_difference_margin(facts.limit.share if facts else None, floor)
+    outcome = _outcome(one, p_adjusted, together, margin)
+    more = _more_blocks(lock, one, outcome, claims, margin, facts)
+    sd = float(effect.effect.se) * sqrt(effect.units) if alone else None
+    mde = least_detectable(sd, effect.units, claims) if sd is not None else None
+    claim = Claim(
+        name=contrast.name,
+        factor=contrast.comparison.factor,
+        baseline=contrast.comparison.baseline,
+        treatment=contrast.treatment,
+        metric=contrast.comparison.metric,
+        pairs=contrast.pairs,
+        blocks=effect.units,
+        ratio=_ratio(one, together),
+        p=effect.p,
+        p_adjusted=p_adjusted if effect.p is not None else None,
+        smallest_p=smallest_p if effect.mean is not None else None,
+        mde=mde,
+        mde_reason="" if mde is not None else f"undecidable at {effect.units} blocks",
+        state=_state(one, outcome),
+        success=found.success,
+        sentence="",
+        gated=gate is not None,
+        failed=gate is not None and gate.outcome == "fail",
+        floor=floor,
+        outcome=outcome,
+        within=_within(together),
+        by=contrast.comparison.by,
+        by_levels=contrast.by_levels,
+        single=None if alone is None else (exp(alone[0]), exp(alone[1])),
+        robust=effect.robust,
+        p_sign_flip=effect.p_check,
+        unit="bring-up" if found.is_bring_up else "block",
+        bring_ups=found.bring_ups,
+        evidence=tuple(found.evidence),
+        lost=tuple(found.lost),
+        refused_sides=found.refused_sides,
+        leaning=effect.leaning,
+        carry_over=one.carry,
+        overturn_pairs=overturning_pairs(found, effect) if outcome == "decided" and effect.blocked else None,
+        overturn_bias=overturning_bias(effect) if outcome == "decided" else None,
+        more_blocks=more,
+        more_s=more * block_s if more is not None and block_s is not None else None,
+        gate=gate,
+        believed_of=(len(found.evidence), len(found.evidence) + len(found.lost)),
+        weak_pairs=found.weak_pairs,
+        range=cases_range(found),
+        dropped_cases=_dropped(found, effect),
+        timed_out=found.timed_out,
+        overloaded=found.overloaded,
+        success_interval=success_interval(found),
+        why_open=_told_open(one, outcome, p_adjusted),
+    )
+    return claim.model_copy(update={"sentence": say.sentence(claim, one.floor, certificate, claims)})
+
+
+def _outcome(one: Judged, p_adjusted: float, together: tuple[float, float] | None, margin: float) -> Outcome:
+    if one.shown.mean is None and (
+        not one.found.lost or any(lost.why == "refused" for lost in one.found.lost)
+    ):
+        return "refused"
+    if one.why_open:
+        return "open"
+    if p_adjusted <= limits.ALPHA and not one.under_floor:
+        return "decided"
+    if together is not None and max(abs(end) for end in together) <= margin and not one.shown.leans:
+        return "no difference"
+    return "open"
+
+
+def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
+    if outcome in ("decided", "no difference"):
+        return ""
+    if one.why_open:
+        return one.why_open
+    if one.under_floor and p_adjusted <= limits.ALPHA:
+        return "it is below what the lab shows against itself"
+    if one.shown.leans:
+        return "refusals lean to one side"
+    return ""
+
+
+def _state(one: Judged, outcome: Outcome) -> Literal["claim", "no claim", "undecidable", "refused"]:
+    """The outcome in the older words."""
+    if outcome == "decided":
+        return "claim"
+    if outcome == "refused":
+        return "refused"
+    few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
+    return "undecidable" if outcome == "open" and few else "no claim"
+
+
+def _ratio(one: Judged, together: tuple[float, float] | None) -> Estimate:
+    if one.shown.mean is None:
+        return Estimate(value=None, n=one.shown.units, reason=one.why_open, why="no ratio")
+    low, high = (exp(together[0]), exp(together[1])) if together else (None, None)
+    return Estimate(value=exp(one.shown.mean), low=low, high=high, n=one.shown.units)
+
+
+def _within(together: tuple[float, float] | None) -> float | None:
+    """The largest relative difference that an interval leaves."""
+    return None if together is None else max(exp(together[1]) - 1, 1 - exp(together[0]))
+
+
+def _dropped(found: Gathered, effect: Shown) -> tuple[str, ...]:
+    kept = effect.effect.kept
+    if len(kept) != len(found.cells):
+        return ()
+    return tuple(
+        f"{cell[1]} against {cell[0]}" for cell, stays in zip(found.cells, kept, strict=True) if not stays
+    ) + tuple(found.mixed)
+
+
+def _more_blocks(
+    lock: Lock, one: Judged, outcome: Outcome, claims: int, margin: float, facts: Facts | None
+) -> int | None:
+    """Blocks beyond those made that would decide an open claim; None where no number of blocks would, or it is not open."""
+    few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
+    if outcome != "open" or one.shown.mean is None or (one.why_open and not few) or one.under_floor:
+        return None
+    gate = gates.margin_of(facts.limit if facts else None, one.shown.mean)
+    needed = blocks_needed_by(one.shown, claims, margin, gate)
+    if needed is None:
+        return None
+    more = max(needed, one.contrast.least_units) - one.shown.units
+    a_unit = lock.measure.replicates / max(one.found.bring_ups, 1) if one.found.is_bring_up else 1.0
+    return ceil(more * max(a_unit, 1.0))

@@ -1,0 +1,144 @@
+"""A claim in words: direction and size, what may be said of it, and where it stands to the lab's own noise. Short sentences, one a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+from svload.analysis import limits
+from svload.analysis.floor import floor_percent
+from svload.model.certificates import AaCertificate, Floor
+from svload.model.results import Claim
+from svload.model.units import show_duration
+
+FLOOR_UNKNOWN = "floor unknown: exploratory"
+FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
+
+
+def sentence(claim: Claim, floor: Floor | None, certificate: AaCertificate | None, claims: int) -> str:
+    """The claim read out: effect, outcome, floor, then what else belongs to it."""
+    parts = [effect(claim), outcome(claim, claims)]
+    if claim.ratio.value is not None:
+        parts.append(against_floor(claim, floor, certificate))
+    parts += notes(claim)
+    return " ".join(part for part in parts if part)
+
+
+def effect(claim: Claim) -> str:
+    """Direction and size with the interval."""
+    head = f"{claim.name}: {claim.metric} with {claim.treatment}"
+    value, low, high = claim.ratio.value, claim.ratio.low, claim.ratio.high
+    if value is None:
+        return f"{head} has no ratio to {claim.baseline}: {claim.ratio.reason}."
+    between = f" ({low:.3g} to {high:.3g})" if low is not None and high is not None else ""
+    if claim.by_levels:
+        return f"{claim.name}: the effect of {claim.treatment} on {claim.metric} is {value:.3g} × as large{between}."
+    return f"{head} is {value:.3g} × that with {claim.baseline}{between}."
+
+
+def outcome(claim: Claim, claims: int) -> str:
+    """Decided, no difference larger than so much, or open with what would decide it."""
+    p = f"p = {claim.p_adjusted:.2g} {after_holm(claims)}" if claim.p_adjusted is not None else ""
+    rests = f"{count(len(claim.evidence), 'pair')} in {count(claim.blocks, claim.unit)}"
+    if claim.outcome == "decided":
+        return f"Decided: {p}, {rests}."
+    if claim.outcome == "no difference" and claim.within is not None:
+        return f"No difference larger than {100 * claim.within:.3g} % ({rests})."
+    if claim.outcome == "refused":
+        return "No pair can be believed: nothing is compared."
+    if claim.ratio.value is None:
+        return "Nothing is claimed of the ratio."
+    left = f"any difference is below {100 * claim.within:.3g} %" if claim.within is not None else ""
+    told = "; ".join(part for part in (claim.why_open, left, p) if part)
+    return f"Open: {told} ({rests})." + would_decide(claim)
+
+
+def would_decide(claim: Claim) -> str:
+    """How much more would decide an open claim."""
+    if claim.more_blocks is None:
+        return ""
+    takes = f" (about {show_duration(claim.more_s)})" if claim.more_s is not None else ""
+    return f" By the scatter seen, {count(claim.more_blocks, 'more block')}{takes} would decide it."
+
+
+def against_floor(claim: Claim, floor: Floor | None, certificate: AaCertificate | None) -> str:
+    """Where it stands to the lab's own noise."""
+    if floor is None or claim.ratio.value is None:
+        told = FLOOR_UNKNOWN if certificate is None else FLOOR_UNKNOWN_HERE
+        return f"{told[0].upper()}{told[1:]}."
+    under = abs(log(claim.ratio.value)) < floor.floor
+    kind = "certified" if floor.certified else "estimated"
+    side = "below" if under else "above"
+    return f"It is {side} the floor of {floor_percent(floor)} that {floor.pairs} A/A pairs set ({kind}){': nothing is claimed' if under else ''}."
+
+
+def notes(claim: Claim) -> Iterator[str]:
+    """What else has to be said with it."""
+    yield from _of_bring_ups(claim)
+    if claim.outcome == "decided" and claim.p_sign_flip is not None and claim.p_sign_flip > limits.ALPHA:
+        yield f"Sign flips over whole units give p = {claim.p_sign_flip:.2g}."
+    if claim.outcome == "decided" and _reaches_over(claim):
+        yield "Holm alone decides the direction: the interval for all claims together reaches over 1."
+    if claim.range is not None:
+        yield f"Its cases differ: from {claim.range[0]:.3g} × to {claim.range[1]:.3g} ×."
+    if claim.carry_over is not None and claim.carry_over.differ:
+        first, second = claim.carry_over.baseline_first, claim.carry_over.treatment_first
+        yield f"{claim.baseline} first it is {first:.3g} ×, {claim.treatment} first {second:.3g} ×."
+    if claim.leaning is not None and claim.leaning < limits.LEANING:
+        before, after = claim.refused_sides
+        yield f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are taken at their worst."
+    yield from told_of_success(claim.baseline, claim.treatment, claim.success)
+    if claim.weak_pairs:
+        yield f"{count(claim.weak_pairs, 'pair')} of {len(claim.evidence)} {'holds' if claim.weak_pairs == 1 else 'hold'} a WEAK number."
+    yield from _of_lost(claim)
+    if claim.dropped_cases:
+        yield f"Left out, too few pairs: {', '.join(claim.dropped_cases)}."
+    if claim.gate is not None:
+        said = {"fail": "FAILED", "pass": "Passed", "open": "Open gate"}[claim.gate.outcome]
+        yield f"{said}: {claim.gate.text} ({claim.gate.why})."
+
+
+def _of_bring_ups(claim: Claim) -> Iterator[str]:
+    if claim.unit == "block" and claim.bring_ups and claim.ratio.value is not None:
+        of_these = "this one bring-up" if claim.bring_ups == 1 else f"these {claim.bring_ups} bring-ups"
+        yield f"It speaks of {of_these}."
+
+
+def _of_lost(claim: Claim) -> Iterator[str]:
+    lost = claim.lost
+    if not lost:
+        return
+    refused = sum(one.why == "refused" for one in lost)
+    parts = [f"{refused} by refusals"] if refused else []
+    parts += [f"{number} {why}" for why, number in _others(claim) if number]
+    yield f"{len(lost)} of {claim.believed_of[1]} pairs do not count: {', '.join(parts)}."
+
+
+def _others(claim: Claim) -> Iterator[tuple[str, int]]:
+    yield "were not made whole", sum(one.why == "missing" for one in claim.lost)
+    yield "have no number", sum(one.why == "no number" for one in claim.lost)
+
+
+def _reaches_over(claim: Claim) -> bool:
+    low, high = claim.ratio.low, claim.ratio.high
+    return low is not None and high is not None and low <= 1 <= high
+
+
+def told_of_success(baseline: str, treatment: str, success: tuple[float | None, float | None]) -> list[str]:
+    """Time and success are judged together (docs/method.md §2): a sentence where success differs."""
+    before, after = success
+    if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
+        return []
+    return [
+        f"Success differs: {100 * after:.4g} % with {treatment}, {100 * before:.4g} % with {baseline}; failures rank above every limit."
+    ]
+
+
+def after_holm(claims: int) -> str:
+    """Over how many claims a p was adjusted."""
+    return f"after Holm over {count(claims, 'claim')}"
+
+
+def count(number: int, what: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
