@@ -137,13 +137,14 @@ def judge_run(
     distributions = {key: one for _, of_case in found for key, one in of_case.items()}
     order = {case.name: number for number, case in enumerate(lock.cases)}
     results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
+    own = [one for one in results if not made[one.trial].serves]  # a repeated partner serves its claims alone
     asked = {name: tuple(map(str, refs)) for name, refs in _asked(lock, configs).items()}
     cases = tuple(
         case_result(
             lock,
             case,
             configs.get(case.name),
-            [one for one in results if one.case == case.name],
+            [one for one in own if one.case == case.name],
             asked.get(case.name, ()),
             distributions,
         )

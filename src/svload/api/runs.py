@@ -75,16 +75,17 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
 
 
-def refused_trials(found: RunDir) -> frozenset[str]:
-    """The sealed trials that the final verdict refuses now: a case's warm-up cut, by all its trials, may change a provisional one.
+def refused_trials(found: RunDir) -> dict[str, frozenset[str]]:
+    """The sealed trials that the final verdict refuses now, each with the planned claims whose pair it cost.
 
-    On one core, since more trials may follow and the lab is up.
+    A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more trials may follow and the lab is up.
     """
+    from svload.analysis.claims import lost_trials, made_of
     from svload.store import read_trial
 
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-    judged = _judge_all(found, trials).trials
-    return frozenset(trial.trial for trial in judged if trial.verdict.instrument == "REFUSED")
+    lock, judged = found.lock(), _judge_all(found, trials).trials
+    return lost_trials(lock, case_configs(lock), judged, made_of(trials, found.batches()))
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -70,14 +70,15 @@ class Outcome:
 class Options:
     """What the user chose for this execution; nothing here changes what is measured.
 
-    `judge` gives the provisional verdict on a trial, `refused` those that the final one refuses, asked once all are sealed.
+    `judge` gives the provisional verdict on a trial; `refused`, asked once all are sealed, the trials that the final one refuses, each with
+    the planned claims whose pair it cost.
     `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
     `look_round` warns of what else uses the machine before anything is started; with `wait_quiet_s` that is waited for so long at most.
     """
 
     emit: Emit
     judge: Judge
-    refused: Callable[[RunDir], AbstractSet[str]] = lambda run: frozenset()
+    refused: Callable[[RunDir], Mapping[str, AbstractSet[str]]] = lambda run: {}
     abort_if: Callable[[Event], SvloadError | None] = lambda event: None
     early: EarlyHands | None = None
     wait_for_machine_s: float | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from svload.study.editor import json_schema
     from svload.study.first import init_study, url_of, with_port
     from svload.study.load import find_study, load_study, study_digest
-    from svload.study.order import draw, first_batch
+    from svload.study.order import draw, first_batch, plot_of
     from svload.study.trust import needs_trust
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "load_study",
     "moved",
     "needs_trust",
+    "plot_of",
     "resolve",
     "study_digest",
     "url_of",
@@ -41,7 +42,7 @@ __getattr__ = late(
         "editor": ("json_schema",),
         "first": ("init_study", "url_of", "with_port"),
         "load": ("find_study", "load_study", "study_digest"),
-        "order": ("draw", "first_batch"),
+        "order": ("draw", "first_batch", "plot_of"),
         "trust": ("needs_trust",),
     },
 )

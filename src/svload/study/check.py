@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from svload.model.metrics import Source, parse_criterion, parse_metric
+from svload.model.metrics import Source, parse_criterion
 from svload.model.study import Factor
 from svload.study import schema, values
-from svload.study.factors import Kits, check_when, level_name
+from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
+from svload.study.factors import Kits, check_when
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
 from svload.study.steps import step_owners, variables
@@ -50,7 +51,8 @@ def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | No
     for path, when in _whens(data):
         mistakes += check_when(when, path, factors, unsure)
     mistakes += _targets(data)
-    mistakes += _comparisons(data, factors, unsure)
+    mistakes += comparison_mistakes(data, factors, unsure, owners_of(data))
+    mistakes += bring_up_mistakes(data)
     mistakes += _criteria(data, factors)
     for name, service in _dicts(_mapping(data, "lab")):
         kit = kit_of(service)
@@ -152,34 +154,6 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 )
             else:
                 yield from named(("traffic", name, "start_when"), other, "traffic group", groups)
-
-
-def _comparisons(
-    data: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str]
-) -> Iterable[Mistake]:
-    owners = owners_of(data)
-    for index, item in enumerate(_sequence(data, "compare")):
-        if not isinstance(item, dict):
-            continue
-        path: Path = ("compare", index)
-        factor, baseline = item.get("factor"), item.get("baseline")
-        if isinstance(factor, str) and factor not in unsure:
-            if factor not in factors:
-                yield unknown_name((*path, "factor"), factor, "factor", factors)
-            elif baseline is not None:
-                known = [level.name for level in factors[factor].levels]
-                if level_name(baseline) not in known:
-                    yield unknown_name((*path, "baseline"), level_name(baseline), f"level of {factor}", known)
-                elif len(known) < 2:
-                    yield bad_value(
-                        (*path, "factor"), f"{factor} has one level only, there is nothing to compare", factor
-                    )
-        metric = item.get("metric")
-        if isinstance(metric, str):
-            try:
-                parse_metric(metric, owners)
-            except ValueError as why:
-                yield bad_criterion((*path, "metric"), metric, str(why))
 
 
 def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterable[Mistake]:

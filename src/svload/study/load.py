@@ -11,10 +11,11 @@ from typing import Any
 from svload import __version__
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.metrics import canonical_limit
-from svload.model.study import Case, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
+from svload.model.study import Case, CaseConfig, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
 from svload.model.traffic import Group
 from svload.study import schema, values
 from svload.study.check import check_criteria, check_names, check_shape
+from svload.study.comparisons import mixed_loads
 from svload.study.config import resolve_case
 from svload.study.factors import (
     MAX_CASES,
@@ -236,6 +237,7 @@ class _Checks:
     ) -> None:
         """What shows only when a case's levels are put in."""
         labs: set[str] = set()
+        configs: dict[str, CaseConfig] = {}
         for case in cases:
             if case.excluded is not None:
                 continue
@@ -243,6 +245,7 @@ class _Checks:
             found.add(mistakes)
             if config is None:
                 continue
+            configs[case.name] = config
             found.add(_body_mistakes(config.groups, self.folder))
             found.add(_scheme_mistakes(config.services, config.groups))
             found.add(check_criteria(config.thresholds, data, ("thresholds",)))
@@ -250,6 +253,7 @@ class _Checks:
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
                 found.add(self._lab_mistakes(config.services, chosen))
+        found.add(mixed_loads(data, cases, configs))
 
     def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
         """What is wrong with the services whatever their `${…}` will stand for: told beside all else, not only once cases resolve."""
@@ -396,6 +400,7 @@ def _lock(draft: _Draft, file: FilePath, digest: str, profile: str | None, seed:
             replicates=study.measure.replicates,
             order=study.measure.order,
             replace_refused=study.measure.replace_refused,
+            bring_ups=study.measure.bring_ups,
             awake=study.measure.awake,
         ),
         comparisons=tuple(_comparison(part, draft.factors) for part in study.compare),
@@ -414,5 +419,6 @@ def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Compa
         metric=canonical_limit(part.metric),
         per=part.per,
         when=part.when,
+        by=part.by,
         fail_if=part.fail_if,
     )

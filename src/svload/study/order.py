@@ -14,16 +14,18 @@ SPLIT = ("restart", "rebuild")
 def first_batch(lock: Lock) -> Batch:
     """All trials of a static study, in order. Replicates and blocks count from 1, positions and whole plots from 0.
 
-    Each replicate is a block that holds every valid case once, in random order (METHOD §2). Factors whose change needs a
+    Each replicate is a block that holds every valid case once, in random order (docs/method.md §2). Factors whose change needs a
     restart make a split plot: inside a block their combinations (whole plots) are randomised first, then the cases of each.
-    `restart` marks the first trial of every whole plot but the very first, before which services come up anyway.
+    `restart` marks the first trial of every whole plot but the very first, before which services come up anyway. Without such a factor
+    `bring_ups: n` spreads the blocks evenly over n whole plots, blocks that follow one another together.
     """
     numbered = [(index, case) for index, case in enumerate(lock.cases) if case.excluded is None]
     split = any(factor.change in SPLIT for factor in lock.factors)
     shuffled = lock.measure.order == "randomised-blocks"
     trials: list[TrialPlan] = []
-    plots = 0
+    plots, before = 0, 0
     for block in range(1, lock.measure.replicates + 1):
+        bring_up = _bring_up(lock, block)
         for plot in _whole_plots(lock, numbered, block, shuffled):
             for place, (index, case) in enumerate(plot):
                 trials.append(
@@ -34,12 +36,22 @@ def first_batch(lock: Lock) -> Batch:
                         block=block,
                         position=len(trials),
                         seed=draw(lock.seed, "load", block, index),
-                        whole_plot=plots if split else 0,
-                        restart=split and place == 0 and plots > 0,
+                        whole_plot=plots if split else bring_up,
+                        restart=place == 0 and (plots > 0 if split else bring_up > before),
                     )
                 )
             plots += 1
+        before = bring_up
     return Batch(number=0, because=_because(lock, split, shuffled), trials=tuple(trials))
+
+
+def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
+    """Which combination of restarting factors' levels a case has, as the levels' places; empty where no factor restarts."""
+    return tuple(
+        [level.name for level in factor.levels].index(case.levels[factor.name])
+        for factor in lock.factors
+        if factor.change in SPLIT
+    )
 
 
 def draw(seed: int, *what: str | int) -> int:
@@ -48,11 +60,17 @@ def draw(seed: int, *what: str | int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 11
 
 
+def _bring_up(lock: Lock, block: int) -> int:
+    """The bring-up of a block, from 0."""
+    bring_ups = min(lock.measure.bring_ups, lock.measure.replicates)
+    return (block - 1) * bring_ups // lock.measure.replicates
+
+
 def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int, shuffled: bool) -> Iterator[list[tuple[int, Case]]]:  # fmt: skip
     """The block's cases by combination of restart factors, both levels in the order they run."""
     plots: dict[tuple[int, ...], list[tuple[int, Case]]] = {}
     for index, case in numbered:
-        plots.setdefault(_plot_of(lock, case), []).append((index, case))
+        plots.setdefault(plot_of(lock, case), []).append((index, case))
     order = list(plots)
     if shuffled:
         order.sort(key=lambda plot: draw(lock.seed, "plot", block, *plot))
@@ -61,15 +79,9 @@ def _whole_plots(lock: Lock, numbered: Sequence[tuple[int, Case]], block: int, s
         yield sorted(cases, key=lambda item: draw(lock.seed, "case", block, item[0])) if shuffled else cases
 
 
-def _plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
-    return tuple(
-        [level.name for level in factor.levels].index(case.levels[factor.name])
-        for factor in lock.factors
-        if factor.change in SPLIT
-    )
-
-
 def _because(lock: Lock, split: bool, shuffled: bool) -> str:
     order = "in random order inside each block" if shuffled else "as listed"
     plots = ", whole plots by what needs a restart" if split else ""
+    if not split and lock.measure.bring_ups > 1:
+        plots = f", over {lock.measure.bring_ups} bring-ups"
     return f"{lock.measure.replicates} replicates of {len(lock.valid_cases)} cases, {order}{plots}"

@@ -178,6 +178,10 @@ class MeasurePart(Part):
         "randomised-blocks", description="order inside a block"
     )
     replace_refused: PlainWholeNumber = Field(0, description="how often a refused trial may be replaced")
+    bring_ups: PlainCount = Field(
+        1,
+        description="how often the lab comes up anew, blocks spread over them; from 6 on a claim speaks of any bring-up",
+    )
     awake: bool = Field(
         False,
         strict=True,
@@ -198,6 +202,10 @@ class ComparisonPart(Part):
     )
     when: dict[str, ScalarText] = Field(
         {}, description="factor: level; only cases of that level are compared"
+    )
+    by: str | None = Field(
+        None,
+        description="another factor: is the effect at each of its levels the same as at its first? (an interaction)",
     )
     fail_if: (
         Annotated[str, StringConstraints(pattern=r"^(worse|better|different) by more than \d+(\.\d+)? ?%$")]

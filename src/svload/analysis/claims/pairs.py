@@ -242,7 +242,7 @@ def _cell(
     """The pair of a cell in a block: the first that counts; whatever was lost before it is told."""
     for again in rounds.of(cell, block):
         trials = rounds.trials(cell, block, again, names)
-        if again and not any(trials):
+        if again and not all(trials):
             continue
         numbers = [number_of(trial, case, names[case]) for trial, case in zip(trials, cell, strict=True)]
         numbers = _by_faster_side(numbers, trials, names)

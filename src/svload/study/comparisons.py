@@ -1,0 +1,125 @@
+"""Whether what a study plans to compare can be compared: factors, levels and metrics that exist, one load model, bring-ups that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from svload.model.metrics import Source, parse_metric
+from svload.model.study import Case, CaseConfig, Factor
+from svload.study.factors import level_name
+from svload.study.mistakes import Mistake, bad_criterion, bad_value, unknown_name
+from svload.study.tree import Path
+
+
+def comparison_mistakes(
+    data: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str], owners: dict[str, Source]
+) -> Iterable[Mistake]:
+    """Factors, levels and metrics of `compare` that there are not."""
+    for path, item in _comparisons(data):
+        factor, baseline = item.get("factor"), item.get("baseline")
+        if isinstance(factor, str) and factor not in unsure:
+            if factor not in factors:
+                yield unknown_name((*path, "factor"), factor, "factor", factors)
+            elif baseline is not None:
+                known = [level.name for level in factors[factor].levels]
+                if level_name(baseline) not in known:
+                    yield unknown_name((*path, "baseline"), level_name(baseline), f"level of {factor}", known)
+                elif len(known) < 2:
+                    yield bad_value(
+                        (*path, "factor"), f"{factor} has one level only, there is nothing to compare", factor
+                    )
+        yield from _by_mistakes(path, item, factors, unsure)
+        metric = item.get("metric")
+        if isinstance(metric, str):
+            try:
+                parse_metric(metric, owners)
+            except ValueError as why:
+                yield bad_criterion((*path, "metric"), metric, str(why))
+
+
+def _by_mistakes(
+    path: Path, item: Mapping[str, Any], factors: Mapping[str, Factor], unsure: Iterable[str]
+) -> Iterable[Mistake]:
+    by = item.get("by")
+    if not isinstance(by, str) or by in unsure:
+        return
+    at = (*path, "by")
+    when = item.get("when")
+    if by not in factors:
+        yield unknown_name(at, by, "factor", factors)
+    elif by == item.get("factor"):
+        yield bad_value(at, "another factor than the compared one was expected", by)
+    elif len(factors[by].levels) < 2:
+        yield bad_value(at, f"{by} has one level only, there is nothing to hold the effect against", by)
+    elif isinstance(when, dict) and by in when:
+        yield bad_value(at, f"when keeps one level of {by} only", by, "Leave it out of when.")
+
+
+def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
+    """More bring-ups than blocks, or of servers that svload does not start."""
+    measure = data.get("measure")
+    bring_ups = measure.get("bring_ups") if isinstance(measure, dict) else None
+    if not isinstance(measure, dict) or not isinstance(bring_ups, int) or bring_ups <= 1:
+        return
+    replicates = measure.get("replicates", 6)
+    if isinstance(replicates, int) and bring_ups > replicates:
+        told = f"at most one bring-up a block can be made, and there are {replicates} blocks"
+        yield bad_value(("measure", "bring_ups"), told, bring_ups, "Raise replicates, or lower it.")
+    lab = data.get("lab")
+    services = lab.values() if isinstance(lab, dict) else ()
+    if services and all(isinstance(service, dict) and "at" in service for service in services):
+        yield bad_value(
+            ("measure", "bring_ups"),
+            "no service is started by svload, so none can be brought up anew",
+            bring_ups,
+            "Leave it out: the claims speak of the servers as they run.",
+        )
+
+
+def mixed_loads(
+    data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
+) -> Iterable[Mistake]:
+    """Comparisons of a closed loop with an open one: their numbers describe different populations (docs/method.md §1)."""
+    for path, item in _comparisons(data):
+        factor, metric = item.get("factor"), item.get("metric")
+        if not isinstance(factor, str) or not isinstance(metric, str):
+            continue
+        varied = {factor, item.get("by")}
+        when = item.get("when") if isinstance(item.get("when"), dict) else {}
+        models: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        for case in cases:
+            if case.name not in configs or not _is_among(case, when or {}, varied):
+                continue
+            rest = tuple(sorted((name, level) for name, level in case.levels.items() if name not in varied))
+            models.setdefault(rest, {})[_model(configs[case.name], metric)] = case.name
+        mixed = next((found for found in models.values() if len(found) > 1), None)
+        if mixed is not None:
+            (one, first), (other, second) = list(mixed.items())[:2]
+            told = f"{first} is a {one}, {second} an {other}" if other.startswith("o") else f"{first} is an {one}, {second} a {other}"  # fmt: skip
+            yield bad_value(
+                (*path, "factor"),
+                f"closed and open loops are never compared ({told})",
+                factor,
+                "Give both sides the same executor, or compare each among its own with when.",
+            )
+
+
+def _is_among(case: Case, when: Mapping[str, Any], varied: set[Any]) -> bool:
+    return all(
+        case.levels.get(name) == level_name(level) for name, level in when.items() if name not in varied
+    )
+
+
+def _model(config: CaseConfig, metric: str) -> str:
+    """The load model of the group that the metric names; without one, of the main group."""
+    groups = {group.name: group for group in config.groups}
+    owner = metric.partition(".")[0]
+    return str(groups.get(owner, groups[config.main_group]).executor.model)
+
+
+def _comparisons(data: Mapping[str, Any]) -> Iterable[tuple[Path, Mapping[str, Any]]]:
+    raw = data.get("compare")
+    for index, item in enumerate(raw if isinstance(raw, list) else ()):
+        if isinstance(item, dict):
+            yield ("compare", index), item
