@@ -28,7 +28,7 @@ def write_study(folder: Path, fail_if: str | None, replicates: int) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("replicates", "refused"), [(4, True), (7, False)])
+@pytest.mark.parametrize(("replicates", "refused"), [(2, True), (3, False)])
 def test_an_undecidable_gate_of_a_factor_with_three_levels_is_refused(
     tmp_path: Path, replicates: int, refused: bool
 ):
@@ -47,5 +47,5 @@ def test_an_undecidable_gate_of_a_factor_with_three_levels_is_refused(
 
 
 def test_without_fail_if_it_is_only_told(tmp_path: Path):
-    planned = api.plan(write_study(tmp_path, None, 4), api.Choices())
+    planned = api.plan(write_study(tmp_path, None, 2), api.Choices())
     assert all(entry["state"] == "undecidable" and not entry["gated"] for entry in planned["comparisons"])

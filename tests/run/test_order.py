@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload.model.plan import Batch, TrialPlan, trial_name
-from svload.model.study import Case, Lock, Measure
+from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure
 from svload.run.order import next_trial, replacement_batch
 
 
@@ -73,26 +73,113 @@ def test_every_trial_that_can_be_sealed_is_and_blocks_stay_in_order(done: set[in
         assert trial.block == min(t.block for t in open_trials)
 
 
-def lock(replace_refused: int) -> Lock:
+FACTOR = Factor(name="f", levels=tuple(Level(name=f"l{n}", value=n) for n in range(3)))
+COMPARISON = Comparison(name="f", factor="f", baseline="l0", metric="response.p50")
+
+
+def lock(
+    replace_refused: int, compared: bool = True, change: str = "request", cases: int = 3, **compare: str
+) -> Lock:
+    factor = FACTOR.model_copy(update={"change": change})
     return Lock(
         name="s",
         seed=1,
         svload_version="0",
         study_sha256="",
         study_dir=".",
-        factors=(),
-        cases=tuple(Case(name=f"c{n}", levels={}) for n in range(3)),
+        factors=(factor,),
+        cases=tuple(Case(name=f"c{n}", levels={"f": f"l{n}"}) for n in range(cases)),
         measure=Measure(duration_ns=1, replicates=2, replace_refused=replace_refused),
+        comparisons=(COMPARISON.model_copy(update=compare),) if compared else (),
         source={},
     )
 
 
+def replaced(lock: Lock, lost: dict[str, set[str]], *more: Batch) -> Batch | None:
+    return replacement_batch(lock, [batch(), *more], lost, {"c0.r1": "digest"})
+
+
 def test_refused_trials_are_replaced_only_where_the_study_says_so_and_only_so_often():
-    plan = batch()
-    seals = {trial.trial: "digest" for trial in plan.trials}
-    assert replacement_batch(lock(0), [plan], {"c0.r1"}, seals) is None
-    new = replacement_batch(lock(1), [plan], {"c0.r1"}, seals)
+    lost: dict[str, set[str]] = {"c0.r1": set()}
+    assert replaced(lock(0, compared=False), lost) is None
+    new = replaced(lock(1, compared=False), lost)
     assert new is not None
-    assert [(trial.trial, trial.block) for trial in new.trials] == [("c0.r3", 0)]
-    assert new.decided_from == seals
-    assert replacement_batch(lock(1), [plan, new], {"c0.r1", "c0.r3"}, seals) is None
+    assert [(trial.trial, trial.block, trial.instead_of, trial.serves) for trial in new.trials] == [
+        ("c0.r3", 0, "c0.r1", ())
+    ]
+    assert new.decided_from == {"c0.r1": "digest"}
+    assert replaced(lock(1, compared=False), {"c0.r1": set(), "c0.r3": set()}, new) is None
+    twice = replaced(lock(2, compared=False), {"c0.r1": set(), "c0.r3": set()}, new)
+    assert twice is not None
+    assert [(trial.trial, trial.instead_of) for trial in twice.trials] == [("c0.r4", "c0.r1")]
+    assert replaced(lock(2, compared=False), lost, new) is None, "c0.r3 stands in for it"
+
+
+def test_a_partner_is_repeated_for_the_claim_that_lost_its_pair_alone():
+    new = replaced(lock(1), {"c1.r2": {"f: l1"}})
+    assert new is not None
+    found = {trial.case: trial for trial in new.trials}
+    assert set(found) == {"c1", "c0"}
+    assert (found["c1"].serves, found["c1"].instead_of) == ((), "c1.r2")
+    assert (found["c0"].serves, found["c0"].instead_of) == (("f: l1",), "c0.r2")
+    assert {trial.block for trial in new.trials} == {1}
+    assert [trial.position for trial in new.trials] == [6, 7]
+    assert {trial.whole_plot for trial in new.trials} == {0} and not any(
+        trial.restart for trial in new.trials
+    )
+
+
+def test_a_refused_baseline_takes_the_partner_of_each_claim_that_it_cost():
+    new = replaced(lock(1), {"c0.r1": {"f: l1", "f: l2"}})
+    assert new is not None
+    assert {trial.case: trial.serves for trial in new.trials} == {
+        "c0": (),
+        "c1": ("f: l1",),
+        "c2": ("f: l2",),
+    }
+
+
+def test_both_sides_refused_are_one_repetition_that_counts_for_everything():
+    new = replaced(lock(1), {"c0.r1": {"f: l1"}, "c1.r1": {"f: l1"}})
+    assert new is not None
+    assert {trial.case: trial.serves for trial in new.trials} == {"c0": (), "c1": ()}
+
+
+def test_the_claims_pair_is_repeated_as_often_as_is_allowed_whichever_side_is_refused():
+    first = replaced(lock(2), {"c1.r1": {"f: l1"}})
+    assert first is not None
+    partner = next(trial.trial for trial in first.trials if trial.case == "c0")
+    second = replaced(lock(2), {"c1.r1": {"f: l1"}, partner: {"f: l1"}}, first)
+    assert second is not None
+    assert sorted(trial.case for trial in second.trials) == ["c0", "c1"]
+    assert replaced(lock(2), {"c1.r1": {"f: l1"}, partner: {"f: l1"}}, first, second) is None
+
+
+def test_what_has_a_pair_again_is_left_alone():
+    first = replaced(lock(2), {"c1.r1": {"f: l1"}})
+    assert first is not None
+    assert replaced(lock(2), {"c1.r1": set()}, first) is None
+
+
+def test_the_order_of_a_repetition_is_drawn():
+    orders = set()
+    for seed in range(20):
+        new = replaced(lock(1).model_copy(update={"seed": seed}), {"c1.r1": {"f: l1"}})
+        assert new is not None
+        orders.add(tuple(trial.case for trial in new.trials))
+    assert orders == {("c0", "c1"), ("c1", "c0")}
+
+
+def test_a_repetition_over_a_restart_has_bring_ups_of_its_own():
+    new = replaced(lock(1, change="restart"), {"c1.r1": {"f: l1"}})
+    assert new is not None
+    assert [trial.restart for trial in new.trials] == [True, True]
+    assert [trial.whole_plot for trial in new.trials] == [1, 2]
+
+
+def test_repetitions_of_several_blocks_run_block_by_block():
+    new = replaced(lock(1), {"c1.r2": {"f: l1"}, "c2.r1": {"f: l2"}})
+    assert new is not None
+    assert [trial.block for trial in new.trials] == [0, 0, 1, 1]
+    assert play(new, {}) == [trial.trial for trial in new.trials]
+    assert len({trial.trial for trial in new.trials} | {trial.trial for trial in batch().trials}) == 10

@@ -45,7 +45,7 @@ def outcome(claim: Claim, claims: int) -> str:
     if claim.outcome == "no difference" and claim.within is not None:
         return f"No difference larger than {100 * claim.within:.3g} % ({rests})."
     if claim.outcome == "refused":
-        return "No pair can be believed: nothing is compared."
+        return "No pair can be believed: nothing is compared." if claim.lost else "Nothing is compared."
     if claim.ratio.value is None:
         return "Nothing is claimed of the ratio."
     left = f"any difference is below {100 * claim.within:.3g} %" if claim.within is not None else ""

@@ -1,0 +1,201 @@
+"""`fail_if`: fail, pass or open; and candidates that can't pass whatever their times say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.analysis.conftest import Bench
+from tests.analysis.test_compare import PROTOCOL, RATIOS, blocks, claims, lock_with, trial, without
+
+from svload import api
+from svload.model.errors import ExitCode
+from svload.model.results import Claim, Estimate, Findings, Gate, ThresholdResult, TrialResult
+from svload.model.study import Comparison, Lock
+
+FLAT = [1.0, 1.004, 0.997, 1.002, 1.001, 0.996]
+HTTPS = ("TC3", "TC4", "TC5")
+
+
+def gated(lock: Lock, fail_if: str = "worse by more than 5 %", blocks: int = 6, **more: Any) -> Lock:
+    return lock_with(lock, blocks, PROTOCOL.model_copy(update={"fail_if": fail_if, **more}))
+
+
+def gate_of(
+    closed: Bench, trials: list[TrialResult], fail_if: str = "worse by more than 5 %", **more: Any
+) -> Gate:
+    (claim,) = claims(closed, gated(closed.lock, fail_if, **more), trials)
+    assert claim.gate is not None
+    assert claim.failed == (claim.gate.outcome == "fail")
+    return claim.gate
+
+
+def changed(
+    trials: list[TrialResult], cases: tuple[str, ...] = HTTPS, **metrics: Estimate
+) -> list[TrialResult]:
+    """The same with these numbers of the candidate's trials, by metric with _ for the dot."""
+    new = {f"probe.{name.replace('__', '.')}": estimate for name, estimate in metrics.items()}
+    return [
+        one.model_copy(update={"metrics": {**one.metrics, **new}}) if one.case in cases else one
+        for one in trials
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fail_if", "ratio", "outcome"),
+    [
+        ("worse by more than 5 %", 1.2, "fail"),
+        ("worse by more than 5 %", 1.0, "pass"),
+        ("worse by more than 5 %", 1.05, "open"),
+        ("worse by more than 25 %", 1.2, "pass"),
+        ("worse by more than 5 %", 0.8, "pass"),
+        ("better by more than 5 %", 0.8, "fail"),
+        ("better by more than 5 %", 1.2, "pass"),
+        ("different by more than 5 %", 0.8, "fail"),
+        ("different by more than 5 %", 1.2, "fail"),
+        ("different by more than 5 %", 1.0, "pass"),
+    ],
+)
+def test_a_gate_has_three_answers(closed: Bench, fail_if: str, ratio: float, outcome: str) -> None:
+    assert gate_of(closed, blocks([ratio * wobble for wobble in FLAT]), fail_if).outcome == outcome
+
+
+def test_worse_is_lower_for_a_throughput(closed: Bench) -> None:
+    comparison = Comparison(name="tls", factor="protocol", baseline="http", metric="probe.throughput", fail_if="worse by more than 5 %")  # fmt: skip
+    for ratio, outcome in ((0.8, "fail"), (1.2, "pass")):
+        trials = [
+            one.model_copy(update={"metrics": {**one.metrics, "probe.throughput": Estimate(value=100 * (ratio if one.case in HTTPS else 1) * FLAT[one.block - 1])}})
+            for one in blocks(FLAT)
+        ]  # fmt: skip
+        noisy = [one if one.case in HTTPS else trial(one.case, one.block, 0.01).model_copy(update={"metrics": {**one.metrics, "probe.throughput": Estimate(value=100.0)}}) for one in trials]  # fmt: skip
+        (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), noisy)
+        assert claim.gate is not None and claim.gate.outcome == outcome
+
+
+def test_too_few_blocks_or_a_noisy_interval_are_open(closed: Bench) -> None:
+    assert gate_of(closed, blocks([2.0, 2.1]), blocks=2).outcome == "open"
+    assert gate_of(closed, blocks([1.5, 0.8, 1.4, 0.9, 1.3, 0.85])).outcome == "open"
+    refused = without(blocks(RATIOS), *(f"{case}.r{n}" for case in HTTPS for n in range(1, 7)))
+    assert gate_of(closed, refused).outcome == "open"
+
+
+def test_a_null_for_want_of_data_is_open(closed: Bench) -> None:
+    """Twice as slow, with a p99 that too few requests carry: no number, so no pass."""
+    few = changed(blocks([2.0] * 6), response__p50=Estimate(value=None, reason="too few", why="too few"))
+    gate = gate_of(closed, few)
+    assert gate.outcome == "open"
+    assert "too few" in gate.why
+
+
+def test_a_candidate_beyond_the_time_out_fails(closed: Bench) -> None:
+    """70 % of its requests fail or time out: its median lies beyond every limit."""
+    late = Estimate(value=None, reason="> time-out (70 % failed)", why="time-out")
+    trials = changed(blocks(FLAT), response__p50=late, success_rate=Estimate(value=0.3))
+    gate = gate_of(closed, trials)
+    assert gate.outcome == "fail"
+    assert "beyond the time-out in 18 of 18 pairs" in gate.why
+    refused = [
+        one.model_copy(update={"verdict": one.verdict.model_copy(update={"instrument": "REFUSED"})})
+        for one in trials
+    ]
+    assert gate_of(closed, refused).outcome == "fail", "whatever disturbed the times"
+    both = changed(trials, ("TC0", "TC1", "TC2"), response__p50=late, success_rate=Estimate(value=0.3))
+    assert gate_of(closed, both).outcome == "open", "the baseline is no better"
+    assert gate_of(closed, trials, "better by more than 5 %").outcome == "open"
+
+
+def test_a_candidate_that_fails_its_requests_fast_fails(closed: Bench) -> None:
+    """The survivors' times say that it is faster; 40 % of its requests failed."""
+    trials = changed(blocks([0.5 * one for one in FLAT]), success_rate=Estimate(value=0.6))
+    gate = gate_of(closed, trials)
+    assert (gate.outcome, gate.why) == ("fail", "success falls from 100 % to 60 %")
+    slight = changed(blocks(FLAT), success_rate=Estimate(value=0.97))
+    assert gate_of(closed, slight).outcome == "pass", "within the margin"
+
+
+def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
+    rates = [1.0, 0.7, 1.0, 1.0, 0.75, 1.0]
+    trials = [
+        one.model_copy(
+            update={"metrics": {**one.metrics, "probe.success_rate": Estimate(value=rates[one.block - 1])}}
+        )
+        if one.case in HTTPS
+        else one
+        for one in blocks(FLAT)
+    ]
+    gate = gate_of(closed, trials)
+    assert gate.outcome == "open"
+    assert "success may fall by more than 5 %" in gate.why
+
+
+def test_an_overloaded_candidate_fails(closed: Bench) -> None:
+    """A server at three times its capacity: its times grow with the run's length, whatever they are here."""
+    trials = [
+        one.model_copy(update={"verdict": one.verdict.model_copy(update={"server": "OVERLOADED"})})
+        if one.case in HTTPS
+        else one
+        for one in blocks(FLAT)
+    ]
+    gate = gate_of(closed, trials)
+    assert gate.outcome == "fail"
+    assert "OVERLOADED in 18 of 18 trials" in gate.why
+    both = [
+        one.model_copy(update={"verdict": one.verdict.model_copy(update={"server": "OVERLOADED"})})
+        for one in trials
+    ]
+    assert gate_of(closed, both).outcome == "open"
+
+
+def test_failing_is_holm_corrected_over_gates_and_passing_is_not(closed: Bench) -> None:
+    ratios = [1.3, 1.08, 1.2, 1.1, 1.25, 1.07]
+    server = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50", fail_if="worse by more than 900 %")  # fmt: skip
+    tls = PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"})
+    (alone,) = claims(closed, lock_with(closed.lock, 6, tls), blocks(ratios))
+    assert alone.gate is not None and alone.gate.outcome == "fail"
+    three = claims(closed, lock_with(closed.lock, 6, tls, server), blocks(ratios))
+    assert [one.gate.outcome for one in three if one.gate] == ["open", "pass", "pass"]
+
+
+def test_trials_as_listed_leave_a_gate_open(closed: Bench) -> None:
+    lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}), order="as-listed")  # fmt: skip
+    for ratio in (1.0, 2.0):
+        (claim,) = claims(closed, lock, blocks([ratio * one for one in FLAT]))
+        assert claim.gate is not None and claim.gate.outcome == "open"
+
+
+# exit codes
+
+
+def findings(claims: tuple[Claim, ...], *thresholds: str) -> Findings:
+    told = tuple(
+        ThresholdResult(case="TC0", that="x", outcome=one, measured=None, sentence="") for one in thresholds
+    )  # type: ignore[arg-type]
+    return Findings(analysis_version=0, study="s", question="", profile=None, complete=True, planned_trials=0, sealed_trials=0, cases=(), trials=(), claims=claims, thresholds=told)  # fmt: skip
+
+
+def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
+    answers = {
+        name: claims(closed, gated(closed.lock), blocks([ratio * one for one in FLAT]))
+        for name, ratio in {"fail": 1.2, "pass": 1.0, "open": 1.05}.items()
+    }
+    assert api.verdict_exit(findings(answers["pass"])) == ExitCode.DONE
+    assert api.verdict_exit(findings(answers["open"])) == ExitCode.REFUSED
+    assert api.verdict_exit(findings(answers["fail"])) == ExitCode.THRESHOLD_FAILED
+    assert api.verdict_exit(findings(answers["fail"] + answers["open"])) == ExitCode.THRESHOLD_FAILED
+    assert api.verdict_exit(findings(answers["pass"], "refused")) == ExitCode.REFUSED
+    assert api.verdict_exit(findings(answers["pass"], "no value", "failed")) == ExitCode.THRESHOLD_FAILED
+    ungated = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
+    assert api.verdict_exit(findings(ungated)) == ExitCode.DONE
+
+
+def test_one_wins_over_four_and_the_rest_over_both() -> None:
+    order = [
+        ExitCode.USAGE,
+        ExitCode.INTERRUPTED,
+        ExitCode.LAB_FAILED,
+        ExitCode.THRESHOLD_FAILED,
+        ExitCode.REFUSED,
+        ExitCode.DONE,
+    ]
+    for place, code in enumerate(order):
+        assert ExitCode.worst(order[place:]) == code
