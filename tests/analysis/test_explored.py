@@ -36,14 +36,10 @@ def effects(
     trials: list[TrialResult],
     *comparisons: Comparison,
     configs: Mapping[str, CaseConfig] | None = None,
-    refused: tuple[str, ...] = (),
 ) -> tuple[Finding, ...]:
     replicates = max(one.block for one in trials)
     values = {one.case: one.metrics for one in trials}
-    cases = [
-        case(name, "REFUSED" if name in refused else "VALID").model_copy(update={"metrics": values[name]})
-        for name in bench.configs
-    ]
+    cases = [case(name).model_copy(update={"metrics": values[name]}) for name in bench.configs]
     lock = lock_with(bench.lock, replicates, *comparisons)
     return load_effects(lock, configs or loaded(bench), cases, trials, {})
 
@@ -52,7 +48,7 @@ def test_it_is_described_with_medians_and_ratio_and_no_p(closed: Bench) -> None:
     (found,) = effects(closed, blocks([50.0] * 4), SERVER)
     assert (found.kind, found.certainty) == ("exploratory", "exploratory")
     assert (
-        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over 3 matched cases in 4 of 4 blocks."
+        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over 3 matched cases and 12 pairs in 4 blocks."
         in found.sentence
     )
     assert "Medians: 10 ms to 30 ms (http), 500 ms to 1.5 s (https); from 50 × (" in found.sentence
@@ -89,19 +85,25 @@ def test_a_probe_that_itself_asks_otherwise_is_not_compared(closed: Bench) -> No
 @pytest.mark.parametrize(("usable", "told"), [(2, False), (3, True)])
 def test_three_blocks_are_needed_to_describe(closed: Bench, usable: int, told: bool) -> None:
     trials = [
-        one if one.case != "TC4" or one.block <= usable else trial("TC4", one.block, 1.0, "REFUSED")
+        one if one.block <= usable else trial(one.case, one.block, 1.0, "REFUSED")
         for one in blocks([50.0] * 5)
     ]
     found = effects(closed, trials)
     assert bool(found) is told
-    assert not told or f"in {usable} of 5 blocks" in found[0].sentence
+    assert not told or f"in {usable} blocks" in found[0].sentence
 
 
 def test_refused_cases_are_left_out_and_without_any_left_nothing_is_said(closed: Bench) -> None:
-    (found,) = effects(closed, blocks([50.0] * 4), refused=("TC5",))
+    def refused(*cases: str) -> list[TrialResult]:
+        return [
+            trial(one.case, one.block, 1.0, "REFUSED") if one.case in cases else one
+            for one in blocks([50.0] * 4)
+        ]
+
+    (found,) = effects(closed, refused("TC5"))
     assert "over 2 matched cases" in found.sentence
     assert "cases/TC5" not in found.evidence
-    assert effects(closed, blocks([50.0] * 4), refused=HTTPS) == ()
+    assert effects(closed, refused(*HTTPS)) == ()
 
 
 def test_time_and_success_are_told_together(closed: Bench) -> None:
@@ -109,11 +111,18 @@ def test_time_and_success_are_told_together(closed: Bench) -> None:
     assert "Success differs: 74 % with https, 100 % with http" in found.sentence
 
 
-def test_a_level_without_a_number_is_not_described(closed: Bench) -> None:
+@pytest.mark.parametrize(("reason", "described"), [("too few", True), ("> time-out (70 % failed)", False)])
+def test_a_pair_without_a_number_is_left_out_unless_it_timed_out(
+    closed: Bench, reason: str, described: bool
+) -> None:
     trials = [
-        one.model_copy(update={"metrics": {"probe.response.p50": Estimate(value=None, reason="too few")}})
+        one.model_copy(
+            update={"metrics": {**one.metrics, "probe.response.p50": Estimate(value=None, reason=reason)}}
+        )
         if one.trial == "TC4.r2"
         else one
         for one in blocks([50.0] * 4)
     ]
-    assert effects(closed, trials) == ()
+    found = effects(closed, trials)
+    assert bool(found) is described
+    assert not described or "and 11 pairs in 4 blocks" in found[0].sentence

@@ -59,6 +59,25 @@ def test_a_refused_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
     assert floors_of(repeated.configs, (refused, *judged.trials[1:])) == ()
 
 
+def test_the_maximum_of_fifty_nine_pairs_certifies_a_floor(repeated: Bench, judged: Findings) -> None:
+    """0.95⁵⁹ < 0.05: so many pairs hardly ever all lie below the true quantile."""
+    assert 0.95**59 < 0.05 < 0.95**58
+    first = judged.trials[0]
+    for pairs, certified in ((58, False), (59, True)):
+        trials = [
+            first.model_copy(
+                update={
+                    "trial": f"TC0.r{n}", "replicate": n,
+                    "metrics": {"probe.response.p50": first.metrics["probe.response.p50"].model_copy(update={"value": 1.0 if n % 2 else 1 + n / 1000})},
+                }
+            )
+            for n in range(1, 2 * pairs + 1)
+        ]  # fmt: skip
+        (floor,) = floors_of(repeated.configs, trials)
+        assert (floor.pairs, floor.certified) == (pairs, certified)
+        assert floor.floor == pytest.approx(log(1 + (2 * pairs if certified else 112) / 1000))
+
+
 def test_settings_are_what_is_asked_of_the_lab(repeated: Bench) -> None:
     lock = repeated.lock
     same = lock.model_copy(
@@ -104,15 +123,15 @@ def findings(bench: Bench, floor: float | None) -> Findings:
 def test_without_a_certificate_every_claim_is_exploratory(effect: Bench) -> None:
     found = findings(effect, None)
     assert found.floor == FLOOR_UNKNOWN
-    claims = [claim for claim in found.claims if claim.state == "claim"]
+    claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
-    assert all(FLOOR_UNKNOWN in claim.sentence and claim.floor is None for claim in claims)
+    assert all(FLOOR_UNKNOWN in claim.sentence.lower() and claim.floor is None for claim in claims)
 
 
 def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
     found = findings(effect, 0.02)
     assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
-    claims = [claim for claim in found.claims if claim.state == "claim"]
+    claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
     assert all("above the floor of 2.02 %" in claim.sentence for claim in claims)
     assert ABOVE_FLOOR in {one.certainty for one in found.findings if one.kind == "comparison"}
@@ -120,7 +139,7 @@ def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
 
 def test_an_effect_below_the_floor_is_no_claim(effect: Bench) -> None:
     found = findings(effect, 5.0)
-    assert [claim for claim in found.claims if claim.state == "claim"] == []
+    assert [claim for claim in found.claims if claim.outcome == "decided"] == []
     assert any(
         "below the floor" in claim.sentence and "nothing is claimed" in claim.sentence
         for claim in found.claims
@@ -131,7 +150,7 @@ def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
     held = certificate((Floor(load="another", metric="probe.response.p50", pairs=20, floor=0.01, sd=0.01),))
     found = judge_run(effect.lock, effect.configs, effect.trials(), certificates=held)
     assert all(claim.floor is None for claim in found.claims)
-    assert any("floor unknown for this metric" in claim.sentence for claim in found.claims)
+    assert any("Floor unknown for this metric" in claim.sentence for claim in found.claims)
 
 
 def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:

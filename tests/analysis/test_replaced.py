@@ -14,11 +14,11 @@ def _findings(folder: Path) -> Findings:
     return api.runs.analyse(run)
 
 
-def test_without_another_the_block_is_out(tmp_path: Path) -> None:
+def test_without_another_its_pairs_are_out(tmp_path: Path) -> None:
     found = _findings(tmp_path)
     assert {trial.trial for trial in found.trials if trial.verdict.instrument == "REFUSED"} == {"TC1.r2"}
     (sentence,) = (one.sentence for one in found.findings if one.sentence.startswith("TC1.r2 is REFUSED"))
-    assert "takes its block out of comparisons" in sentence
+    assert "takes its pairs out of comparisons" in sentence
 
 
 def test_with_another_it_counts(tmp_path: Path) -> None:

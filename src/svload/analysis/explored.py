@@ -37,7 +37,7 @@ def load_effects(
         for contrast in () if factor.name in planned else _contrasts(lock, factor, configs):
             gathered = gather(lock, contrast, configs, trials, made)
             effect = shown(gathered, blocked=True)
-            if effect.mean is not None and effect.units >= limits.DESCRIBE_BLOCKS:
+            if effect.mean is not None and not gathered.late_pairs and effect.units >= limits.DESCRIBE_BLOCKS:
                 found.append(_finding(contrast, gathered, effect, configs, cases))
     return tuple(found)
 

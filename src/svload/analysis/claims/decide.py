@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, sqrt
 from typing import Literal
 
@@ -71,7 +71,11 @@ def judge_claims(
     made: Mapping[str, Made] | None = None,
     certificate: AaCertificate | None = None,
 ) -> tuple[Claim, ...]:
-    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise."""
+    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise.
+
+    Where one side alone is beyond the time-out in every pair there is no ratio, and yet a decision: worse than any number. Its p is the
+    most that chance gives n units of which each has a half of its sides beyond, 2/4ⁿ.
+    """
     made = made or {}
     judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
     adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
@@ -96,6 +100,8 @@ def _judged(
     blocked = lock.measure.order == "randomised-blocks"
     found = gather(lock, contrast, configs, trials, made)
     effect = shown(found, blocked)
+    if found.beyond and blocked and found.units >= contrast.least_units:
+        effect = replace(effect, p=2.0 / 4.0**found.units)
     carry = carry_over(found) if blocked else None
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
@@ -111,6 +117,10 @@ def _why_open(
         return "no two of its cases were part of this run"
     if not found.cells:
         return "a closed loop is never compared with an open one"
+    if found.beyond and blocked and found.units >= contrast.least_units:
+        return ""
+    if found.late_pairs:
+        return f"{found.late_pairs} of {found.timed_out_of} pairs reach beyond the time-out, and without them the survivors would speak"
     if effect.mean is None:
         return found.no_number if found.lost else "too few pairs are left"
     if effect.units < contrast.least_units:
@@ -189,7 +199,7 @@ def _claim(
         refused_sides=found.refused_sides,
         leaning=effect.leaning,
         carry_over=one.carry,
-        overturn_pairs=overturning_pairs(found, effect) if outcome == "decided" and effect.blocked else None,
+        overturn_pairs=overturning_pairs(found, effect) if outcome == "decided" else None,
         overturn_bias=overturning_bias(effect) if outcome == "decided" else None,
         more_blocks=more,
         more_s=more * block_s if more is not None and block_s is not None else None,
@@ -244,9 +254,14 @@ def _state(one: Judged, outcome: Outcome) -> Literal["claim", "no claim", "undec
 
 def _ratio(one: Judged, together: tuple[float, float] | None) -> Estimate:
     if one.shown.mean is None:
-        return Estimate(value=None, n=one.shown.units, reason=one.why_open, why="no ratio")
+        return Estimate(value=None, n=one.shown.units, reason=one.why_open or _beyond(one), why="no ratio")
     low, high = (exp(together[0]), exp(together[1])) if together else (None, None)
     return Estimate(value=exp(one.shown.mean), low=low, high=high, n=one.shown.units)
+
+
+def _beyond(one: Judged) -> str:
+    side = one.contrast.treatment if one.found.beyond > 0 else one.contrast.comparison.baseline
+    return f"{side} is beyond the time-out in all {one.found.timed_out_of} pairs, the other in none"
 
 
 def _within(together: tuple[float, float] | None) -> float | None:

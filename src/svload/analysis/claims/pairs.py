@@ -56,10 +56,28 @@ class Gathered:
     refused_sides: tuple[int, int] = (0, 0)
     timed_out: tuple[int, int] = (0, 0)
     timed_out_of: int = 0
+    late_pairs: int = 0
     overloaded: tuple[int, int] = (0, 0)
     overloaded_of: tuple[int, int] = (0, 0)
     weak_pairs: int = 0
     mixed: tuple[str, ...] = ()
+
+    @property
+    def beyond(self) -> int:
+        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0."""
+        early, late = self.timed_out
+        whole = self.timed_out_of if self.timed_out_of == len(self.cells) * self.blocks else 0
+        return 1 if whole and late == whole else -1 if whole and early == whole else 0
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in which any of its trials was made."""
+        return sum(again == 0 for _, again in self.slots)
+
+    @property
+    def units(self) -> int:
+        """Independent units of the first batch."""
+        return len(set(self.unit[: self.blocks]))
 
     @property
     def no_number(self) -> str:
@@ -362,7 +380,7 @@ def _counts(found: Gathered, rounds: _Rounds, names: Mapping[str, str], blocks: 
     """What is judged whatever disturbed the times: success, time-outs, overload; of the first batch's trials."""
     differences = np.full((len(found.cells), len(blocks)), np.nan)
     rates: tuple[list[float], list[float]] = ([], [])
-    beyond, pairs, overloaded, judged = [0, 0], 0, [0, 0], [0, 0]
+    beyond, pairs, late_pairs, overloaded, judged = [0, 0], 0, 0, [0, 0], [0, 0]
     for row, cell in enumerate(found.cells):
         for column, block in enumerate(blocks):
             trials = rounds.trials(cell, block, 0, names)[:2]
@@ -378,11 +396,12 @@ def _counts(found: Gathered, rounds: _Rounds, names: Mapping[str, str], blocks: 
             differences[row, column] = both[1] - both[0]
             late = [timed_out(trial.metrics.get(names[trial.case])) for trial in trials if trial is not None]
             pairs += 1
+            late_pairs += any(late)
             if late[0] != late[1]:
                 beyond[late[1]] += 1
     found.success = tuple(float(np.mean(side)) if side else None for side in rates)  # type: ignore[assignment]
     found.success_differences = differences
-    found.timed_out, found.timed_out_of = (beyond[0], beyond[1]), pairs
+    found.timed_out, found.timed_out_of, found.late_pairs = (beyond[0], beyond[1]), pairs, late_pairs
     found.overloaded, found.overloaded_of = (overloaded[0], overloaded[1]), (judged[0], judged[1])
 
 

@@ -41,7 +41,7 @@ def outcome(claim: Claim, claims: int) -> str:
     p = f"p = {claim.p_adjusted:.2g} {after_holm(claims)}" if claim.p_adjusted is not None else ""
     rests = f"{count(len(claim.evidence), 'pair')} in {count(claim.blocks, claim.unit)}"
     if claim.outcome == "decided":
-        return f"Decided: {p}, {rests}."
+        return f"Decided: {p}, {rests}." if claim.ratio.value is not None else f"Decided: {p}."
     if claim.outcome == "no difference" and claim.within is not None:
         return f"No difference larger than {100 * claim.within:.3g} % ({rests})."
     if claim.outcome == "refused":
