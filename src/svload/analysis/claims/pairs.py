@@ -199,11 +199,8 @@ def _units(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], lock: Loc
             joined.join(there)
     known = all(plots.values()) and bool(plots)
     found.bring_ups = len({joined.of(there[0]) for there in plots.values()}) if known else 0
-    found.is_bring_up = known and (
-        found.contrast.hard
-        or found.bring_ups == len(plots)
-        or max(found.bring_ups, lock.measure.bring_ups) >= limits.CLAIM_BRING_UPS
-    )
+    independent = max(found.bring_ups, lock.measure.bring_ups)
+    found.is_bring_up = known and (found.contrast.hard or unit_is_bring_up(independent, len(plots)))
     units = []
     for block, again in found.slots:
         if not found.is_bring_up:
@@ -213,6 +210,11 @@ def _units(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], lock: Loc
         else:
             units.append(joined.of(_plot_again(found, rounds, made, block, again)))
     found.unit = tuple(units)
+
+
+def unit_is_bring_up(bring_ups: int, blocks: int) -> bool:
+    """Whether bring-ups are the unit of a factor that needs no restart: from six on, or where no two blocks share one."""
+    return bring_ups >= min(limits.CLAIM_BRING_UPS, blocks)
 
 
 def _plot_again(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], block: int, again: int) -> int:
