@@ -14,7 +14,7 @@ from svload.model.errors import ExitCode, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
-    from svload.model.results import Findings, TrialResult
+    from svload.model.results import Claim, Findings, TrialResult
     from svload.model.study import Case, CaseConfig, Lock
     from svload.store import RunDir, TrialData
 
@@ -176,19 +176,26 @@ def verdict_exit(findings: Findings) -> ExitCode:
     return ExitCode.worst(codes)
 
 
-def why(run_name: str, trial: str, out: Path = RUNS) -> TrialResult:
-    """The verdict on one trial with every check, passed ones too. Raises SvloadError usage for an unknown trial."""
+def why(run_name: str, what: str, out: Path = RUNS) -> TrialResult | Claim:
+    """The verdict on one trial with every check, passed ones too; or a claim by its name, with every pair that counts or does not.
+
+    Raises SvloadError usage for a name that is neither.
+    """
+    from svload.analysis.claims.why import claim_named
     from svload.store import find_run
 
     found = find_run(run_name, out)
     findings = read_findings(found)
     for result in findings.trials:
-        if result.trial == trial:
+        if result.trial == what:
             return result
+    if (claim := claim_named(findings.claims, what)) is not None:
+        return claim
+    claims = f" Claims: {'; '.join(claim.name for claim in findings.claims)}." if findings.claims else ""
     raise fail(
         "usage",
-        reason=f"{found.name} has no sealed trial {trial}",
-        hint=f"It has {', '.join(found.sealed_trials()[:6])} …",
+        reason=f"{found.name} has no sealed trial {what}{', nor a claim of that name' if findings.claims else ''}",
+        hint=f"It has {', '.join(found.sealed_trials()[:6])} …{claims}",
     )
 
 

@@ -45,17 +45,23 @@ def _out(out: Path | None) -> Path:
 
 
 def why(
-    trial: str = typer.Argument(help="The trial, such as TC7.r3."),
+    what: str = typer.Argument(help="The trial, such as TC7.r3, or a claim's name."),
     run: str = typer.Option("latest", "--run", help="The run."),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Say why a trial is VALID, WEAK or REFUSED: every check, passed ones too."""
+    """Say why a trial is VALID, WEAK or REFUSED: every check, passed ones too. Of a claim: its pairs, what was left out and why."""
     from svload import api
+    from svload.model.results import Claim
 
-    result = api.why(run, trial, _out(out))
+    result = api.why(run, what, _out(out))
     if json:
         print_json(result.model_dump(mode="json"))
+    elif isinstance(result, Claim):
+        from svload.analysis.claims.why import why_lines
+
+        for line in why_lines(result):
+            typer.echo(line)
     else:
         from svload.report import show_why
 
