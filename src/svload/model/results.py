@@ -567,6 +567,8 @@ class Claim(Frozen):
     """trials of the baseline and of the treatment whose server was OVERLOADED"""
     success_interval: tuple[float, float] | None = None
     """95 % interval of the treatment's success rate less the baseline's, over pairs; null: fewer than three units"""
+    pooled: bool = False
+    """its ratio is of quantiles pooled over trials, both sides of a pair thinned to equal n"""
     why_open: str = ""
     """what keeps an open claim open, as a clause; empty: its interval alone, or it is not open"""
 

@@ -22,6 +22,16 @@ from svload.analysis.claims.evidence import (
 from svload.analysis.claims.gates import Facts, limit_of, success_interval
 from svload.analysis.claims.made import Made, seconds_a_trial
 from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.claims.pooled import (
+    HIGH,
+    Pair,
+    Populations,
+    equal_n,
+    flipped_p,
+    own_log_ratio,
+    pooled_effect,
+)
+from svload.analysis.claims.statistic import Effect
 from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
 from svload.analysis.criteria import metric_of
 from svload.analysis.families import holm
@@ -29,7 +39,7 @@ from svload.analysis.floor import floor_of
 from svload.analysis.inference import least_detectable
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.metrics import MetricRef
-from svload.model.results import CarryOver, Claim, Estimate, Gate, TrialResult
+from svload.model.results import CarryOver, Claim, Estimate, Gate, PairRatio, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
@@ -70,14 +80,19 @@ def judge_claims(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made] | None = None,
     certificate: AaCertificate | None = None,
+    populations: Populations | None = None,
 ) -> tuple[Claim, ...]:
-    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise.
+    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise; `populations`: the
+    requests behind percentiles, which are pooled where single trials have too few, or the sides differ in n.
 
     Where one side alone is beyond the time-out in every pair there is no ratio, and yet a decision: worse than any number. Its p is the
     most that chance gives n units of which each has a half of its sides beyond, 2/4ⁿ.
     """
     made = made or {}
-    judged = [_judged(lock, contrast, configs, trials, made, certificate) for contrast in contrasts_of(lock)]
+    judged = [
+        _judged(lock, contrast, configs, trials, made, certificate, populations or {})
+        for contrast in contrasts_of(lock)
+    ]
     adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
     smallest = smallest_adjusted([one.shown.units for one in judged])
     answers = gates.judge_gates([_gate_facts(one, configs) for one in judged])
@@ -96,10 +111,11 @@ def _judged(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
     certificate: AaCertificate | None,
+    populations: Populations,
 ) -> Judged:
     blocked = lock.measure.order == "randomised-blocks"
     found = gather(lock, contrast, configs, trials, made)
-    effect = shown(found, blocked)
+    effect = shown(found, blocked, _pooled(lock, contrast, configs, found, populations))
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
     carry = carry_over(found) if blocked else None
@@ -107,6 +123,44 @@ def _judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
         _why_open(contrast, found, effect, carry, blocked),
     )  # fmt: skip
+
+
+def _pooled(
+    lock: Lock,
+    contrast: Contrast,
+    configs: Mapping[str, CaseConfig],
+    found: Gathered,
+    populations: Populations,
+) -> tuple[Effect, float | None] | None:
+    """(effect, p of flips) by pooled quantiles, where the metric is a high percentile and single trials can't carry it alike."""
+    if not found.needs_pool or not populations or found.late_pairs:
+        return None
+    ref = metric_of(contrast.comparison.metric, configs[contrast.cases[0]], owners_of(lock.source))
+    p = float(ref.stat[1:]) / 100 if ref.stat and ref.stat[0] == "p" else 0.0
+    if p < HIGH:
+        return None
+    owners = owners_of(lock.source)
+    heads = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)).removesuffix(f".{ref.stat}") for case in contrast.cases}  # fmt: skip
+    known = []
+    for row, slot, before, after in found.to_pool:
+        cell = found.cells[row]
+        sides = (populations.get((before, heads[cell[0]])), populations.get((after, heads[cell[1]])))
+        if sides[0] is not None and sides[1] is not None:
+            known.append(
+                ((before, after), found.slots[slot][0], Pair(row, found.unit[slot], sides[0], sides[1]))
+            )
+    pairs = equal_n([pair for _, _, pair in known])
+    effect = pooled_effect(pairs, len(found.cells), p)
+    if effect is None:
+        return None
+    found.pooled = True
+    found.lost = [lost for lost in found.lost if lost.trials not in {names for names, _, _ in known}]
+    found.evidence = [
+        PairRatio(block=block, unit=pair.unit, baseline=names[0], treatment=names[1],
+                  log_ratio=own_log_ratio(pair, p), treatment_first=False)
+        for (names, block, _), pair in zip(known, pairs, strict=True)
+    ]  # fmt: skip
+    return effect, flipped_p(pairs, len(found.cells), p)
 
 
 def _why_open(
@@ -199,7 +253,9 @@ def _claim(
         refused_sides=found.refused_sides,
         leaning=effect.leaning,
         carry_over=one.carry,
-        overturn_pairs=overturning_pairs(found, effect) if outcome == "decided" else None,
+        overturn_pairs=overturning_pairs(found, effect)
+        if outcome == "decided" and effect.robust is not None
+        else None,
         overturn_bias=overturning_bias(effect) if outcome == "decided" else None,
         more_blocks=more,
         more_s=more * block_s if more is not None and block_s is not None else None,
@@ -211,6 +267,7 @@ def _claim(
         timed_out=found.timed_out,
         overloaded=found.overloaded,
         success_interval=success_interval(found),
+        pooled=found.pooled,
         why_open=_told_open(one, outcome, p_adjusted),
     )
     return claim.model_copy(update={"sentence": say.sentence(claim, one.floor, certificate, claims)})

@@ -80,8 +80,13 @@ class Shown:
         return 1.0 if np.isnan(p) else p
 
 
-def shown(found: Gathered, blocked: bool) -> Shown:
-    """The effect of a contrast's pairs; `blocked` is false where trials ran as listed: Welch on logs, and a permutation beside it."""
+def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | None = None) -> Shown:
+    """The effect of a contrast's pairs; `blocked` is false where trials ran as listed: Welch on logs, and a permutation beside it.
+
+    `pooled`: effect and p of flips by quantiles pooled over trials, which then stand for the pairs' own.
+    """
+    if pooled is not None and blocked:
+        return _of_pooled(found, *pooled)
     below, above = (_mean_bound(found, one) for one in (found.below, found.above))
     if not blocked:
         return _unblocked(found, below, above)
@@ -101,6 +106,15 @@ def shown(found: Gathered, blocked: bool) -> Shown:
         exp(hodges_lehmann(values)) if len(values) else None,
         sign_flip_p(whole) if len(whole) else None,
     )  # fmt: skip
+
+
+def _of_pooled(found: Gathered, effect: Effect, p_flips: float | None) -> Shown:
+    """Refusals that lean can't be filled in here, since a pooled quantile has no pairs: then nothing is claimed."""
+    below, above = (_mean_bound(found, one) for one in (found.below, found.above))
+    leaning = sign_test_p(*found.refused_sides) if sum(found.refused_sides) else None
+    leans = leaning is not None and leaning < limits.LEANING
+    p = 1.0 if leans else _against(effect, below, above)
+    return Shown(effect, below, above, p, leaning, not leans, None, p_flips)
 
 
 def _unblocked(found: Gathered, below: float, above: float) -> Shown:

@@ -31,6 +31,8 @@ class Number:
     bounded: bool = False
     checks: tuple[str, ...] = ()
     reason: str = ""
+    n: int = 0
+    few: bool = False
 
 
 def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
@@ -51,7 +53,9 @@ def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
     elif value is None:
         state = "time-out" if timed_out(estimate) else "no number"
         reason = f"{trial.trial}: {_why_none(estimate)}"
-    return Number(trial.trial, case, state, grade, value, below, above, bounded, checks, reason)
+    n = estimate.n if estimate is not None else 0
+    few = state == "no number" and estimate is not None and estimate.why == "too few"
+    return Number(trial.trial, case, state, grade, value, below, above, bounded, checks, reason, n, few)
 
 
 def grade_of(trial: TrialResult, name: str) -> Grade:

@@ -20,6 +20,7 @@ from svload.analysis.claims.numbers import (
     timed_out,
     too_harmed,
 )
+from svload.analysis.claims.pooled import N_DIFFERS
 from svload.analysis.contrasts import Cell, Contrast
 from svload.analysis.criteria import metric_of
 from svload.model.results import LostPair, PairRatio, TrialResult
@@ -60,6 +61,9 @@ class Gathered:
     overloaded: tuple[int, int] = (0, 0)
     overloaded_of: tuple[int, int] = (0, 0)
     weak_pairs: int = 0
+    to_pool: list[tuple[int, int, str, str]] = field(default_factory=list)
+    needs_pool: bool = False
+    pooled: bool = False
     mixed: tuple[str, ...] = ()
 
     @property
@@ -267,10 +271,19 @@ def _cell(
         numbers = [number_of(trial, case, names[case]) for trial, case in zip(trials, cell, strict=True)]
         numbers = _by_faster_side(numbers, trials, names)
         slot = found.slots.index((block, again))
+        if len(cell) == 2 and all(number.state == "number" or number.few for number in numbers):
+            _to_pool(found, row, slot, numbers)
         if all(number.state == "number" for number in numbers):
             _count(found, row, slot, numbers, order)
             return
         _lose(found, row, slot, numbers)
+
+
+def _to_pool(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
+    """A pair whose requests may be pooled with others'; it needs that where a trial has too few, or the sides differ in n."""
+    found.to_pool.append((row, slot, numbers[0].trial, numbers[1].trial))
+    fewer, more = sorted(number.n for number in numbers)
+    found.needs_pool |= any(number.few for number in numbers) or more - fewer > N_DIFFERS * more
 
 
 def _by_faster_side(

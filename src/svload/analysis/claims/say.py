@@ -75,6 +75,8 @@ def against_floor(claim: Claim, floor: Floor | None, certificate: AaCertificate 
 def notes(claim: Claim) -> Iterator[str]:
     """What else has to be said with it."""
     yield from _of_bring_ups(claim)
+    if claim.pooled:
+        yield "It compares quantiles pooled over trials, both sides thinned to equal n."
     if claim.outcome == "decided" and claim.p_sign_flip is not None and claim.p_sign_flip > limits.ALPHA:
         yield f"Sign flips over whole units give p = {claim.p_sign_flip:.2g}."
     if claim.outcome == "decided" and _reaches_over(claim):
