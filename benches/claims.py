@@ -166,6 +166,7 @@ def new_rule(data: Data, truth: float) -> Rates:
     data = replace(data, logs=data.logs - left[:, None, None])
     effect = effect_of(data.logs, data.unit)
     p, half = p_of(effect), half_width(effect)
+    low, high = effect.mean - half, effect.mean + half
     sides = [(here & ~there).sum(axis=(1, 2)) for here, there in (data.lost, data.lost[::-1])]
     leans = np.array([sign_test_p(int(a), int(b)) < limits.LEANING for a, b in zip(*sides, strict=True)])
     for run in {*np.flatnonzero(leans), *range(min(10, len(p)))}:
@@ -173,9 +174,10 @@ def new_rule(data: Data, truth: float) -> Rates:
         if not leans[run]:
             assert one.p is None if np.isnan(p[run]) else abs((one.p or 0.0) - p[run]) < 1e-9
         p[run] = np.nan if one.p is None else one.p
-    known = ~np.isnan(half)
+        low[run], high[run] = one.interval() or (np.nan, np.nan)
+    known = ~np.isnan(low)
     claimed = float(np.mean(np.where(np.isnan(p), 1.0, p) <= limits.ALPHA))
-    return Rates(claimed, float(np.mean(np.abs(effect.mean - truth)[known] <= half[known])))
+    return Rates(claimed, float(np.mean((low <= truth)[known] & (truth <= high)[known])))
 
 
 def _gathered(data: Data, run: int, refused: tuple[int, int]) -> Gathered:
@@ -274,7 +276,8 @@ Where cases differ and one is dropped for want of pairs, the truth is the mean o
 
 What the shown cells say: below six bring-ups a claim speaks of these bring-ups alone, since equal builds whose bring-ups differ by 2 % "differ" in
 half of all single ones. Where exactly the treatment's slowest trials are refused, few refusals (fewer than five, all on one side) can't be
-told from chance, and a single pair of cases then claims too often; with more of them the lean is seen, and its claim must hold at the worst.
+told from chance, and a single pair of cases then claims too often; with more of them the lean is seen, its claim must hold at the worst, and its
+interval reaches over the worst on either side.
 Refusals that lean by level alone, whatever the value, cost power for the same reason: nothing in the data tells the two apart.
 """
 

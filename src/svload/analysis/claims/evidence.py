@@ -34,7 +34,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shown:
-    """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by the numbers' own bounds."""
+    """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by the numbers' own bounds; `worst`: the effects
+    with every refused pair at its lowest and at its highest, where refusals lean.
+    """
 
     effect: Effect
     below: float = 0.0
@@ -45,6 +47,7 @@ class Shown:
     robust: float | None = None
     p_check: float | None = None
     blocked: bool = True
+    worst: tuple[Effect, ...] = ()
 
     @property
     def mean(self) -> float | None:
@@ -63,21 +66,23 @@ class Shown:
         return self.leaning is not None and self.leaning < limits.LEANING
 
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
-        """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together."""
-        half = float(half_width(self.effect, claims))
-        mean = self.mean
-        return (
-            None if mean is None or np.isnan(half) else (mean - half - self.below, mean + half + self.above)
-        )
+        """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together.
+
+        Where refusals lean it reaches from the interval with all of them at their lowest to the one with all at their highest.
+        """
+        fits = [(float(one.mean), float(half_width(one, claims))) for one in (self.effect, *self.worst)]
+        if self.mean is None or any(np.isnan(half) for _, half in fits):
+            return None
+        low, high = min(mean - half for mean, half in fits), max(mean + half for mean, half in fits)
+        return low - self.below, high + self.above
 
     def p_beyond(self, margin: float, upward: bool) -> float:
         """p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as the interval's."""
-        mean = self.mean
-        if mean is None:
-            return 1.0
-        beyond = mean - self.below - margin if upward else margin - mean - self.above
-        p = float(p_of_distance(max(beyond, 0.0), self.effect))
-        return 1.0 if np.isnan(p) else p
+        found = []
+        for one in (self.effect, *self.worst):
+            far = float(one.mean) - self.below - margin if upward else margin - float(one.mean) - self.above
+            found.append(float(p_of_distance(max(far, 0.0), one)))
+        return 1.0 if any(np.isnan(p) for p in found) else max(found)
 
 
 def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | None = None) -> Shown:
@@ -94,8 +99,10 @@ def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | 
     p = _against(effect, below, above)
     leaning = sign_test_p(*found.refused_sides) if sum(found.refused_sides) else None
     holds = True
+    worst_fits: tuple[Effect, ...] = ()
     if p is not None and leaning is not None and leaning < limits.LEANING:
-        adverse = effect_of(_filled(found, effect), found.unit)
+        worst_fits = tuple(effect_of(_filled(found, up), found.unit) for up in (True, False))
+        adverse = worst_fits[0 if effect.mean > 0 else 1]
         same = bool(np.sign(adverse.mean) == np.sign(effect.mean))
         worst = _against(adverse, below, above) if same else 1.0
         p = max(p, 1.0 if worst is None else worst)
@@ -105,6 +112,7 @@ def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | 
         effect, below, above, p, leaning, holds,
         exp(hodges_lehmann(values)) if len(values) else None,
         sign_flip_p(whole) if len(whole) else None,
+        worst=worst_fits,
     )  # fmt: skip
 
 
@@ -146,9 +154,10 @@ def _against(effect: Effect, below: float, above: float) -> float | None:
     return None if np.isnan(p) else p
 
 
-def _filled(found: Gathered, effect: Effect) -> Floats:
-    """The pairs with every refused one at its adverse bound, those too that were made anew since: else the worst pair that counts."""
-    up = bool(effect.mean > 0)
+def _filled(found: Gathered, up: bool) -> Floats:
+    """The pairs with every refused one, those too that were made anew since, at the bound adverse to an effect upwards, or to one downwards:
+    the refused number's own, else that of the worst pair that counts.
+    """
     believed = found.logs[~np.isnan(found.logs)]
     worst = float(believed.min() if up else believed.max())
     bound = found.adverse[0] if up else found.adverse[1]

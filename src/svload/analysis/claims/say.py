@@ -88,7 +88,7 @@ def notes(claim: Claim) -> Iterator[str]:
         yield f"{claim.baseline} first it is {first:.3g} ×, {claim.treatment} first {second:.3g} ×."
     if claim.leaning is not None and claim.leaning < limits.LEANING:
         before, after = claim.refused_sides
-        yield f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are taken at their worst."
+        yield f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are taken at their worst, in p and interval."
     yield from told_of_success(claim.baseline, claim.treatment, claim.success)
     if claim.weak_pairs:
         yield f"{count(claim.weak_pairs, 'pair')} of {len(claim.evidence)} {'holds' if claim.weak_pairs == 1 else 'hold'} a WEAK number."
