@@ -7,6 +7,7 @@ from math import ceil, exp, log
 from statistics import stdev
 
 from svload.analysis import limits
+from svload.analysis.claims.numbers import grade_of
 from svload.analysis.contrasts import Contrast
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
@@ -31,37 +32,38 @@ def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
 
 
 def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) -> tuple[Floor, ...]:
-    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED trial takes its pair with it.
+    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED number takes its pair with it.
 
     A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer than `AA_PAIRS` pairs.
     From `AA_CERTIFIED` pairs on it is their maximum, and certified; below, their 95 % quantile, and estimated.
     """
     by_pair: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:
-        if trial.case in configs and trial.verdict.instrument != "REFUSED":
+        if trial.case in configs:
             by_pair.setdefault((trial.case, (trial.replicate + 1) // 2), []).append(trial)
     found: list[Floor] = []
     for case in one_case_a_load(configs):
         pairs = [two for (name, _), two in sorted(by_pair.items()) if name == case and len(two) == 2]
-        if len(pairs) >= limits.AA_PAIRS:
-            found += _floors(load_of(configs[case]), pairs)
+        found += _floors(load_of(configs[case]), pairs)
     return tuple(found)
 
 
 def _floors(load: str, pairs: Sequence[Sequence[TrialResult]]) -> list[Floor]:
-    metrics = [
-        name for name in pairs[0][0].metrics if all(_positive(trial, name) for two in pairs for trial in two)
-    ]
     floors = []
-    for metric in metrics:
-        ratios = [log(_value(two[1], metric) / _value(two[0], metric)) for two in pairs]
+    for metric in dict.fromkeys(name for two in pairs for trial in two for name in trial.metrics):
+        believed = [two for two in pairs if all(grade_of(trial, metric) != "REFUSED" for trial in two)]
+        if len(believed) < limits.AA_PAIRS or not all(
+            _positive(trial, metric) for two in believed for trial in two
+        ):
+            continue
+        ratios = [log(_value(two[1], metric) / _value(two[0], metric)) for two in believed]
         certified = len(ratios) >= limits.AA_CERTIFIED
         rank = len(ratios) - 1 if certified else ceil(limits.AA_QUANTILE * len(ratios)) - 1
         floors.append(
             Floor(
                 load=load,
                 metric=metric,
-                pairs=len(pairs),
+                pairs=len(ratios),
                 floor=sorted(map(abs, ratios))[rank],
                 sd=stdev(ratios),
                 certified=certified,
