@@ -11,7 +11,6 @@ from scipy import stats
 
 from svload.analysis.families import (
     benjamini_hochberg,
-    blocks_needed,
     holm,
     smallest_permutation_p,
     smallest_sign_flip_p,
@@ -21,11 +20,14 @@ from svload.analysis.inference import (
     hodges_lehmann,
     least_detectable,
     mean_interval,
+    permutation_over_cases_p,
     permutation_p,
     sd_of_interval,
     sign_flip_p,
+    sign_test_p,
     t_interval,
     welch_interval,
+    welch_over_cases,
 )
 
 
@@ -65,8 +67,40 @@ def test_four_blocks_can_never_reach_five_percent() -> None:
 
 
 @pytest.mark.parametrize(("claims", "blocks"), [(1, 6), (2, 7), (10, 9), (12, 9), (22, 10)])
-def test_blocks_needed_are_those_of_the_method(claims: int, blocks: int) -> None:
-    assert blocks_needed(claims) == blocks
+def test_blocks_with_which_sign_flips_alone_would_decide_are_those_of_the_method(
+    claims: int, blocks: int
+) -> None:
+    assert claims * smallest_sign_flip_p(blocks) <= 0.05 < claims * smallest_sign_flip_p(blocks - 1)
+
+
+def test_signs_that_lean() -> None:
+    assert sign_test_p(0, 5) == 2 / 32
+    assert sign_test_p(0, 4) == 0.125
+    assert sign_test_p(3, 3) == 1.0
+    assert sign_test_p(2, 9) == pytest.approx(stats.binomtest(2, 11).pvalue)
+    assert sign_test_p(0, 0) == 1.0
+
+
+def test_welch_over_one_case_is_welch_and_over_several_their_mean() -> None:
+    rng = np.random.default_rng(11)
+    a, b = rng.normal(1, 1, 7), rng.normal(0, 3, 5)
+    found = welch_over_cases([a], [b])
+    assert found is not None
+    expected = stats.ttest_ind(a, b, equal_var=False)
+    mean, se, freedom = found
+    assert (mean, mean / se, freedom) == pytest.approx((a.mean() - b.mean(), expected.statistic, expected.df))
+    both = welch_over_cases([a, a + 1], [b, b])
+    assert both is not None and both[0] == pytest.approx(mean + 0.5)
+    assert both[1] == pytest.approx(se / sqrt(2))
+    assert welch_over_cases([a], [b[:1]]) is None
+
+
+def test_permutations_over_cases_relabel_within_each() -> None:
+    rng = np.random.default_rng(12)
+    t, b = [rng.normal(n, 1, 6) for n in (5, 50)], [rng.normal(n, 1, 6) for n in (0, 45)]
+    assert permutation_over_cases_p(t, b) < 0.001
+    assert permutation_over_cases_p([t[0]], [b[0]]) == permutation_p(t[0], b[0])
+    assert permutation_over_cases_p([b[0], t[1]], [b[0], t[1]]) == 1.0
 
 
 @pytest.mark.parametrize(("claims", "side"), [(1, 4), (2, 5), (10, 6), (22, 6)])

@@ -1,4 +1,4 @@
-"""A study's claims as one family of tests (METHOD §2): adjusted p-values, and the least p that a design can reach at all.
+"""A study's claims as one family of tests (docs/method.md §2): adjusted p-values, and the least p that a design can reach at all.
 
 Arithmetic on counts and p-values alone, so that `svload plan` answers without numpy.
 """
@@ -46,11 +46,3 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
         reached = min(reached, p_values[index] * len(p_values) / (len(p_values) - above))
         adjusted[index] = reached
     return adjusted
-
-
-def blocks_needed(claims: int, alpha: float = limits.ALPHA) -> int:
-    """Blocks with which the best outcome of `claims` tests passes Holm: the least n with claims · 2/2ⁿ ≤ alpha."""
-    blocks = 1
-    while max(claims, 1) * smallest_sign_flip_p(blocks) > alpha and blocks < 64:
-        blocks += 1
-    return blocks

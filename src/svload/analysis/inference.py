@@ -1,4 +1,4 @@
-"""Tests and intervals between runs (METHOD §2): sign flips, permutations, t and bootstrap on logs, least detectable effects.
+"""Tests and intervals between runs (docs/method.md §2): sign flips, permutations, t and bootstrap on logs, least detectable effects.
 
 All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
 """

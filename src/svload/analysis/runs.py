@@ -1,4 +1,4 @@
-"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the difference (METHOD §2)."""
+"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the difference (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from svload.analysis.claims.numbers import grade_of
 from svload.analysis.inference import welch_interval
 from svload.model.metrics import without_limit
 from svload.model.results import CaseResult, Findings
@@ -19,7 +20,7 @@ def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
     """Per case that both have (same name and levels) and per metric of each group: second over first.
 
     Keys: case, metric, ratio, low, high (Welch on logs; null with few runs), n ([first, second]), note, sentence. A closed loop is never
-    compared with an open one, a REFUSED case with nothing: such rows have no ratio and say why.
+    compared with an open one, a REFUSED number with nothing: such rows have no ratio and say why.
     """
     theirs = {case.case: case for case in second.cases}
     rows: list[dict[str, Any]] = []
@@ -34,8 +35,6 @@ def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
 def _case_rows(
     first: Findings, second: Findings, mine: CaseResult, other: CaseResult
 ) -> list[dict[str, Any]]:
-    if "REFUSED" in (mine.instrument, other.instrument):
-        return [_row(mine.case, "all", note="REFUSED: it enters no comparison")]
     rows = []
     for group, model in mine.load_model.items():
         if group not in other.load_model:
@@ -59,9 +58,8 @@ def _case_rows(
 
 
 def _values(findings: Findings, case: str, name: str) -> list[float | None]:
-    trials = [
-        trial for trial in findings.trials if trial.case == case and trial.verdict.instrument != "REFUSED"
-    ]
+    """Of the trials whose number is not REFUSED."""
+    trials = [trial for trial in findings.trials if trial.case == case and grade_of(trial, name) != "REFUSED"]
     return [trial.metrics[name].value if name in trial.metrics else None for trial in trials]
 
 
@@ -69,7 +67,9 @@ def _metric_row(
     case: str, name: str, first: list[float | None], second: list[float | None]
 ) -> dict[str, Any]:
     sides = [[value for value in side if value is not None and value > 0] for side in (first, second)]
-    if not sides[0] or not sides[1] or len(sides[0]) < len(first) or len(sides[1]) < len(second):
+    if not first or not second:
+        return _row(case, name, note="REFUSED: it enters no comparison", n=[len(first), len(second)])
+    if len(sides[0]) < len(first) or len(sides[1]) < len(second):
         return _row(case, name, note="no number in every run", n=[len(side) for side in sides])
     difference, interval = welch_interval(
         *(np.array([log(value) for value in side]) for side in (sides[1], sides[0]))
