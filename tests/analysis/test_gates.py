@@ -206,3 +206,26 @@ def test_one_wins_over_four_and_the_rest_over_both() -> None:
     ]
     for place, code in enumerate(order):
         assert ExitCode.worst(order[place:]) == code
+
+
+def test_a_gate_that_stays_open_says_how_many_more_blocks_would_decide_it(closed: Bench) -> None:
+    (claim,) = claims(closed, gated(closed.lock), blocks([1.07, 1.04, 1.08, 1.05, 1.09, 1.045]))
+    assert claim.outcome == "decided"
+    assert claim.gate is not None and claim.gate.outcome == "open"
+    assert claim.more_blocks is not None
+    assert f"{claim.more_blocks} more blocks would decide it." in claim.sentence
+
+
+def test_a_gate_over_a_servers_metric_looks_at_success_too(closed: Bench) -> None:
+    """The candidate's cache uses as much CPU as before, and 70 % of the requests fail."""
+    comparison = Comparison(name="cpu", factor="protocol", baseline="http", metric="cache.cpu", fail_if="worse by more than 5 %")  # fmt: skip
+    trials = [
+        one.model_copy(update={"metrics": {**one.metrics, "cache.cpu.mean": Estimate(value=FLAT[one.block - 1 if one.case in HTTPS else 0])}})
+        for one in blocks(FLAT)
+    ]  # fmt: skip
+    (claim,) = claims(closed, lock_with(closed.lock, 6, comparison), trials)
+    assert claim.gate is not None and claim.gate.outcome == "pass"
+    (claim,) = claims(
+        closed, lock_with(closed.lock, 6, comparison), changed(trials, success_rate=Estimate(value=0.3))
+    )
+    assert claim.gate is not None and claim.gate.outcome == "fail"

@@ -548,7 +548,7 @@ class Claim(Frozen):
     overturn_bias: float | None = None
     """a common bias of this share would; null: it is not decided"""
     more_blocks: int | None = None
-    """blocks that, by the scatter seen, would decide an open claim, beyond those made; null: unknown, or not open"""
+    """blocks that, by the scatter seen, would decide an open claim or gate, beyond those made; null: unknown, or not open"""
     more_s: float | None = None
     """the time that these take in this run, s"""
     gate: Gate | None = None

@@ -167,10 +167,10 @@ def _why_open(
     contrast: Contrast, found: Gathered, effect: Shown, carry: CarryOver | None, blocked: bool
 ) -> str:
     """What keeps a claim open whatever its interval; empty: nothing does."""
-    if not contrast.cells:
-        return "no two of its cases were part of this run"
-    if not found.cells:
+    if found.mixed and not found.cells:
         return "a closed loop is never compared with an open one"
+    if not found.cells:
+        return "no two of its cases were part of this run"
     if found.beyond and blocked and found.units >= contrast.least_units:
         return ""
     if found.late_pairs:
@@ -216,7 +216,8 @@ def _claim(
     floor = one.floor.floor if one.floor else None
     margin = no_difference_margin(facts.limit.share if facts else None, floor)
     outcome = _outcome(one, p_adjusted, together, margin)
-    more = _more_blocks(lock, one, outcome, claims, margin, facts)
+    is_open = outcome == "open" or (gate is not None and gate.outcome == "open")
+    more = _more_blocks(lock, one, claims, margin, facts) if is_open else None
     sd = float(effect.effect.se) * sqrt(effect.units) if alone else None
     mde = least_detectable(sd, effect.units, claims) if sd is not None else None
     claim = Claim(
@@ -335,12 +336,10 @@ def _dropped(found: Gathered, effect: Shown) -> tuple[str, ...]:
     ) + tuple(found.mixed)
 
 
-def _more_blocks(
-    lock: Lock, one: Judged, outcome: Outcome, claims: int, margin: float, facts: Facts | None
-) -> int | None:
-    """Blocks beyond those made that would decide an open claim; None where no number of blocks would, or it is not open."""
+def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Facts | None) -> int | None:
+    """Blocks beyond those made that would decide an open claim or gate; None where no number of blocks is known to."""
     few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
-    if outcome != "open" or one.shown.mean is None or (one.why_open and not few) or one.under_floor:
+    if one.shown.mean is None or (one.why_open and not few) or one.under_floor:
         return None
     gate = gates.margin_of(facts.limit if facts else None, one.shown.mean)
     needed = blocks_needed_by(one.shown, claims, margin, gate)

@@ -116,7 +116,7 @@ def gather(
     for row, cell in enumerate(cells):
         for block in blocks:
             _cell(found, row, cell, block, rounds, names, order)
-    _counts(found, rounds, names, blocks)
+    _counts(found, rounds, names, blocks, {case: configs[case].main_group for case in names})
     found.sides = _sides(found, mine, names)
     return found
 
@@ -391,7 +391,13 @@ def _lose(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> No
     )
 
 
-def _counts(found: Gathered, rounds: _Rounds, names: Mapping[str, str], blocks: Sequence[int]) -> None:
+def _counts(
+    found: Gathered,
+    rounds: _Rounds,
+    names: Mapping[str, str],
+    blocks: Sequence[int],
+    mains: Mapping[str, str],
+) -> None:
     """What is judged whatever disturbed the times: success, time-outs, overload; of the first batch's trials."""
     differences = np.full((len(found.cells), len(blocks)), np.nan)
     rates: tuple[list[float], list[float]] = ([], [])
@@ -399,7 +405,7 @@ def _counts(found: Gathered, rounds: _Rounds, names: Mapping[str, str], blocks: 
     for row, cell in enumerate(found.cells):
         for column, block in enumerate(blocks):
             trials = rounds.trials(cell, block, 0, names)[:2]
-            both = [_success(trial, names) for trial in trials]
+            both = [_success(trial, names, mains) for trial in trials]
             for side, trial in enumerate(trials):
                 if (rate := both[side]) is not None:
                     rates[side].append(rate)
@@ -420,11 +426,13 @@ def _counts(found: Gathered, rounds: _Rounds, names: Mapping[str, str], blocks: 
     found.overloaded, found.overloaded_of = (overloaded[0], overloaded[1]), (judged[0], judged[1])
 
 
-def _success(trial: TrialResult | None, names: Mapping[str, str]) -> float | None:
-    """The success rate of the metric's group."""
+def _success(trial: TrialResult | None, names: Mapping[str, str], mains: Mapping[str, str]) -> float | None:
+    """The success rate of the metric's group; of a server's metric that of the main group."""
     if trial is None:
         return None
-    return counts_of(trial, f"{names[trial.case].split('.')[0]}.success_rate")
+    group = names[trial.case].partition(".")[0]
+    own = f"{group}.success_rate"
+    return counts_of(trial, own if own in trial.metrics else f"{mains[trial.case]}.success_rate")
 
 
 def _sides(

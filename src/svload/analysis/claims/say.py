@@ -54,7 +54,7 @@ def outcome(claim: Claim, claims: int) -> str:
 
 
 def would_decide(claim: Claim) -> str:
-    """How much more would decide an open claim."""
+    """How much more would decide an open claim or gate."""
     if claim.more_blocks is None:
         return ""
     takes = f" (about {show_duration(claim.more_s)})" if claim.more_s is not None else ""
@@ -98,6 +98,8 @@ def notes(claim: Claim) -> Iterator[str]:
     if claim.gate is not None:
         said = {"fail": "FAILED", "pass": "Passed", "open": "Open gate"}[claim.gate.outcome]
         yield f"{said}: {claim.gate.text} ({claim.gate.why})."
+        if claim.gate.outcome == "open" and claim.outcome != "open":
+            yield would_decide(claim).strip()
 
 
 def _of_bring_ups(claim: Claim) -> Iterator[str]:
