@@ -39,7 +39,8 @@ from svload.analysis.floor import floor_of
 from svload.analysis.inference import least_detectable
 from svload.model.certificates import AaCertificate, Floor
 from svload.model.metrics import MetricRef
-from svload.model.results import CarryOver, Claim, Estimate, Gate, PairRatio, TrialResult
+from svload.model.pairs import CarryOver, Gate, PairRatio
+from svload.model.results import Claim, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 

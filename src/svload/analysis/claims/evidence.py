@@ -27,7 +27,7 @@ from svload.analysis.inference import (
     sign_test_p,
     welch_over_cases,
 )
-from svload.model.results import CarryOver
+from svload.model.pairs import CarryOver
 
 Floats = NDArray[np.float64]
 

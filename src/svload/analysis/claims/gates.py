@@ -15,7 +15,7 @@ from svload.analysis.claims.evidence import Shown
 from svload.analysis.claims.pairs import Gathered
 from svload.analysis.claims.statistic import effect_of, half_width
 from svload.analysis.families import holm
-from svload.model.results import Gate
+from svload.model.pairs import Gate
 
 _FAIL_IF = re.compile(r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%$")
 Better = Literal["lower", "higher", "neither"]

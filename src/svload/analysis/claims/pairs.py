@@ -23,7 +23,8 @@ from svload.analysis.claims.numbers import (
 from svload.analysis.claims.pooled import N_DIFFERS
 from svload.analysis.contrasts import Cell, Contrast
 from svload.analysis.criteria import metric_of
-from svload.model.results import LostPair, PairRatio, TrialResult
+from svload.model.pairs import LostPair, PairRatio
+from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 

@@ -7,7 +7,8 @@ from itertools import groupby
 from math import exp
 
 from svload.analysis.claims.say import count
-from svload.model.results import Claim, LostPair, PairRatio
+from svload.model.pairs import LostPair, PairRatio
+from svload.model.results import Claim
 from svload.model.units import show_duration
 
 
