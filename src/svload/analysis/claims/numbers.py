@@ -46,7 +46,8 @@ def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
     )
     below, above, bounded = _log_bounds(estimate)
     state: State = "number"
-    reason, checks = "", ()
+    reason = ""
+    checks: tuple[str, ...] = ()
     if grade == "REFUSED":
         checks = _refusing(trial, name)
         state, reason = "refused", f"{trial.trial} REFUSED{f' ({checks[0]})' if checks else ''}"

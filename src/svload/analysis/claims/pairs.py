@@ -148,7 +148,7 @@ class _Rounds:
             if self._made(trial).again == again and self._serves(trial)
         ]
         believed = [trial for trial in found if grade_of(trial, name) != "REFUSED"]
-        return (believed or found or [None])[-1]
+        return next(reversed(believed or found), None)
 
     def _made(self, trial: TrialResult) -> Made:
         return self.made.get(trial.trial) or Made()
