@@ -151,7 +151,7 @@ def judge_run(
         for case in lock.cases
     )
     aa = certificates.aa if certificates else None
-    claims = judge_claims(lock, configs, results, made, aa)
+    claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     count = planned if planned is not None else len(lock.valid_cases) * lock.measure.replicates
     return Findings(
