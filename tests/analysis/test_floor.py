@@ -13,7 +13,7 @@ from svload.analysis.judge import judge_run
 from svload.analysis.sentences import ABOVE_FLOOR, FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
 from svload.model.certificates import AaCertificate, Certificates, Floor, Place
-from svload.model.results import Findings
+from svload.model.results import Belief, Findings
 from svload.testing import make_run
 
 PLACE = Place(host="a", kernel="b", engine="c")
@@ -55,7 +55,11 @@ def test_a_refused_trial_takes_its_pair_and_nineteen_pairs_are_too_few(
     repeated: Bench, judged: Findings
 ) -> None:
     first = judged.trials[0]
-    refused = first.model_copy(update={"verdict": first.verdict.model_copy(update={"instrument": "REFUSED"})})
+    metrics = {
+        name: estimate.model_copy(update={"belief": Belief(grade="REFUSED", below=None, above=None)})
+        for name, estimate in first.metrics.items()
+    }
+    refused = first.model_copy(update={"metrics": metrics})
     assert floors_of(repeated.configs, (refused, *judged.trials[1:])) == ()
 
 
