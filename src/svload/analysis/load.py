@@ -24,7 +24,7 @@ from svload.model.load import (
     WarmUp,
 )
 from svload.model.request_hints import HINTS
-from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary
+from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary, Why
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
@@ -87,6 +87,7 @@ def summarise_load(
         slot_wait_ms=slot_wait,
         generator_lag_ms=lag,
         reasons=found.reasons,
+        whys=found.whys,
         weak=tuple(found.weak),
         histogram=tuple(histogram_bars(view.histogram("response"))),
         warm_up=_warm_up(trial, config, result.cut_ns),
@@ -140,6 +141,7 @@ class _Figures:
     def __init__(self, group: str, metrics: Mapping[str, Estimate]) -> None:
         self.group, self.metrics = group, metrics
         self.reasons: dict[str, str] = {}
+        self.whys: dict[str, Why] = {}
         self.weak: list[str] = []
 
     def times(self, metric: str) -> Times:
@@ -155,6 +157,7 @@ class _Figures:
         path = f"{metric}_ms.{stat}"
         if estimate.value is None:
             self.reasons[path] = estimate.reason
+            self.whys[path] = estimate.why
             return None
         if estimate.weak:
             self.weak.append(path)

@@ -41,7 +41,8 @@ def machine_lock(
     try:
         _acquire(descriptor, wait_s, on_wait, should_stop)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{owner}, pid {os.getpid()}\n".encode(), 0)
+        since = time.strftime("%H:%M")
+        os.pwrite(descriptor, f"{owner}, pid {os.getpid()}, since {since}\n".encode(), 0)
         yield
     finally:
         fcntl.flock(

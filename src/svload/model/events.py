@@ -14,12 +14,12 @@ EventKind = Literal[
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
     "progress",  # trial, offset_s, groups (engine progress merged over shares), generator_cpu_s, service_cores
-    "trial-sealed",  # trial, case, instrument, server, reasons, refused_by (check → its sentence and remedy), seconds, beside_s (of them, beside ramps and window), headline
+    "trial-sealed",  # trial, case, instrument, server, reasons, doubts (check, grade, numbers, who), refused_by (check → its sentence and remedy), seconds, beside_s (of them, beside ramps and window), headline
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user
     "service",  # service, state (up | ready | down | died), pid
     "setting",  # what, asked, found
-    "notice",  # text: one plain sentence for the reader
+    "notice",  # text: one plain sentence for the reader; waiting: who holds the machine, and since when, where that is waited for
     "run-ended",  # exit_code, sealed, complete, seconds
 ]
 

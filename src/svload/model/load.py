@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
-from svload.model.results import Grade, ServerState
+from svload.model.results import Grade, ServerState, Why
 
 
 class Times(Frozen):
@@ -181,6 +181,8 @@ class LoadSummary(Artefact):
     """begun − ready of all begun: the instrument's own doing"""
     reasons: dict[str, str]
     """why a number above is null, by its path: response_ms.p99.9"""
+    whys: dict[str, Why] = {}
+    """the same as codes"""
     weak: tuple[str, ...] = ()
     """numbers above that few requests carry, or correlated ones, by path"""
     histogram: tuple[Bar, ...] = ()

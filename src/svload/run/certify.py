@@ -79,7 +79,8 @@ def _bench(
     first: CaseConfig, lock: Lock, emit: Emit, wait_s: float | None
 ) -> Iterator[tuple[Lab, Generators]]:
     def waiting(owner: str) -> None:
-        emit(Event("notice", {"text": f"waiting: another load runs on this machine ({owner})"}))
+        text = f"waiting: another load runs on this machine ({owner})"
+        emit(Event("notice", {"text": text, "waiting": owner}))
 
     finish_leftovers()
     owner = "svload doctor --certify"

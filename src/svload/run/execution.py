@@ -433,7 +433,7 @@ class _Execution:
         return self.configs[case]
 
     def _waiting(self, owner: str) -> None:
-        self._notice(f"waiting: another load runs on this machine ({owner})")
+        self._say("notice", text=f"waiting: another load runs on this machine ({owner})", waiting=owner)
 
     def _notice(self, text: str) -> None:
         self._say("notice", text=text)
