@@ -283,7 +283,7 @@ def _group_series(
     end_ns: int,
 ) -> dict[str, Series]:
     """By name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s), requests under way or waiting at the end
-    of each, and p50, p99 and the slowest ok response (s) of the requests due then."""
+    of each, and the slowest ok response (s) of the requests due then; p50 and p99 in bins that may be wider."""
     whole = max(-(-end_ns // interval_ns), 1)
     per_bin = -(-whole // BINS)
     bins = -(-whole // per_bin)
@@ -299,49 +299,74 @@ def _group_series(
         return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
 
     due, done = total("due"), total("completed_ok", "completed_failed")
-    low, high, slowest = _responses_over_time(histograms, per_bin, bins, due)
     return {
         "due": Series(at_s, due / seconds),
         "throughput": Series(at_s, done / seconds),
         "failures": Series(at_s, total("completed_failed") / seconds),
         "under way": Series(at_s, np.cumsum(due - total("dropped") - done)),
-        "p50": Series(at_s, low),
-        "p99": Series(at_s, high),
-        "slowest": Series(at_s, slowest),
+        **_responses_over_time(histograms, per_bin, due, at_s, min(width_s, end_ns / 1e9)),
     }
 
 
-_LEAST_FOR_P50, _LEAST_FOR_P99 = 6, 100
+_LEAST_FOR = {"p50": (0.5, 6), "p99": (0.99, 100)}
+"""Quantile, and the requests that a bin must hold to draw it."""
 
 
 def _responses_over_time(
-    histograms: Mapping[str, NDArray[Any]], per_bin: int, bins: int, due: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """p50 and p99 of each bin (failures above all) and its slowest ok response; NaN where a bin has too few requests for a picture of it."""
+    histograms: Mapping[str, NDArray[Any]], per_bin: int, due: Floats, at_s: Floats, width_s: float
+) -> dict[str, Series]:
+    """p50 and p99 (failures above all) in bins that are as wide as they must be to hold enough requests, and each bin's slowest ok response."""
+    bins = len(due)
     mine = _metric(histograms, "response")
     at = histograms["interval"][mine].astype(np.int64) // per_bin
     bucket = histograms["bucket"][mine].astype(np.int64)
-    nothing = np.full(bins, np.nan)
     if not len(bucket):
-        return nothing, nothing, nothing
+        nothing = Series(at_s, np.full(bins, np.nan))
+        return dict.fromkeys((*_LEAST_FOR, "slowest"), nothing)
     first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
     inside = at < bins
     counts = np.bincount(
         at[inside] * width + bucket[inside] - first,
         weights=histograms["count"][mine][inside],
         minlength=bins * width,
-    )
-    running = np.cumsum(counts.reshape(bins, width), axis=1)
-    found = []
-    for p, least in ((0.5, _LEAST_FOR_P50), (0.99, _LEAST_FOR_P99)):
-        rank = np.maximum(np.ceil(p * due - 1e-9 * due), 1)
+    ).reshape(bins, width)
+    found = {}
+    for name, (p, least) in _LEAST_FOR.items():
+        begins = _wide_enough(due, least)
+        if name == "p99" and due.sum() < least:
+            found[name] = Series(at_s, np.full(bins, np.nan))
+            continue
+        held, running = (
+            np.add.reduceat(due, begins),
+            np.cumsum(np.add.reduceat(counts, begins, axis=0), axis=1),
+        )
+        rank = np.maximum(np.ceil(p * held - 1e-9 * held), 1)
         column = (running < rank[:, None]).sum(axis=1)
-        known = (column < width) & (due >= least)
         middle = bucket_middles(np.minimum(column, width - 1) + first) / 1e9
-        found.append(np.where(known, middle, np.nan))
-    last = width - 1 - np.argmax(counts.reshape(bins, width)[:, ::-1] > 0, axis=1)
-    slowest = np.where(running[:, -1] > 0, bucket_middles(last + first) / 1e9, np.nan)
-    return found[0], found[1], slowest
+        values = np.where((column < width) & (held > 0), middle, np.nan)
+        ends = np.append(begins[1:], bins) - 1
+        if len(begins) == 1:  # one value for all of it: a line from its begin to its end
+            found[name] = Series(
+                np.array([at_s[0] - width_s / 2, at_s[-1] + width_s / 2]), np.repeat(values, 2)
+            )
+        else:
+            found[name] = Series((at_s[begins] + at_s[ends]) / 2, values)
+    last = width - 1 - np.argmax(counts[:, ::-1] > 0, axis=1)
+    slowest = np.where(counts.sum(axis=1) > 0, bucket_middles(last + first) / 1e9, np.nan)
+    return {**found, "slowest": Series(at_s, slowest)}
+
+
+def _wide_enough(due: Floats, least: int) -> NDArray[np.int64]:
+    """The first of each run of neighbouring bins that together hold `least` requests; what is left at the end joins the last."""
+    begins, held = [0], 0.0
+    for at, count in enumerate(due.tolist()):
+        if held >= least:
+            begins.append(at)
+            held = 0.0
+        held += count
+    if held < least and len(begins) > 1:
+        begins.pop()
+    return np.array(begins, dtype=np.int64)
 
 
 def error_name(code: int) -> str:

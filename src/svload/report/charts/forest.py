@@ -78,3 +78,60 @@ def ratio_row(one: Ratio, scale: Scale) -> str:
             drawing.line(scale(one.ratio.low), middle, scale(one.ratio.high), middle, f"span {css}")
         drawing.dot(scale(value), middle, css, 4.5)
     return drawing.render("strip ratio")
+
+
+PLOT_WIDTH, PLOT_HEIGHT = 560, 66
+_LINE_Y, _BOX, _CAP = 34.0, 6.0, 9.0
+_TOLD_PX = 8.6
+"""Width of a letter above a point."""
+_PLOT_PAD = 26
+_PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "refused": "lost"}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A comparison's outcome as a plot that stands alone: `told` stands above its point; `within` is the margin that it stays below."""
+
+    name: str
+    ratio: Estimate
+    outcome: str
+    told: str
+    within: float | None = None
+
+
+def plot_scale(plots: Sequence[Plot]) -> Scale | None:
+    """The scale that all plots of a run share, 1 always inside; None without any number."""
+    scale = ratio_scale([Ratio(one.name, one.ratio, one.outcome) for one in plots])
+    return Scale(scale.low, scale.high, _PLOT_PAD, PLOT_WIDTH - _PLOT_PAD, True) if scale else None
+
+
+def claim_plot(one: Plot, scale: Scale) -> str:
+    """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its margin shaded), ○ open, ✗ refused."""
+    value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
+    css = _PLOT_CSS[one.outcome]
+    drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {one.outcome}")
+    ticks = _ticks(scale)
+    base = PLOT_HEIGHT - 16
+    drawing.lines(((scale(t), 18, scale(t), base) for t in ticks if t != 1), "grid")
+    if one.within is not None and one.outcome == "no difference":
+        begin, end = scale(1 / (1 + one.within)), scale(1 + one.within)
+        drawing.rect(begin, 20, end - begin, base - 20, "margin")
+    drawing.line(scale(1), 16, scale(1), base, "one")
+    for tick in ticks:
+        drawing.text(scale(tick), PLOT_HEIGHT - 3, f"×{tick:g}", "strong" if tick == 1 else "", "middle")
+    if value is None or value <= 0:
+        drawing.cross(scale(1), _LINE_Y, f"lost {css}", _BOX)
+        return drawing.render("plot")
+    if low is not None and high is not None and low > 0:
+        ends = [(scale(end), _LINE_Y - _CAP, scale(end), _LINE_Y + _CAP) for end in (low, high)]
+        drawing.lines([(scale(low), _LINE_Y, scale(high), _LINE_Y), *ends], f"reach {css}")
+    at = scale(value)
+    if one.outcome == "refused":
+        drawing.cross(at, _LINE_Y, f"lost {css}", _BOX)
+    elif one.outcome == "no difference":
+        drawing.rect(at - _BOX, _LINE_Y - _BOX, 2 * _BOX, 2 * _BOX, f"point {css}")
+    else:
+        drawing.dot(at, _LINE_Y, f"point {css}", _BOX + 1)
+    half = _TOLD_PX * len(one.told) / 2
+    drawing.text(min(max(at, half + 2), PLOT_WIDTH - half - 2), 14, one.told, "told", "middle")
+    return drawing.render("plot")

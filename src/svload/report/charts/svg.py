@@ -63,6 +63,17 @@ class Drawing:
         shape = f'<path class="{css}" d="M{a} {b}L{c} {d}M{a} {d}L{c} {b}"'
         self._parts.append(f"{shape}><title>{escape(tip)}</title></path>" if tip else f"{shape}/>")
 
+    def hatch(self, x: float, y: float, width: float, height: float, step: float = 6) -> None:
+        """Slanting lines over a rectangle: it does not count."""
+        pieces = []
+        at = step
+        while at < width + height:
+            pieces.append(
+                (x + max(0.0, at - height), y + min(at, height), x + min(at, width), y + max(0.0, at - width))
+            )
+            at += step
+        self.lines(pieces, "hatched")
+
     def text(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> None:
         """Text whose baseline begins (start), is centred (middle) or ends (end) there."""
         at = f' text-anchor="{anchor}"' if anchor != "start" else ""

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from svload.model.results import Estimate
 from svload.report.charts.scales import TAIL_STOPS, Scale, around, own_unit_texts, tail_position
 from svload.report.charts.svg import Drawing
 from svload.report.digest import Curve
-from svload.report.words import short_reason, show_interval
+from svload.report.told import Number
 
 WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 38
@@ -28,10 +27,10 @@ class TailLine:
 
 @dataclass(frozen=True)
 class TailMark:
-    """A headline percentile: its estimate, or null with its reason."""
+    """A headline percentile: its number, or why it is none."""
 
     p: float
-    estimate: Estimate
+    estimate: Number
 
 
 def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str, points: int = 60) -> str:
@@ -66,14 +65,14 @@ def tail_chart(lines: Sequence[TailLine], marks: Sequence[TailMark], title: str,
         drawing.text(
             WIDTH - _RIGHT - 4,
             _TOP + 12,
-            short_reason(beyond[0].estimate.reason).partition(" (")[0],
+            beyond[0].estimate.text,
             "note",
             "end",
         )
     return drawing.render("chart tail")
 
 
-def _numbers(estimate: Estimate) -> list[float]:
+def _numbers(estimate: Number) -> list[float]:
     return [value for value in (estimate.value, estimate.low, estimate.high) if value is not None]
 
 
@@ -108,5 +107,8 @@ def _mark(drawing: Drawing, x: float, scale: Scale, mark: TailMark) -> None:
     assert estimate.value is not None
     if estimate.low is not None and estimate.high is not None:
         drawing.line(x, scale(estimate.low), x, scale(estimate.high), "whisker")
-    tip = f"p{100 * mark.p:g}: {show_interval(estimate, 'time_s')}"
-    drawing.dot(x, scale(estimate.value), "mark weak" if estimate.weak else "mark", 3.5, tip)
+    tip = f"p{100 * mark.p:g}: {estimate.whole} {estimate.mark}".rstrip()
+    if estimate.refused:
+        drawing.cross(x, scale(estimate.value), "mark refused", 3.5, tip)
+    else:
+        drawing.dot(x, scale(estimate.value), "mark weak" if estimate.weak else "mark", 3.5, tip)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svload.model.results import Estimate
 from svload.model.units import Dimension
 from svload.report.charts.scales import around, tick_texts
 from svload.report.charts.svg import Drawing
-from svload.report.words import show_interval
+from svload.report.told import Number
 
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
@@ -17,14 +16,12 @@ _MOST_LABELS = 32
 
 def usage_chart(
     cases: Sequence[str],
-    bars: Sequence[tuple[str, Sequence[Estimate | None]]],
+    bars: Sequence[tuple[str, int, Sequence[Number]]],
     dimension: Dimension,
     title: str,
 ) -> str:
-    """Grouped bars: for each service (name, an estimate a case). "" without any number."""
-    values = [
-        v for _, estimates in bars for one in estimates if one for v in (one.value, one.high) if v is not None
-    ]
+    """Grouped bars: for each service (name, its colour's number, a number a case); a REFUSED one is hatched. "" without any number."""
+    values = [v for _, _, numbers in bars for one in numbers for v in (one.shown, one.high) if v is not None]
     y = around(values, False, HEIGHT - _BOTTOM, _TOP, zero=True)
     if y is None:
         return ""
@@ -38,15 +35,17 @@ def usage_chart(
     every = -(-len(cases) // _MOST_LABELS)
     for number, case in enumerate(cases):
         left = _LEFT + number * slot + slot * 0.1
-        for service, (name, estimates) in enumerate(bars):
-            estimate = estimates[number]
-            if estimate is None or estimate.value is None:
+        for place, (name, colour, numbers) in enumerate(bars):
+            estimate = numbers[number]
+            if estimate.shown is None:
                 continue
-            x = left + service * width
-            tip = f"{case}, {name}: {show_interval(estimate, dimension)}"
-            drawing.rect(
-                x, y(estimate.value), max(width - 0.6, 0.6), y(0) - y(estimate.value), f"f{service % 6}", tip
-            )
+            x, top = left + place * width, y(estimate.shown)
+            bound = f", the true value {estimate.bound}" if estimate.bound else ""
+            tip = f"{case}, {name}: {estimate.whole} {estimate.mark}".rstrip() + bound
+            drawing.rect(x, top, max(width - 0.6, 0.6), y(0) - top, f"f{colour}", tip)
+            if estimate.refused:
+                drawing.hatch(x, top, max(width - 0.6, 0.6), y(0) - top)
+                drawing.text(x + width / 2, top - 3, estimate.mark, "refused", "middle")
             if estimate.low is not None and estimate.high is not None:
                 middle = x + width / 2
                 drawing.line(middle, y(estimate.low), middle, y(estimate.high), "whisker")
