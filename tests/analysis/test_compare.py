@@ -12,7 +12,6 @@ from scipy import stats
 from tests.analysis.conftest import Bench, bench_of
 
 from svload.analysis.claims import Made, judge_claims
-from svload.analysis.claims.why import claim_named, why_lines
 from svload.analysis.contrasts import contrasts_of, plan_comparisons
 from svload.analysis.judge import judge_run
 from svload.analysis.runs import NOT_INTERLEAVED, compare_runs
@@ -649,16 +648,3 @@ def test_a_comparison_whose_cases_were_left_out_says_so(tmp_path: Path) -> None:
 
 
 # svload why
-
-
-def test_why_shows_pairs_and_what_was_left_out(closed: Bench) -> None:
-    found = claims(closed, lock_with(closed.lock, 6, PROTOCOL), without(blocks(RATIOS), "TC4.r3"))
-    claim = claim_named(found, "TLS")
-    assert claim is found[0]
-    lines = list(why_lines(claim))
-    assert lines[0] == claim.sentence
-    assert "  block   1  TC3.r1 ÷ TC0.r1  1.2 ×" in lines
-    assert "17 pairs that count (https ÷ http):" in lines
-    assert lines[-2:] == ["1 pair left out:", "  block   3  TC1.r3, TC4.r3: TC4.r3 REFUSED"]
-    assert any("of the opposite sign would overturn it" in line for line in lines)
-    assert claim_named(found, "no such claim") is None

@@ -100,7 +100,7 @@ def test_servers_counters_agree_with_the_factors(demo: Demo) -> None:
 def test_why_says_every_check(demo: Demo) -> None:
     said = demo.svload("why", "TC11.r1")
     assert "TC11.r1" in said.stdout
-    assert "hit_ratio" in said.stdout
+    assert "manipulation" in said.stdout
     told = json.loads(demo.svload("why", "TC11.r1", "--json").stdout)
     assert {check["check"] for check in told["verdict"]["checks"]} == {check.name for check in all_checks()}
     unmeasured = [check["check"] for check in told["verdict"]["checks"] if not check["measured"]]

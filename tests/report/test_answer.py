@@ -9,6 +9,7 @@ import pytest
 
 from svload.model.results import Estimate
 from svload.report.answer import MOST_SENTENCES, answer
+from svload.report.claimed import claimed, details
 from svload.report.words import metric_words, show_change
 
 Reporter = Callable[[str], Any]
@@ -20,7 +21,7 @@ Reporter = Callable[[str], Any]
         (0.307, 0.296, 0.317, "69.3 % shorter (95 % interval 68.3 to 70.4 %)"),
         (1.18, 1.16, 1.21, "18 % longer (95 % interval 16 to 21 %)"),
         (3.2, 3.1, 3.4, "3.2 times as long (95 % interval 3.1 to 3.4)"),
-        (1.01, 0.98, 1.04, "1 % longer (95 % interval 2 % shorter to 4 % longer)"),
+        (1.01, 0.98, 1.04, "1 % longer (95 % interval −2 to +4 %)"),
         (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 to 110 %)"),
         (2.08, 1.96, 2.21, "2.08 times as long (95 % interval 1.96 to 2.21)"),
         (0.5, None, None, "50 % shorter (no interval)"),
@@ -55,24 +56,17 @@ def test_a_metric_is_named_in_words(key: str, words: str) -> None:
     assert metric_words(key) == words
 
 
-def test_a_comparison_is_told_with_effect_interval_and_certainty(reported: Reporter) -> None:
+def test_every_comparison_is_told_and_findings_in_words_are_not_repeated(reported: Reporter) -> None:
     findings = reported("plain").findings
     found = answer(findings)
-    assert 0 < len(found.sentences) <= MOST_SENTENCES
-    for claim in findings.claims:
-        (line,) = [one for one in found.sentences if claim.name in one.evidence]
-        assert line.text.startswith(
-            f"{claim.treatment} against {claim.baseline}: the median response of probe is "
-        )
-        assert show_change(claim.ratio, "time_s") in line.text
-        assert "× that with" not in line.text
-        if claim.state == "undecidable":
-            assert f"Undecided: {claim.blocks} of 3 blocks are usable" in line.text
-            assert line.certainty == "undecided"
+    assert [one.claim for one in found.claims] == list(findings.claims)
+    assert len(found.first) + len(found.sentences) <= MOST_SENTENCES
+    said = {one.text for one in (*found.first, *found.sentences)}
+    assert not said & {claim.sentence for claim in findings.claims}
 
 
 @pytest.mark.parametrize(("factor", "told"), [(4.0, True), (1.2, False)])
-def test_matched_cases_that_differ_are_told_beside_their_pooled_effect(
+def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
     reported: Reporter, factor: float, told: bool
 ) -> None:
     findings = reported("plain").findings
@@ -82,14 +76,19 @@ def test_matched_cases_that_differ_are_told_beside_their_pooled_effect(
     cases = [case.model_copy(update={"metrics": {key: Estimate(value=value)}}) for case, value in values]
     pairs = ((first.case, second.case), (third.case, fourth.case))
     claims = tuple(claim.model_copy(update={"pairs": pairs, "metric": key}) for claim in findings.claims)
-    found = answer(findings.model_copy(update={"cases": (*cases, *rest), "claims": claims}))
-    line = found.sentences[0].text
-    words = f"The matched cases differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long ({fourth.case} against {third.case})."
-    assert (words in line) == told, line
-    assert ("differ" in line) == told
+    changed = findings.model_copy(update={"cases": (*cases, *rest), "claims": claims})
+    behind = {line.name: line.text for line in details(changed, claimed(changed)[0])}
+    words = f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long ({fourth.case} against {third.case})"
+    assert (behind.get("matched cases") == words) is told
+
+
+def test_what_failed_stands_before_the_comparisons(reported: Reporter) -> None:
+    found = answer(reported("mixed").findings)
+    assert found.first[0].text.startswith("probe.success_rate ≥ 99 %: failed in TC2")
+    assert found.first[0].mark == "✗"
 
 
 def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:
     found = answer(reported("refused").findings)
-    assert found.sentences == ()
+    assert found.sentences == found.claims == ()
     assert found.nothing is not None

@@ -28,6 +28,7 @@ from svload.report.charts.svg import Drawing, broken
 from svload.report.charts.tail import TailLine, TailMark, tail_chart
 from svload.report.charts.timeline import Line, Panel, median_series, timeline
 from svload.report.digest import Curve, Series, merged_curve
+from svload.report.told import number_of
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.03, 0.9), (-5, 17), (1e-6, 2e-6), (0, 95e6)])
@@ -100,8 +101,8 @@ def test_curves_are_merged_as_histograms() -> None:
 def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
     half_failed = TailLine(_curve([0.001 * n for n in range(1, 51)], failed=50), "main c0")
     known, beyond = (
-        Estimate(value=0.02, low=0.01, high=0.03),
-        Estimate(value=None, reason="> time-out (50 % failed)"),
+        number_of("probe.response.p20", Estimate(value=0.02, low=0.01, high=0.03)),
+        number_of("probe.response.p90", Estimate(value=None, why="time-out", reason="50 % failed")),
     )
     drawn = tail_chart([half_failed], [TailMark(0.2, known), TailMark(0.9, beyond)], "half failed")
     ElementTree.fromstring(drawn)
@@ -109,7 +110,11 @@ def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
     assert "too few" not in drawn
     path = re.search(r'class="main c0" d="M[\d.]+ [\d.]+l([^"]*)"', drawn)
     assert path
-    few = tail_chart([half_failed], [TailMark(0.99, Estimate(value=None, reason="too few: 5"))], "few")
+    few = tail_chart(
+        [half_failed],
+        [TailMark(0.99, number_of("probe.response.p99", Estimate(value=None, why="too few")))],
+        "few",
+    )
     assert "too few" in few
 
 

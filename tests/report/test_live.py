@@ -36,8 +36,9 @@ def events() -> list[Event]:
         ("phase", {"name": "up", "state": "begin"}),
         ("trial-started", {"trial": "TC0.r1"}),
         ("trial-sealed", {"trial": "TC0.r1", "instrument": "VALID", "server": "STEADY", "reasons": [], "headline": "probe p50 2.5 ms, 353/s, 100 % ok"}),
+        ("notice", {"text": "waiting", "waiting": "svload run demo-7, pid 4711, since 18:02"}),
         ("trial-started", {"trial": "TC23.r4"}),
-        ("trial-sealed", {"trial": "TC23.r4", "instrument": "REFUSED", "server": "UNKNOWN", "reasons": ["The factor did not do what it says."], "headline": "probe p50 2.5 ms"}),
+        ("trial-sealed", {"trial": "TC23.r4", "instrument": "REFUSED", "server": "UNKNOWN", "reasons": ["The factor did not do what it says."], "doubts": [{"check": "hiccups", "grade": "REFUSED", "numbers": ["probe p99"], "who": "stress-ng (joe)"}], "headline": "probe p50 2.5 ms"}),
         ("trial-started", {"trial": "TC7.r3"}),
         *progress,
     ]  # fmt: skip
@@ -65,7 +66,7 @@ def test_it_fits(width: int) -> None:
 def test_it_says_what_the_run_does() -> None:
     above, view = screen()
     assert "[1/80] TC0.r1 VALID STEADY" in above
-    assert "The factor did not do what it says." in " ".join(above.split())
+    assert "✗ probe p99 by hiccups (stress-ng (joe))" in " ".join(above.split())
     for part in (
         "svload demo",
         "2/80 trials",
@@ -79,11 +80,32 @@ def test_it_says_what_the_run_does() -> None:
     assert "busy cores: generators 0.9 · cache 0.4 · backend 1.6" in view
 
 
+def test_who_holds_the_machine_is_named_while_it_is_waited_for() -> None:
+    console = Console(file=io.StringIO(), width=COLUMNS)
+    view = ScreenView(console)
+
+    def shown() -> str:
+        with console.capture() as said:
+            console.print(view.render())
+        return said.get()
+
+    view.on_event(Event("notice", {"text": "waiting", "waiting": "svload run demo-7, pid 4711, since 18:02"}))
+    assert "waiting for this machine: svload run demo-7, pid 4711, since 18:02" in shown()
+    view.on_event(Event("phase", {"name": "up", "state": "begin"}))
+    assert "waiting for this machine" not in shown()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_nothing_is_cut(width: int) -> None:
+    for part in screen(width):
+        assert "…" not in part
+
+
 def test_the_time_left_is_told_by_the_events_own_clock() -> None:
     view = ScreenView(Console(file=io.StringIO(), width=COLUMNS))
     for event in events():
         view.on_event(event)
-    first_began_s, now_s, done, left = 2, 9, 2, 78
+    first_began_s, now_s, done, left = 2, 10, 2, 78
     assert view.left_s == pytest.approx((now_s - first_began_s) / done * left)
 
 
@@ -102,7 +124,13 @@ def test_without_a_terminal_it_is_plain_lines(capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr()
     assert told.out == ""
     assert "\x1b" not in told.err
-    assert [line.split()[0] for line in told.err.splitlines()] == ["svload", "bringing", "[1/80]", "[2/80]"]
+    assert [line.split()[0] for line in told.err.splitlines()] == [
+        "svload",
+        "bringing",
+        "[1/80]",
+        "waiting",
+        "[2/80]",
+    ]
 
 
 def test_a_name_that_turns_the_screen_is_spelt_out() -> None:

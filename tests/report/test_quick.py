@@ -35,6 +35,7 @@ def summary(**changes: Any) -> LoadSummary:
         "ok_response_ms": Times(p50=1.5), "service_ms": Times(p50=1.4, p99=8.0), "server_time_ms": Times(p50=1.3),
         "slot_wait_ms": Lag(p50=0.0), "generator_lag_ms": Lag(p50=0.02, p99=0.1, max=0.4),
         "reasons": {"response_ms.p99.9": "too few: 5000 effective requests of 5064, correlated, p99.9 needs 3688"},
+        "whys": {"response_ms.p99.9": "too few"},
         "histogram": (Bar(from_ms=0.5, to_ms=1, count=4000), Bar(from_ms=1, to_ms=2, count=1000), Bar(from_ms=2, to_ms=4, count=0)),
         "longest_silence_ms": 17.25, "connections": Connections(opened=64, tls_full=0, tls_resumed=0),
         "cpu_s": 0.05, "measurable_rps": 100_000.0,
@@ -63,7 +64,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_clocks_and_why_a_percentile_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys)
     response = next(line for line in text.splitlines() if line.startswith("response"))
-    assert response.split()[-8:] == ["2.000", "1.500", "3.000", "4.000", "9.000", "too", "few", "1,234"]
+    assert response.split()[-8:] == ["2.000", "1.500", "3.000", "4.000", "9.000", "too", "few", "1,234"], (
+        "by its code"
+    )
     assert "too few: 5000 effective requests" in text
     assert any(line.startswith("service (from begun)") and "1.400" in line for line in text.splitlines())
     assert "\x1b" not in text, "NO_COLOR"

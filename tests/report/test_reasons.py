@@ -1,66 +1,60 @@
-"""Why trials are WEAK or REFUSED is told once for all of them, a line a check with what would mend it, and never as a failure."""
+"""What is doubted is told by number: which, how far off, whose doing, the most frequent first, with what would mend it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from svload.model.results import CheckResult, Verdict
+import pytest
+from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted
+
 from svload.report.answer import answer
-from svload.report.reasons import reasons_of, refused_trials, weak_cases
+from svload.report.doubts import doubts, event_words, summary, trial_doubts
 
 Reporter = Callable[[str], Any]
+GRADES: dict[str, Any] = {
+    "TC0.r1": {TAIL: "REFUSED"},
+    "TC1.r2": {TAIL: "REFUSED", MEDIAN: "WEAK"},
+    "TC1.r3": {TAIL: "REFUSED"},
+}
 
 
-def _graded(found: Any, grades: dict[str, str]) -> Any:
-    """The findings with these trials' instrument grades, each by one check."""
-    trials = []
-    for trial in found.trials:
-        grade = grades.get(trial.trial, "VALID")
-        check = CheckResult(
-            check="steadiness", grade=grade, sentence=f"{trial.trial} drifts.", remedy="Measure longer."
-        )
-        verdict = Verdict(trial=trial.trial, instrument=grade, server="STEADY", reasons=(), checks=(check,))
-        trials.append(trial.model_copy(update={"verdict": verdict}))
-    named = {trial.case for trial in trials if trial.verdict.instrument == "WEAK"}
-    cases = [
-        case.model_copy(update={"instrument": "WEAK" if case.case in named else "VALID"})
-        for case in found.cases
-    ]
-    return found.model_copy(update={"trials": tuple(trials), "cases": tuple(cases)})
+def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None:
+    first, second = doubts(doubted(reported("plain").findings, GRADES))
+    assert (
+        first.text
+        == f"✗ hiccups, 3 of 18 trials: probe p99, off by up to 12 %; by {HOG} (3 ×). → Keep the machine quiet."
+    )
+    assert second.text.startswith("~ hiccups, 1 of 18 trials: probe p50")
+    assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
 
 
-def test_weak_cases_are_told_together_with_the_reason_and_what_mends_it(reported: Reporter) -> None:
-    found = _graded(reported("plain").findings, {"TC0.r1": "WEAK", "TC1.r2": "WEAK", "TC1.r3": "WEAK"})
-    told = weak_cases(found)
-    assert told is not None
-    assert told.text.startswith("TC0 and TC1 are WEAK (3 trials): not failed")
-    assert [reason.text for reason in told.reasons] == [
-        "steadiness, 3 trials: TC0.r1 drifts (TC0.r1, for one). → Measure longer."
-    ]
-    (line,) = [line for line in answer(found).unsaid if line.certainty == "usable"]
-    assert line.text == told.text
-    assert not any("WEAK:" in line.text for line in answer(found).sentences)
-
-
-def test_refused_trials_are_told_together_with_what_that_does(reported: Reporter) -> None:
-    found = _graded(reported("plain").findings, {"TC0.r1": "REFUSED", "TC3.r2": "REFUSED"})
-    told = refused_trials(found)
-    assert told is not None
-    assert told.text == "2 of 18 trials are REFUSED: 2 take their block out of comparisons."
-    assert told.evidence == ("trials/TC0.r1", "trials/TC3.r2")
-
-
-def test_one_refused_trial_keeps_its_own_sentence(reported: Reporter) -> None:
-    found = reported("mixed").findings
-    assert refused_trials(_graded(found, {"TC0.r1": "REFUSED"})) is None
+def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
+    told = summary(doubted(reported("plain").findings, GRADES))
+    assert told == f"✗ p99 in 3 of 18 trials (hiccups); ~ p50 in 1 of 18 trials (hiccups); most by {HOG}"
+    assert summary(doubted(reported("plain").findings, {})) == ""
 
 
 def test_the_most_frequent_reason_stands_first(reported: Reporter) -> None:
     found = reported("mixed").findings
-    numbers = [len(reason.trials) for reason in reasons_of(found.trials, "REFUSED")]
+    numbers = [len(one.trials) for one in doubts(found) if one.grade == "REFUSED"]
     assert numbers == sorted(numbers, reverse=True)
     assert numbers
+
+
+def test_doubts_stand_after_the_answer(reported: Reporter) -> None:
+    found = answer(doubted(reported("plain").findings, GRADES))
+    assert found.claims
+    assert found.unsaid[0].text.startswith("Doubts: ✗ p99 in 3 of 18 trials")
+    assert any(reason.startswith("✗ hiccups") for reason in found.unsaid[0].reasons)
+
+
+def test_an_event_carries_them_as_data(reported: Reporter) -> None:
+    (trial,) = (one for one in doubted(reported("plain").findings, GRADES).trials if one.trial == "TC1.r2")
+    told = trial_doubts(trial)
+    assert [one["grade"] for one in told] == ["REFUSED", "WEAK"]
+    assert event_words(told) == f"✗ probe p99 by hiccups ({HOG}), and 1 more"
+    assert event_words([]) == ""
 
 
 def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) -> None:
@@ -68,4 +62,11 @@ def test_the_load_that_was_made_stands_under_the_question(reported: Reporter) ->
         found = reported(name)
         assert found.findings.load["probe"].startswith("closed loop: 10 VUs")
         assert '<p class="load-line">This run' in found.page
-        assert "10 VUs" in found.page.partition('class="answer"')[0]
+        assert "10 VUs" in found.page.partition('id="matrix"')[0]
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed", "refused"])
+def test_a_run_s_own_doubts_are_told_on_its_page(reported: Reporter, name: str) -> None:
+    found = reported(name)
+    for one in doubts(found.findings)[:3]:
+        assert one.check in found.page

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
+from svload.model.results import Estimate
 from svload.report import show_findings, show_why
 from svload.report.casetable import case_table
+from svload.report.terminal import MOST_LINES
 
 Reporter = Callable[[str], Any]
 
@@ -42,23 +44,104 @@ def test_it_fits_and_has_no_colour_without_a_terminal(
         assert "\u202e" not in line
 
 
-def test_it_ends_with_a_sentence_with_its_interval_then_the_path(
+def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(
     printed: Callable[..., list[str]], reported: Reporter
 ) -> None:
-    lines = printed("plain", 1000)
+    lines = printed("mixed", 100)
+    at = {
+        "failed": next(n for n, line in enumerate(lines) if line.startswith("✗ probe.success_rate")),
+        "claims": next(n for n, line in enumerate(lines) if line.startswith("Comparisons of probe p50")),
+        "doubts": next(n for n, line in enumerate(lines) if line.startswith("~ Doubts: ")),
+        "table": next(n for n, line in enumerate(lines) if line.startswith("case ")),
+    }
+    assert list(at.values()) == sorted(at.values())
     assert lines[-1].endswith("report.html")
-    assert Path(lines[-1]).name == "report.html"
-    claim = reported("plain").findings.claims[0]
-    last = " ".join(printed("plain")[-4:-1])
-    assert (
-        f"{claim.ratio.value:.3g} × that with {claim.baseline} (95 % interval {claim.ratio.low:.3g} to {claim.ratio.high:.3g})"
-        in last
-    )
+    (doubts,) = [line for line in lines if "Doubts:" in line]
+    assert doubts.endswith("svload why")
+    for claim in reported("mixed").findings.claims:
+        assert len([line for line in lines if claim.name in line]) == 1
 
 
-def test_nothing_valid_is_told_last_and_with_its_reason(printed: Callable[..., list[str]]) -> None:
-    end = " ".join(printed("refused")[-6:])
-    assert "Nothing can be concluded, because every trial is REFUSED" in end
+@pytest.mark.parametrize("name", ["plain", "mixed", "hostile", "refused", "one", "overloaded", "unmeasured"])
+@pytest.mark.parametrize("width", [120, 100, 80])
+def test_beside_the_table_it_takes_24_lines_at_most(
+    printed: Callable[..., list[str]], reported: Reporter, name: str, width: int
+) -> None:
+    lines = printed(name, width)
+    run = [case for case in reported(name).findings.cases if case.excluded is None]
+    first = next(at for at, line in enumerate(lines) if line.startswith("case "))
+    table = 1 + len(run) * (1 if name != "hostile" else 12)
+    assert len(lines) - min(table, len(lines) - first) <= MOST_LINES
+
+
+@pytest.mark.parametrize("width", [120, 100, 80])
+@pytest.mark.parametrize(
+    "make", [outcomes, lambda findings: doubted(findings, {"TC0.r1": {MEDIAN: "REFUSED", TAIL: "REFUSED"}})]
+)
+def test_nothing_is_cut_at_any_width(
+    reported: Reporter,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    make: Callable[..., Any],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = reported("plain")
+    findings = make(found.findings)
+    show_findings(findings, found.files)
+    text = capsys.readouterr().out
+    assert "…" not in text
+    for claim in findings.claims:
+        words = claim.name.split()
+        assert all(word in text for word in words)
+    for case in findings.cases:
+        assert f"\n{case.case} " in text
+    folded = " ".join(text.split())
+    assert all(level in folded for case in findings.cases for level in case.levels.values())
+
+
+def test_a_cell_bears_its_own_mark(reported: Reporter) -> None:
+    grades: dict[str, Any] = {
+        "TC1.r1": {MEDIAN: "WEAK"},
+        **{f"TC2.r{n}": {TAIL: "REFUSED"} for n in (1, 2, 3)},
+    }
+    findings = doubted(reported("plain").findings, grades)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in case_table(findings, 200).columns}
+    assert [text[-1] for text in shown["probe p50"][:2]] == ["]", "~"]
+    assert shown["p99"][2].endswith("✗")
+    assert not shown["p99"][0].endswith("✗")
+
+
+@pytest.mark.parametrize("width", [200, 80, 60])
+def test_the_compared_number_always_has_a_column(reported: Reporter, width: int) -> None:
+    findings = reported("plain").findings
+    claims = tuple(claim.model_copy(update={"metric": "cache.cpu.mean"}) for claim in findings.claims)
+    table = case_table(findings.model_copy(update={"claims": claims}), width)
+    assert "cache cpu" in [column.heading for column in table.columns]
+
+
+def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    cases = []
+    for case in findings.cases:
+        steps = {
+            f"probe.{step}.{key.removeprefix('probe.')}": one.model_copy(update={"value": factor * one.value if one.value else None, "low": None, "high": None})
+            for step, factor in (("login", 0.5), ("order", 2.0))
+            for key, one in case.metrics.items()
+            if key.startswith("probe.")
+        }  # fmt: skip
+        cases.append(case.model_copy(update={"metrics": {**case.metrics, **steps}}))
+    table = case_table(findings.model_copy(update={"cases": tuple(cases)}), 100)
+    names = [cell.text for cell in table.columns[0].cells]
+    assert names[:3] == [findings.cases[0].case, "  └ login", "  └ order"]
+    medians = next(one for one in table.columns if one.heading == "probe p50").cells
+    assert medians[1].text
+    assert medians[1].text != medians[2].text
+
+
+def test_nothing_valid_is_told_first_and_with_its_reason(printed: Callable[..., list[str]]) -> None:
+    begin = " ".join(printed("refused")[:6])
+    assert "Nothing can be concluded, because every trial is REFUSED" in begin
 
 
 def test_narrow_terminals_lose_the_least_needed_columns(reported: Reporter) -> None:
@@ -85,22 +168,31 @@ def test_at_80_columns_no_two_cases_look_alike_and_each_says_how_many_trials_cou
 def test_success_gives_up_its_column_only_where_no_request_failed(reported: Reporter) -> None:
     def told(name: str, width: int) -> tuple[bool, bool]:
         table = case_table(reported(name).findings, width)
-        return "ok" in [column.heading for column in table.columns], "ok: 100 % in every case" in table.notes
+        return "ok" in [column.heading for column in table.columns], any(
+            "ok: 100 % in every case" in note for note in table.notes
+        )
 
     assert told("plain", 200) == (True, False)
     assert told("plain", 56) == (False, True)
     assert told("mixed", 60) == (True, False), "TC2 has failures"
 
 
-def test_what_n_and_too_few_mean_stands_beneath_the_table_that_has_them(reported: Reporter) -> None:
-    wide, narrow = (case_table(reported("plain").findings, width).notes for width in (200, 70))
-    assert [note for note in wide if note.startswith("too few (n): ") and "(368 for p99)" in note]
+def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    short = Estimate(value=None, why="too few", need=368, n_eff=335.0)
+    cases = tuple(
+        case.model_copy(update={"metrics": {**case.metrics, TAIL: short}}) for case in findings.cases
+    )
+    wide, narrow = (
+        case_table(findings.model_copy(update={"cases": cases}), width).notes for width in (200, 60)
+    )
+    assert [note for note in wide if "368 for p99" in note]
     assert not [note for note in narrow if "p99" in note], "its column is not there"
-    assert not [note for note in wide if note.startswith("n: ")], "every trial counts"
+    assert not [note for note in wide if "n: trials" in note], "every trial counts"
     assert [
         note
         for note in case_table(reported("mixed").findings, 200).notes
-        if note.startswith("n: trials that count")
+        if "n: trials that count" in note and "✗ REFUSED" in note
     ]
 
 
@@ -112,13 +204,74 @@ def test_servers_have_a_column_where_one_was_not_steady(reported: Reporter) -> N
     assert "server" not in headings("plain")
 
 
-def test_why_tells_every_check(
-    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    def why(what: Any, findings: Any, width: int = 2000) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        show_why(what, findings)
+        return capsys.readouterr().out
+
+    return why
+
+
+def test_why_groups_a_trial_s_numbers_by_grade(reported: Reporter, said: Callable[..., str]) -> None:
+    findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}})
+    trial = findings.trials[0]
+    lines = said(trial, findings).splitlines()
+    at = [
+        next(n for n, line in enumerate(lines) if line.startswith(sign))
+        for sign in ("✗ REFUSED", "~ WEAK", "✓ VALID")
+    ]
+    assert at == sorted(at)
+    assert "probe p99" in lines[at[0] + 1]
+    assert "probe p50" in lines[at[1] + 1]
+    assert "up to +12 %" in lines[at[1] + 1]
+    assert "probe rate" in lines[at[2] + 1]
+    assert any(f"✗ hiccups: harms probe p99; by {HOG}:" in line for line in lines)
+    passed = [line for line in lines if line.startswith("✓ passed")]
+    assert len(passed) == 1
+
+
+def test_why_tells_every_check_that_doubts_and_what_would_mend_it(
+    reported: Reporter, said: Callable[..., str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "2000")
-    trial = next(one for one in reported("refused").findings.trials)
-    show_why(trial)
-    text = capsys.readouterr().out
+    findings = reported("refused").findings
+    trial = findings.trials[0]
+    text = said(trial, findings)
     for check in trial.verdict.checks:
-        assert check.sentence in text
+        assert (check.sentence in text) is (check.measured and check.grade != "VALID")
+        assert check.check in text
     assert trial.verdict.remedy in text
+
+
+def test_why_shows_a_comparison_s_pairs_and_what_was_lost(
+    reported: Reporter, said: Callable[..., str]
+) -> None:
+    findings = outcomes(reported("plain").findings)
+    text = said(findings.claims[0], findings)
+    for pair in findings.claims[0].evidence:
+        assert pair.baseline in text
+        assert pair.treatment in text
+    assert (
+        "lost 2 × treatment REFUSED by hiccups and steal (block 4: TC1 against TC0, block 5: TC1 against TC0)"
+        in text
+    )
+    assert "4 more blocks (12 min) would decide it" in said(findings.claims[2], findings)
+
+
+def test_why_without_a_name_shows_every_doubt(reported: Reporter, said: Callable[..., str]) -> None:
+    findings = doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED"}})
+    text = said(findings, None)
+    assert "✗ hiccups, 1 of 18 trials: probe p99" in text
+    assert '"HTTPS against HTTP"' in text
+    clean = doubted(reported("plain").findings, {})
+    assert "no check doubts" in said(clean, None)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_why_fits(reported: Reporter, said: Callable[..., str], width: int) -> None:
+    findings = outcomes(doubted(reported("plain").findings, {"TC0.r1": {TAIL: "REFUSED", MEDIAN: "WEAK"}}))
+    for what in (findings, findings.trials[0], *findings.claims):
+        text = said(what, findings, width)
+        assert max(cell_len(line) for line in text.splitlines()) <= width
+        assert "…" not in text

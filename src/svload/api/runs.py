@@ -25,6 +25,7 @@ RUNS = Path("runs")
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
+    from svload.report.doubts import trial_doubts
     from svload.store import read_trial
     from svload.store.seal import sha256_file
 
@@ -42,6 +43,7 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
             for check in result.verdict.checks
             if check.grade == "REFUSED"
         },
+        "doubts": trial_doubts(result),
         "headline": analysis.headline(result),
         "unauthorised": list(data.summary.unauthorised),
         "seal_sha256": sha256_file(folder.seal),
@@ -176,26 +178,30 @@ def verdict_exit(findings: Findings) -> ExitCode:
     return ExitCode.worst(codes)
 
 
-def why(run_name: str, what: str, out: Path = RUNS) -> TrialResult | Claim:
-    """The verdict on one trial with every check, passed ones too; or a claim by its name, with every pair that counts or does not.
+def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim | Findings:
+    """What is behind a trial's numbers, or a comparison's claim, by its name (or its beginning); without a name all findings, with every doubt.
 
     Raises SvloadError usage for a name that is neither.
     """
-    from svload.analysis.claims.why import claim_named
     from svload.store import find_run
 
     found = find_run(run_name, out)
     findings = read_findings(found)
+    if not name:
+        return findings
     for result in findings.trials:
-        if result.trial == what:
+        if result.trial == name:
             return result
-    if (claim := claim_named(findings.claims, what)) is not None:
-        return claim
-    claims = f" Claims: {'; '.join(claim.name for claim in findings.claims)}." if findings.claims else ""
+    wanted = name.casefold().strip()
+    named = [claim for claim in findings.claims if claim.name.casefold().startswith(wanted)]
+    whole = [claim for claim in named if claim.name.casefold() == wanted]
+    if whole or len(named) == 1:
+        return (whole or named)[0]
+    claims = [f"“{claim.name}”" for claim in findings.claims[:4]]
     raise fail(
         "usage",
-        reason=f"{found.name} has no sealed trial {what}{', nor a claim of that name' if findings.claims else ''}",
-        hint=f"It has {', '.join(found.sealed_trials()[:6])} …{claims}",
+        reason=f"{found.name} has no sealed trial {name}, and no comparison of that name",
+        hint=f"It has {', '.join([*found.sealed_trials()[:6], *claims])} …",
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         show_plan,
         show_probe,
         show_rows,
-        show_why,
     )
+    from svload.report.why import show_why
     from svload.report.write import write_all, write_comparison
 
 __all__ = [
@@ -51,7 +51,10 @@ __getattr__ = late(
         "quick": ("show_load",),
         "quick_live": ("load_view",),
         "quieter": ("quieter_line",),
-        "terminal": tuple(name for name in __all__ if name.startswith("show_") and name != "show_load"),
+        "terminal": tuple(
+            name for name in __all__ if name.startswith("show_") and name not in ("show_load", "show_why")
+        ),
+        "why": ("show_why",),
         "write": ("write_all", "write_comparison"),
     },
 )

@@ -1,31 +1,49 @@
-"""Thresholds in words: those that are kept alike stand together, what failed or was not judged stands alone. Pure."""
+"""Thresholds in words: those with the same outcome stand together, with what was measured. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from svload.model.metrics import Source, parse_criterion
 from svload.model.results import CaseResult, Findings, ThresholdResult
-from svload.report.words import count_words, dimension_of, full_metric, list_words, show_value
+from svload.report.told import Told
+from svload.report.words import (
+    count_words,
+    dimension_of,
+    full_metric,
+    list_words,
+    services_of,
+    show_value,
+    traffic_owners,
+)
 
 _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
-_METRIC = re.compile(r"\s*([\w.-]+(?:\([^()]*\))?)")
+OUTCOME_MARKS = {"failed": "✗", "refused": "?", "no value": "?", "passed": "✓"}
+_VERBS = {"passed": "kept", "failed": "failed", "refused": "not judged", "no value": "not judged"}
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One criterion that every one of these cases keeps: `where` they are, and between which values they lie, in words."""
+class Judged:
+    """One criterion and one outcome: `where` it came out so, and between which values these cases lie, in words."""
 
     that: str
+    outcome: str
     where: str
     measured: str
     cases: tuple[str, ...]
 
     @property
+    def mark(self) -> str:
+        """✓, ✗ or ?."""
+        return OUTCOME_MARKS[self.outcome]
+
+    @property
     def text(self) -> str:
         """`probe.success_rate ≥ 99 %: kept in all 10 cases with load: without (100 % in each)`."""
-        return f"{self.that}: kept in {self.where}" + (f" ({self.measured})" if self.measured else "")
+        return f"{self.that}: {_VERBS[self.outcome]} in {self.where}" + (
+            f" ({self.measured})" if self.measured else ""
+        )
 
 
 def criterion_words(that: str) -> str:
@@ -33,17 +51,33 @@ def criterion_words(that: str) -> str:
     return " ".join(_SIGNS.get(word, word) for word in that.split())
 
 
-def kept(findings: Findings) -> list[Kept]:
+def kept(findings: Findings) -> list[Judged]:
     """The criteria that passed, one line each, in the study's order."""
+    return _judged(findings, ("passed",))
+
+
+def failed(findings: Findings) -> list[Judged]:
+    """The criteria that failed somewhere, one line each."""
+    return _judged(findings, ("failed",))
+
+
+def not_judged(findings: Findings) -> list[Judged]:
+    """The criteria that are open somewhere, which is never a pass: one line each."""
+    return _judged(findings, ("refused", "no value"))
+
+
+def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
+    told = Told(findings)
     by_text: dict[str, list[ThresholdResult]] = {}
     for one in findings.thresholds:
-        if one.outcome == "passed":
+        if one.outcome in outcomes:
             by_text.setdefault(one.that, []).append(one)
     return [
-        Kept(
+        Judged(
             criterion_words(that),
+            same[0].outcome,
             _where(findings, [one.case for one in same]),
-            _measured(findings, that, same),
+            _range(told, that, same),
             tuple(one.case for one in same),
         )
         for that, same in by_text.items()
@@ -56,12 +90,30 @@ def open_or_failed(findings: Findings) -> list[ThresholdResult]:
     return sorted(found, key=lambda one: one.outcome != "failed")
 
 
-def _measured(findings: Findings, that: str, same: Sequence[ThresholdResult]) -> str:
-    values = [one.measured for one in same if one.measured is not None]
-    named = _METRIC.match(that)
-    if not values or not named:
+def threshold_key(findings: Findings, that: str) -> str:
+    """The full name of the metric that a threshold is about; "" for one that this svload can't read."""
+    owners: dict[str, Source] = dict.fromkeys(services_of(findings), "service")
+    owners |= dict.fromkeys(traffic_owners(findings), "traffic")
+    try:
+        return full_metric(findings, str(parse_criterion(that, owners).ref))
+    except ValueError:
         return ""
-    dimension = dimension_of(full_metric(findings, named[1]))
+
+
+def measured_words(told: Told, one: ThresholdResult) -> str:
+    """What the case has of it: `31.2 %`, `too few`, `refused`."""
+    key = threshold_key(told.findings, one.that)
+    if one.measured is not None:
+        return show_value(one.measured, dimension_of(key))
+    case = next((case for case in told.findings.cases if case.case == one.case), None)
+    return told.of_case(case, key).text if case is not None and key else "–"
+
+
+def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
+    values = [one.measured for one in same if one.measured is not None]
+    if not values:
+        return measured_words(told, same[0])
+    dimension = dimension_of(threshold_key(told.findings, that))
     low, high = (show_value(bound, dimension) for bound in (min(values), max(values)))
     if low == high:
         return f"{low} in each" if len(values) > 1 else low

@@ -16,7 +16,10 @@ from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.report.digest import TrialDigest, digest_trial
-from svload.report.words import factor_levels, main_group
+from svload.report.palette import PALETTE
+from svload.report.resources import MACHINE
+from svload.report.told import Told
+from svload.report.words import factor_levels, services_of, traffic_groups
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 from svload.store.parquet import TrialData, read_trial
@@ -52,9 +55,22 @@ class Gathered:
         return {trial: number for number, trial in enumerate(self.plan)}
 
     @cached_property
+    def told(self) -> Told:
+        """The run's numbers as every output tells them."""
+        return Told(self.findings)
+
+    @property
     def group(self) -> str:
         """The traffic group that the report is about first."""
-        return main_group(self.findings)
+        return self.told.group
+
+    @cached_property
+    def colours(self) -> dict[str, int]:
+        """Service, then traffic group, then the machine → its colour's number, the same in every chart and figure of the run."""
+        watched = (facts.service for one in self.digests.values() for facts in one.lab.services)
+        names = dict.fromkeys([*services_of(self.findings), *watched])
+        groups = [name for name in traffic_groups(self.findings) if name not in names]
+        return {name: number % len(PALETTE) for number, name in enumerate((*names, *groups, MACHINE))}
 
     @cached_property
     def factors(self) -> dict[str, list[str]]:
@@ -77,9 +93,9 @@ class Gathered:
         return [self.digests[one.trial] for one in self.trials_of(case) if one.trial in self.digests]
 
     def counted(self, case: CaseResult) -> list[TrialDigest]:
-        """The digests that a case's numbers come from: its trials that count, of a REFUSED case all."""
-        digests, refused = self.of_case(case.case), set(case.refused)
-        return [one for one in digests if one.name not in refused] or digests
+        """The digests that a case's median comes from: those of its trials that count, of a REFUSED one all."""
+        digests, names = self.of_case(case.case), set(self.told.counts(case, f"{self.group}.response.p50"))
+        return [one for one in digests if one.name in names] or digests
 
     def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
         """Every judged trial's tables again, one trial in memory at a time; what cannot be read is passed over (it is in `notes`)."""

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from svload.model.events import Event
 from svload.model.units import show_duration
+from svload.report.doubts import event_words
 from svload.report.words import visible
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
@@ -63,9 +64,11 @@ def live_view() -> Iterator[View]:
 
 
 def trial_line(data: dict[str, Any], done: int, total: int) -> str:
-    """One line on a sealed trial: its number, name, verdicts, headline and the first reason if it is not VALID."""
-    reasons = data.get("reasons") or [""]
-    why = f" — {reasons[0]}" if data["instrument"] != "VALID" and reasons[0] else ""
+    """One line on a sealed trial: its number, name, verdicts, headline; if it is not VALID which numbers, by what and whom."""
+    told = event_words(data.get("doubts", ())) if data["instrument"] != "VALID" else ""
+    if not told and data["instrument"] != "VALID":
+        told = next(iter(data.get("reasons") or [""]))
+    why = f" — {told}" if told else ""
     return visible(
         f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
     )
@@ -145,6 +148,7 @@ class ScreenView(_Counting):
         self.console = console
         self.phase = ""
         self.trial = ""
+        self.waiting = ""
         self.groups: list[dict[str, Any]] = []
         self.rates: deque[float] = deque(maxlen=40)
         self.latencies: deque[float] = deque(maxlen=40)
@@ -156,6 +160,7 @@ class ScreenView(_Counting):
         """Show what happened."""
         self.count(event)
         data: dict[str, Any] = event.data
+        self.waiting = str(data.get("waiting", "")) if event.kind == "notice" else ""
         if event.kind in ("phase", "trial-phase"):
             self.phase = (
                 "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
@@ -212,12 +217,16 @@ class ScreenView(_Counting):
         if self.trial or self.phase:
             at = f" {self.offset_s:.0f} s" if self.groups else ""
             lines.append(Text(visible(f"{self.trial} {self.phase}{at}".strip())))
+        if self.waiting:
+            lines.append(Text(visible(f"waiting for this machine: {self.waiting}"), style="yellow"))
         if self.groups:
             lines.append(self._load())
         return Group(*lines)
 
     def _load(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))
+        for _ in range(5):
+            table.add_column(overflow="fold")
         for group in self.groups:
             last = group["last"]
             ended = last.get("ok", 0) + last.get("failed", 0)
@@ -238,7 +247,7 @@ class ScreenView(_Counting):
         lines: list[RenderableType] = [table, sparks]
         if self.cores:
             shown = " · ".join(f"{visible(name)} {cores:.1f}" for name, cores in self.cores.items())
-            lines.append(Text(f"busy cores: {shown}", style="dim", no_wrap=True, overflow="ellipsis"))
+            lines.append(Text(f"busy cores: {shown}", style="dim", overflow="fold"))
         return Group(*lines)
 
 

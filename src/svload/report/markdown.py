@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from svload.model.results import Findings
 from svload.report.answer import LIMITS_TITLE, Sentence, answer, headline
 from svload.report.casetable import case_table
-from svload.report.criteria import criterion_words, kept, open_or_failed
+from svload.report.claimed import Claimed, details
+from svload.report.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
+from svload.report.told import Told
 from svload.report.words import GRADE_MARK, count_words, load_line, visible
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60
-_OUTCOMES = {"failed": "✗ failed", "refused": "? refused", "no value": "? no value"}
 _MARKS = re.compile(r"[\\`*|]|~(?=\S)|\](?=[(\[:])|!(?=\[)|(?<!\w)_|_(?!\w)|(?<=\w)_(?=_)|^[>#+-]|^\d+[.)]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
@@ -40,6 +41,8 @@ def summary_markdown(findings: Findings) -> str:
     parts.append(_counts(findings))
     if found.planted:
         parts.append(_list(Sentence(text, "planted on purpose") for text in found.planted))
+    parts.append(_list(found.first))
+    parts += _claims(findings, found.claims)
     parts.append(_list(found.sentences))
     parts += _thresholds(findings)
     parts += _cases(findings)
@@ -52,10 +55,10 @@ def summary_markdown(findings: Findings) -> str:
 def _mark(findings: Findings) -> str:
     """One sign for the whole run: as the exit code has it, a criterion that failed before one that was not judged."""
     outcomes = {one.outcome for one in findings.thresholds}
-    if "failed" in outcomes or any(claim.failed for claim in findings.claims):
+    gates = {claim.gate.outcome for claim in findings.claims if claim.gate is not None}
+    if "failed" in outcomes or "fail" in gates or any(claim.failed for claim in findings.claims):
         return "✗"
-    gates = any(claim.gated and claim.state in ("undecidable", "refused") for claim in findings.claims)
-    if gates or outcomes & {"refused", "no value"} or not findings.complete:
+    if "open" in gates or outcomes & {"refused", "no value"} or not findings.complete:
         return "?"
     return "✓"
 
@@ -76,10 +79,40 @@ def _list(sentences: Iterable[Sentence]) -> str:
     )
 
 
+_MOST_CLAIMS = 20
+
+
+def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
+    """A row a comparison, then what is behind each, folded."""
+    if not claims:
+        return []
+    rows = [
+        (f"{one.mark} {one.claim.name}", one.effect_words or "no ratio", one.sure, one.gate)
+        for one in claims[:_MOST_CLAIMS]
+    ]
+    gated = any(row[3] for row in rows)
+    headings = ("comparison", "effect (95 % interval)", "outcome", "gate")[: 4 if gated else 3]
+    table = _table(headings, [row[: len(headings)] for row in rows])
+    behind = "\n".join(
+        f"- {plain(one.claim.name)}: "
+        + plain("; ".join(f"{line.name} {line.text}" for line in details(findings, one)))
+        for one in claims[:_MOST_CLAIMS]
+    )
+    more = len(claims) - len(rows)
+    left = [f"{count_words(more, 'more comparison')} stand in the report."] if more > 0 else []
+    return [table, *left, _folded("What is behind the comparisons", behind)]
+
+
 def _thresholds(findings: Findings) -> list[str]:
     """What failed or was not judged one by one, then what was kept, a line a criterion."""
+    told = Told(findings)
     rows = [
-        (_OUTCOMES[one.outcome], one.case, criterion_words(one.that), one.sentence)
+        (
+            f"{OUTCOME_MARKS[one.outcome]} {one.outcome}",
+            one.case,
+            criterion_words(one.that),
+            measured_words(told, one),
+        )
         for one in open_or_failed(findings)
     ]
     parts = []

@@ -23,6 +23,7 @@ from svload.model.events import Event
 from svload.model.metrics import CATALOGUE, Source, without_limit
 from svload.model.results import Findings
 from svload.model.units import Dimension
+from svload.report.told import Told
 from svload.report.words import dimension_of, services_of, split_metric
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
@@ -119,11 +120,12 @@ class _Exposition(CollectorRegistry):
                 yield family
 
     def _measured(self, findings: Findings) -> Iterator[Metric]:
-        """A family a metric: each case's estimate and the ends of its interval, told apart by `bound`."""
-        services = set(services_of(findings))
+        """A family a metric: each case's number and the ends of its interval, told apart by `bound`, with its own grade."""
+        services, told = set(services_of(findings)), Told(findings)
         families: dict[str, GaugeMetricFamily] = {}
         for case in findings.cases:
-            for key, estimate in case.metrics.items():
+            for key in case.metrics:
+                one = told.of_case(case, key)
                 owner, named, stat = split_metric(key)
                 name = without_limit(named)
                 if not name:
@@ -133,14 +135,14 @@ class _Exposition(CollectorRegistry):
                 title = f"svload_{source}_{name}"
                 if title not in families:
                     known = CATALOGUE.get((source, name))
-                    labels = ["case", "service" if source == "service" else "group", "stat", "bound"]
+                    labels = ["case", "service" if source == "service" else "group", "stat", "bound", "grade"]
                     unit = _UNITS[dimension_of(key)]
                     doc = known.definition if known else name
                     families[title] = GaugeMetricFamily(title, doc, labels=labels, unit=unit)
                 for bound in ("value", "low", "high"):
-                    value = getattr(estimate, bound)
+                    value = getattr(one, bound)
                     if value is not None:
-                        row = [case.case, owner, stat, bound]
+                        row = [case.case, owner, stat, bound, one.grade]
                         families[title].add_metric(row, value, timestamp=self._now)
         yield from families.values()
 

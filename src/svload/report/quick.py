@@ -12,6 +12,7 @@ from svload.model.load import Lag, LoadSummary, Times
 from svload.model.units import show_duration, show_size
 from svload.report.live import GRADE_STYLE
 from svload.report.terminal import console
+from svload.report.told import short_why
 from svload.report.words import visible
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
@@ -109,8 +110,7 @@ def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None)
     value: float | None = getattr(times, stat)
     if value is not None:
         return _ms(value)
-    reason = summary.reasons.get(f"{path}.{stat.replace('_', '.')}", "") if path else ""
-    return next((word for word in ("too few", "> time-out") if reason.startswith(word)), "–")
+    return short_why(summary.whys.get(f"{path}.{stat.replace('_', '.')}", "")) if path else "–"
 
 
 def _footnotes(summary: LoadSummary) -> Iterator[str]:

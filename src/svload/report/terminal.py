@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,66 +14,157 @@ from rich.text import Text
 
 from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
 from svload.model.certificates import AaCertificate
-from svload.model.results import Findings, TrialResult
+from svload.model.results import Findings
 from svload.model.units import show_duration, show_size
-from svload.report.answer import answer, headline
+from svload.report.answer import Sentence, answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.certificates import instrument_line, instrument_words, percent_of_log
+from svload.report.claimed import GATE_MARKS, Claimed
+from svload.report.doubts import COMMAND
 from svload.report.live import GRADE_STYLE
-from svload.report.words import GRADE_MARK, list_words, load_line, outcome, show_metric, visible
+from svload.report.words import count_words, list_words, load_line, main_group, number_words, visible
 
-_STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red"}
-_WIDTH = 100
+_STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
+_WIDTH = 120
+_PIPED = 100
+MOST_LINES = 24
+"""What `show_findings` takes beside the table of cases."""
 
 
 def console() -> Console:
     """stdout; without a terminal 100 columns and no colour."""
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", _WIDTH))
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", _PIPED))
     return Console(highlight=False, width=width, soft_wrap=False)
 
 
 def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:
-    """The case table, what was found, the files; last one sentence with its interval, then the report's path. On stdout, or on `out`."""
+    """The answer, a line a comparison; all doubts in one; the cases; last the files. On stdout, or on `out`.
+
+    Beside the table of cases it takes `MOST_LINES` lines at most where the question and the load fit three.
+    """
     out = out or console()
-    if findings.question:
-        _say(out, findings.question, "italic")
-    if load := load_line(findings):
-        _say(out, load, "dim")
-    _show_cases(out, case_table(findings, min(out.width, _WIDTH)))
-    found, last = answer(findings), headline(findings)
-    for planted in found.planted:
-        _say(out, "! " + planted, "magenta")
-    failed = {one.sentence for one in findings.thresholds if one.outcome == "failed"}
-    for sentence in found.sentences:
-        bad = sentence.text in failed
-        _say(out, ("✗ " if bad else "• ") + sentence.text, "red" if bad else "")
-    for sentence in found.unsaid:
-        _say(out, "? " + sentence.text, "" if sentence.certainty == "usable" else "yellow")
-        for reason in sentence.reasons:
-            _say(out, "  – " + reason, "dim")
-    if found.left_out:
-        _say(out, f"{found.left_out} more sentences stand in findings.json", "dim")
+    width = min(out.width, _WIDTH)
+    table = case_table(findings, width)
+    head = [Text(visible(findings.question), style="italic")] if findings.question else []
+    facts, paths = _facts(findings, out, width), _paths(files)
+    notes = [Text(visible(note), style="dim") for note in table.notes]
+    spent = sum(_height(out, line, width) for line in (*head, *notes, *facts)) + len(paths)
+    for line in (*head, *_answer_lines(findings, out, width, MOST_LINES - spent)):
+        out.print(line, width=width)
+    _show_cases(out, table)
+    for line in (*notes, *facts):
+        out.print(line, width=width)
+    for path in paths:
+        out.print(path, soft_wrap=True)
+
+
+def _height(out: Console, line: Text | Table, width: int) -> int:
+    return len(out.render_lines(line, out.options.update(width=width), pad=False))
+
+
+def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> list[Text | Table]:
+    """What is said, as far as `room` lines hold it; what is left out is counted. Doubts are always told."""
+    found = answer(findings)
+    doubts = [_planted(found.planted)] if found.planted else []
+    doubts += [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
+    if found.nothing is not None:
+        return [Text(visible(headline(findings)), style="bold red"), *doubts]
+    first, claims = [_said(one) for one in found.first], [*_claims(found.claims)]
+    left = room - sum(_height(out, line, width) for line in (*doubts, *first, *claims)) - 1
+    said = [_said(one) for one in found.sentences]
+    if not first and not said and not claims:
+        said = [Text(visible(headline(findings)), style="bold")]
+    shown: list[Text] = []
+    for line in said:
+        left -= _height(out, line, width)
+        if left < 0 and (shown or first or claims):
+            break
+        shown.append(line)
+    over = len(said) - len(shown) + found.left_out
+    more = [Text(f"{count_words(over, 'more sentence')} in the report", style="dim")] if over else []
+    return [*first, *claims, *shown, *more, *doubts]
+
+
+def _planted(told: Sequence[str]) -> Text:
+    more = f" And {len(told) - 1} more." if len(told) > 1 else ""
+    return Text(visible(f"! {told[0]}{more}"), style="magenta")
+
+
+def _said(one: Sentence) -> Text:
+    return Text(visible(f"{one.mark} {one.text}"), style="red" if one.mark == "✗" else "")
+
+
+def _unsaid_line(one: Sentence) -> str:
+    """A doubt; where it has reasons, the command that shows them."""
+    return f"{one.mark} {one.text.rstrip('.')} – {COMMAND}" if one.reasons else f"{one.mark} {one.text}"
+
+
+_OUTCOME_STYLE = {"decided": "bold", "no difference": "", "open": "yellow", "refused": "red"}
+_MOST_CLAIMS, _LEAST_NAME, _LEAST_OUTCOME = 8, 18, 8
+
+
+def _claims(claims: Sequence[Claimed]) -> Iterator[Text | Table]:
+    """A line a comparison: mark, name, effect with its interval, outcome. Names fold where the terminal is narrow."""
+    if not claims:
+        return
+    keys = list(dict.fromkeys(one.key for one in claims))
+    about = f" of {number_words(keys[0])}" if len(keys) == 1 else ""
+    yield Text(visible(f"Comparisons{about}, with 95 % intervals:"), style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", min_width=min(_LEAST_NAME, max(len(one.claim.name) for one in claims)))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", min_width=_LEAST_OUTCOME)
+    shown = sorted(claims, key=lambda one: one.outcome == "open")[:_MOST_CLAIMS]
+    for one in shown:
+        gate = one.claim.gate
+        cells = (
+            one.mark,
+            one.claim.name + (f", {number_words(one.key)}" if len(keys) > 1 else ""),
+            one.effect_words or "no ratio",
+            one.short + (f", {GATE_MARKS[gate.outcome]} gate" if gate else ""),
+        )
+        style = "red" if gate and gate.outcome == "fail" else _OUTCOME_STYLE[one.outcome]
+        table.add_row(*(Text(visible(text), style=style) for text in cells))
+    yield table
+    if len(claims) > len(shown):
+        yield Text(f"{count_words(len(claims) - len(shown), 'more comparison')} in the report", style="dim")
+
+
+_MOST_LOAD_LINES = 2
+
+
+def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
+    """The load that was made, where the time went, the instrument's certificate."""
+    lines = []
+    for load in (load_line(findings), load_line(findings, main_group(findings))):
+        told = Text(visible(load), style="dim")
+        if load and _height(out, told, width) <= _MOST_LOAD_LINES:
+            lines.append(told)
+            break
     if (outside := outside_load(findings.phases_s)) is not None:
-        _say(out, _outside_line(findings.phases_s, outside), "dim")
-    _say(out, f"instrument certificate: {instrument_line(findings.instrument)}", "dim")
+        lines.append(Text(_outside_line(findings.phases_s, outside), style="dim"))
+    return [*lines, Text(f"instrument certificate: {instrument_line(findings.instrument)}", style="dim")]
+
+
+def _paths(files: Mapping[str, Path]) -> list[Text]:
+    """A folder and its files in a line; the report's path last."""
+    by_folder: dict[Path, list[str]] = {}
     for name, path in files.items():
         if name != "report.html":
-            out.print(Text(f"{name:14} {_short(path)}", style="dim"), soft_wrap=True)
-    _say(out, last, "bold")
-    if "report.html" in files:
-        out.print(Text(_short(files["report.html"])), soft_wrap=True)
+            by_folder.setdefault(path.parent, []).append(path.name)
+    lines = [
+        Text(f"{_short(folder)}/: {', '.join(names)}", style="dim") for folder, names in by_folder.items()
+    ]
+    return [*lines, *([Text(_short(files["report.html"]))] if "report.html" in files else [])]
 
 
 def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
-    """What was no load, and for what: the longest first."""
-    parts = sorted(
-        ((seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)), reverse=True
-    )
-    told = ", ".join(f"{name} {show_duration(seconds)}" for seconds, name in parts if seconds >= 0.1)
-    share = (
-        f"{show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} ({100 * outside.share:.0f} %)"
-    )
-    return f"Outside load: {share}" + (f": {told}." if told else ".")
+    """What was no load, and what took the most of it."""
+    parts = [(seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)]
+    seconds, name = max(parts, default=(0.0, ""))
+    told = f"Outside load: {show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} ({100 * outside.share:.0f} %)"
+    return f"{told}, most of it {name} ({show_duration(seconds)})." if name else f"{told}."
 
 
 def _say(out: Console, line: str, style: str = "") -> None:
@@ -83,12 +174,16 @@ def _say(out: Console, line: str, style: str = "") -> None:
 def _show_cases(out: Console, cases: CaseTable) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in cases.columns:
-        table.add_column(Text(column.heading), justify="right" if column.right else "left", no_wrap=True)
+        table.add_column(
+            Text(column.heading),
+            justify="right" if column.right else "left",
+            no_wrap=column.folds is None,
+            overflow="fold",
+            max_width=column.folds,
+        )
     for cells in zip(*(column.cells for column in cases.columns), strict=True):
         table.add_row(*(Text(cell.text, style=_STYLE.get(cell.kind, "")) for cell in cells))
     out.print(table)
-    for note in cases.notes:
-        _say(out, note, "dim")
 
 
 def show_plan(planned: Mapping[str, Any]) -> None:
@@ -133,45 +228,6 @@ def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -
     everywhere = len(group["cases"]) == sum(case["excluded"] is None for case in cases)
     where = "" if everywhere else f" in {list_words(group['cases'])}"
     return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
-
-
-_MEANS = {
-    "VALID": "its numbers may be believed",
-    "WEAK": "its numbers are usable, with the reasons marked ~",
-    "REFUSED": "its numbers say more about the instrument than about the server; it enters no comparison",
-}
-
-
-def show_why(result: TrialResult) -> None:
-    """A trial's verdicts and what they mean, every check in sentences, then its numbers, each null with its reason."""
-    out = console()
-    grade = result.verdict.instrument
-    out.print(Text.assemble(visible(f"{result.trial} (case {result.case}): instrument "), (grade, GRADE_STYLE[grade]), f", server {result.verdict.server}: {_MEANS[grade]}"))  # fmt: skip
-    for check in result.verdict.checks:
-        style = "" if check.grade == "VALID" else GRADE_STYLE[check.grade]
-        mark = GRADE_MARK[outcome(check)]
-        out.print(Text(visible(f"{mark} {check.check}: {check.sentence}"), style=style))
-        if check.remedy and check.grade != "VALID":
-            out.print(Text(f"  what would mend it: {check.remedy}", style="dim"))
-    _show_metrics(out, result)
-
-
-_SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
-
-
-def _show_metrics(out: Console, result: TrialResult) -> None:
-    """Each traffic group's headline numbers, after the case's warm-up cut."""
-    groups = [key.removesuffix(".success_rate") for key in result.metrics if key.endswith(".success_rate")]
-    if not groups:
-        return
-    cut = f", its first {show_duration(result.cut_ns / 1e9)} left out as warm-up" if result.cut_ns else ""
-    out.print(Text(f"measured{cut}; in brackets the 95 % interval within the trial:"))
-    for group in groups:
-        for name in _SHOWN:
-            key = f"{group}.{name}"
-            if key in result.metrics:
-                text = f"  {visible(key)}: {show_metric(key, result.metrics[key])}"
-                out.print(Text(text, style="" if result.metrics[key].value is not None else "dim"))
 
 
 def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

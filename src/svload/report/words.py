@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
-from svload.model.results import CaseResult, CheckResult, Estimate, Findings
+from svload.model.results import CheckResult, Estimate, Findings
 from svload.model.units import Dimension, show_duration, show_size
 
 NOT_MEASURED = "not measured"
@@ -74,15 +74,6 @@ def _plain(value: float) -> str:
     return f"{value:.3g}"
 
 
-def show_metric(key: str, estimate: Estimate | None) -> str:
-    """An estimate of the metric of that name, with its interval; its reason where it is null."""
-    if estimate is None:
-        return NONE
-    if estimate.value is None:
-        return estimate.reason or NONE
-    return show_interval(estimate, dimension_of(key))
-
-
 def show_interval(estimate: Estimate, dimension: Dimension) -> str:
     """`2.1 ms [2.0, 2.3]`: value and interval in one unit."""
     if estimate.value is None:
@@ -93,6 +84,19 @@ def show_interval(estimate: Estimate, dimension: Dimension) -> str:
     value, low, high = (_plain(bound / factor) for bound in (estimate.value, estimate.low, estimate.high))
     text = f"{value}{' ' if unit and not unit.startswith('/') else ''}{unit}"
     return text if estimate.low == estimate.high else f"{text} [{low}, {high}]"
+
+
+def show_bracket(estimate: Estimate, dimension: Dimension) -> str:
+    """`[2.0, 2.3]`: the interval in the value's unit; "" without one, or where it is the value itself."""
+    if (
+        estimate.value is None
+        or estimate.low is None
+        or estimate.high is None
+        or estimate.low == estimate.high
+    ):
+        return ""
+    _, factor = unit_for(estimate.value, dimension)
+    return f"[{_plain(estimate.low / factor)}, {_plain(estimate.high / factor)}]"
 
 
 _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
@@ -111,35 +115,6 @@ def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
         case "rate_rps":
             return "/s", 1.0
     return "", 1.0
-
-
-_TOO_FEW = re.compile(r"too few: (\d+) effective requests.*?, (p[\d.]+) needs (\d+)")
-
-
-def short_reason(reason: str) -> str:
-    """The kind of a reason in a word or two, for a cell: `too few (335)` with how many requests there were."""
-    if few := _TOO_FEW.search(reason):
-        return f"too few ({few[1]})"
-    for kind in ("too few", "> time-out", "grows"):
-        if kind in reason:
-            return kind
-    return "–"
-
-
-def state_words(state: str) -> str:
-    """A claim's state as people say it."""
-    return {"undecidable": "undecided"}.get(state, state)
-
-
-def too_few_rule(estimates: Iterable[Estimate | None]) -> str:
-    """What “too few (n)” means, once for a table with such cells: how many requests each percentile needs. "" where none is short of them."""
-    needs = {few[2]: few[3] for one in estimates if one and (few := _TOO_FEW.search(one.reason))}
-    if not needs:
-        return ""
-    told = list_words(
-        [f"{need} for {stat}" for stat, need in sorted(needs.items(), key=lambda one: int(one[1]))]
-    )
-    return f"too few (n): a percentile is a number only where every trial has enough independent requests ({told}); n: what a trial without them had."
 
 
 def metric_label(key: str) -> str:
@@ -227,27 +202,17 @@ def full_metric(findings: Findings, text: str) -> str:
     return ".".join(part for part in (owner or main_group(findings), name, stat) if part)
 
 
-def load_line(findings: Findings) -> str:
-    """The load that this run made, in one line; a profile may ask for less than the question says. "" where unknown."""
+def load_line(findings: Findings, alone: str = "") -> str:
+    """The load that this run made, in one line (`alone`: that group's, the others counted). "" where unknown.
+
+    A profile may ask for less than the question says.
+    """
     if not findings.load:
         return ""
     which = f"This run (profile {findings.profile})" if findings.profile else "This run"
-    return f"{which}: " + "; ".join(f"{name} – {told}" for name, told in findings.load.items()) + "."
-
-
-def counted_trials(case: CaseResult) -> tuple[str, ...]:
-    """The trials of a case that count: sealed and not refused."""
-    refused = set(case.refused)
-    return tuple(name for name in case.trials if name not in refused)
-
-
-COUNTED = "n: trials that count of those that were made. REFUSED ones don't count; some are made once more."
-"""What `counted_of_made` shows, for a table's legend."""
-
-
-def counted_of_made(case: CaseResult) -> str:
-    """`6/15`: the trials that count of those that were made."""
-    return f"{len(counted_trials(case))}/{len(case.trials)}"
+    told = {alone: findings.load[alone]} if alone in findings.load else findings.load
+    more = f"; {len(findings.load) - len(told)} more in the report" if len(told) < len(findings.load) else ""
+    return f"{which}: " + "; ".join(f"{name} – {words}" for name, words in told.items()) + f"{more}."
 
 
 def list_words(words: Sequence[str], most: int = 6) -> str:
@@ -281,14 +246,26 @@ def show_change(ratio: Estimate, dimension: Dimension) -> str:
     """A ratio as people say it, with its interval: `69 % shorter (95 % interval 68 to 70 %)`, `3.2 times as long (95 % interval 3.1 to 3.4)`."""
     if ratio.value is None:
         return "without a number"
+    interval = change_interval(ratio, dimension)
+    told = f"95 % interval {interval}" if interval else "no interval"
+    return f"{change_words(ratio.value, dimension)} ({told})"
+
+
+def change_interval(ratio: Estimate, dimension: Dimension) -> str:
+    """The interval in its value's words: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without one."""
+    if ratio.value is None or ratio.low is None or ratio.high is None:
+        return ""
     said = _Change.of(ratio.value, dimension)
-    if ratio.low is None or ratio.high is None:
-        return f"{said.whole} (no interval)"
     low, high = (_Change.of(bound, dimension, said.times) for bound in (ratio.low, ratio.high))
     if low.words == high.words == said.words:
         first, last = sorted((low, high), key=lambda one: one.number)
-        return f"{said.whole} (95 % interval {first.text} to {last.text}{said.unit})"
-    return f"{said.whole} (95 % interval {low.whole} to {high.whole})"
+        return f"{first.text} to {last.text}{said.unit}"
+    return f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
+
+
+def _signed(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    return f"{'−' if change < 0 else '+'}{abs(change):.3g}"
 
 
 def change_words(ratio: float, dimension: Dimension) -> str:
@@ -323,6 +300,22 @@ class _Change:
     @property
     def whole(self) -> str:
         return f"{self.text}{self.unit} {self.words}"
+
+
+_SHORT_NAMES = {"throughput": "rate", "success_rate": "ok", "hit_ratio": "hits"}
+
+
+def number_words(key: str) -> str:
+    """A number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache cpu`."""
+    owner, name, stat = split_metric(key)
+    if not name:
+        return key
+    if name == "response":
+        return f"{owner} {stat}".strip()
+    short = _SHORT_NAMES.get(name, name.replace("_", " "))
+    if name in ("cpu", "memory"):
+        return f"{owner} {short}".strip()
+    return " ".join(part for part in (owner, short, stat) if part)
 
 
 _STAT_WORDS = {"p50": "median", "mean": "mean", "min": "smallest", "max": "largest"}

@@ -45,27 +45,25 @@ def _out(out: Path | None) -> Path:
 
 
 def why(
-    what: str = typer.Argument(help="The trial, such as TC7.r3, or a claim's name."),
+    name: str = typer.Argument(
+        "",
+        help="A trial, such as TC7.r3, or a comparison's name in quotes; without it every doubt of the run.",
+    ),
     run: str = typer.Option("latest", "--run", help="The run."),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Say why a trial is VALID, WEAK or REFUSED: every check, passed ones too. Of a claim: its pairs, what was left out and why."""
+    """Say what is behind a trial's numbers (which are VALID, WEAK, REFUSED, and whose doing), a comparison, or a run."""
     from svload import api
-    from svload.model.results import Claim
+    from svload.store import find_run
 
-    result = api.why(run, what, _out(out))
+    result = api.why(run, name, _out(out))
     if json:
         print_json(result.model_dump(mode="json"))
-    elif isinstance(result, Claim):
-        from svload.analysis.claims.why import why_lines
-
-        for line in why_lines(result):
-            typer.echo(line)
     else:
         from svload.report import show_why
 
-        show_why(result)
+        show_why(result, api.read_findings(find_run(run, _out(out))))
 
 
 def report(

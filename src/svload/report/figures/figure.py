@@ -13,6 +13,7 @@ from svload.model.units import Dimension
 from svload.report.charts.scales import linear_ticks, log_ticks
 from svload.report.gather import Gathered
 from svload.report.palette import DIM, INK, LINE, PALETTE
+from svload.report.told import Number
 from svload.report.words import count_words, list_words, unit_for, visible
 
 Row = dict[str, Any]
@@ -81,15 +82,16 @@ def log_axis(values: Sequence[float], most: int) -> tuple[alt.Scale, list[float]
     return alt.Scale(type="log", domain=[low, high], nice=False), ticks
 
 
-def scaled(estimate: Estimate, factor: float) -> Row:
+def scaled(estimate: Estimate | Number, factor: float) -> Row:
     """An estimate's value and interval in units of `factor`, where it has them."""
     ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
     return {name: value / factor for name, value in ends.items() if value is not None}
 
 
-def counted_words(cases: Sequence[CaseResult]) -> str:
+def counted_words(gathered: Gathered, cases: Sequence[CaseResult]) -> str:
     """`n = 4 trials a case`, or which case has how many."""
-    counts = {case.case: len(case.trials) - len(case.refused) for case in cases}
+    key = f"{gathered.group}.response.p50"
+    counts = {case.case: gathered.told.of_case(case, key).believed for case in cases}
     if not counts:
         return "n = 0"
     usual = max(set(counts.values()), key=list(counts.values()).count)

@@ -26,13 +26,15 @@ def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: st
         (case.case, service): estimate
         for case in cases
         for service in services_of(gathered.findings)
-        if (estimate := case.metrics.get(f"{service}.{metric}")) and estimate.value is not None
+        if (estimate := gathered.told.of_case(case, f"{service}.{metric}")).value is not None
+        and not estimate.refused
     }
     if not found:
         return None
     values = [estimate.value for estimate in found.values() if estimate.value is not None]
     own, factor = (unit, 1.0) if unit else unit_of(values, dimension_of(f"x.{metric}"))
-    services = list(dict.fromkeys(visible(service) for _, service in found))
+    colours = {visible(service): PALETTE[gathered.colours[service]] for _, service in found}
+    services = list(colours)
 
     def draw(width: float) -> alt.LayerChart:
         names = {case.case: case_label(case, (), width) for case in cases}
@@ -43,14 +45,14 @@ def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: st
         x = alt.X("case:N", sort=list(names.values()), title=None, axis=alt.Axis(labelAngle=-90 if len(cases) > 8 else 0, ticks=False))  # fmt: skip
         beside = alt.XOffset("service:N", sort=services)
         y = alt.Y("value:Q", title=f"{what} ({own})", axis=alt.Axis(tickCount=5, format=",.6~f"))
-        colour = alt.Color("service:N", sort=services, scale=alt.Scale(domain=services, range=list(PALETTE)), legend=alt.Legend(title=None, symbolType="square"))  # fmt: skip
+        colour = alt.Color("service:N", sort=services, scale=alt.Scale(domain=services, range=list(colours.values())), legend=alt.Legend(title=None, symbolType="square"))  # fmt: skip
         bars = alt.Chart(alt.InlineData(values=rows)).mark_bar().encode(x, beside, y, colour)
         known = alt.Chart(alt.InlineData(values=[row for row in rows if "low" in row]))
         spans = known.mark_rule(strokeWidth=0.7, color=INK).encode(x, beside, alt.Y("low:Q"), alt.Y2("high:Q"))  # fmt: skip
         return alt.layer(bars, spans).properties(width=width, height=_HEIGHT_PT)
 
     caption = (
-        f"{what[:1].upper()}{what[1:]} of each service by case, under load; mean over trials with its 95 % interval. "
-        f"{counted_words(cases)}."
+        f"{what[:1].upper()}{what[1:]} of each service by case, under load; mean over trials with its 95 % interval, REFUSED numbers left out. "
+        f"{counted_words(gathered, cases)}."
     )
     return Figure(name, caption, draw)

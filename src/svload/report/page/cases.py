@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from svload.model.results import CaseResult, CheckResult, Estimate, GroupSummary, TrialResult, marks
+from svload.model.results import CaseResult, CheckResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.strip import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
 from svload.report.digest import TrialDigest, merged_curve
+from svload.report.doubts import Doubt, doubts
 from svload.report.gather import Gathered
 from svload.report.load import describe_load, describe_request
 from svload.report.page.anchors import Anchors
@@ -21,6 +22,7 @@ from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
 from svload.report.page.outlying import OutlierRow, outlier_rows
 from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, resource_owners, time_chart
+from svload.report.told import Number, Told
 from svload.report.words import GRADE_MARK, count_words, outcome, show_value
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -34,10 +36,7 @@ class GroupLine:
     model: str
     load: str
     silence: str
-    response: dict[str, Estimate | None]
-    service: dict[str, Estimate | None]
-    throughput: Estimate | None
-    success: Estimate | None
+    numbers: tuple[Number, ...]
     due: int
 
 
@@ -48,9 +47,16 @@ class StepLine:
     group: str
     name: str
     request: str
-    numbers: dict[str, Estimate | None]
+    numbers: tuple[Number, ...]
 
 
+GROUP_METRICS = (
+    *(f"response.{stat}" for stat in (*TAIL, "mean")),
+    "service.p50",
+    "service.p99",
+    "throughput",
+    "success_rate",
+)
 STEP_METRICS = ("response.p50", "response.p95", "response.p99", "service.p50", "throughput", "success_rate")
 
 
@@ -84,6 +90,7 @@ class CaseSection:
     data: str
     groups: tuple[GroupLine, ...]
     steps: tuple[StepLine, ...]
+    doubts: tuple[Doubt, ...]
     tails: tuple[tuple[str, str], ...]
     order: str
     anatomy: str
@@ -106,7 +113,7 @@ def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor:
     tails = (f"tail.{name}" for name in _groups(gathered, case))
     return {
         name: anchor(case.case, name)
-        for name in (*parts, *tails, *(f"resources.{owner}" for _, owner in owners))
+        for name in (*parts, *tails, *(f"resources.{owner}" for owner in owners))
     }
 
 
@@ -131,12 +138,12 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
     chief = head if head in names else next(iter(names), "")
     key = f"{chief}.response.p50"
     replicates = [
-        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), _value(one, key), one.verdict.instrument)
+        Replicate(one.trial, gathered.place.get(one.trial, one.replicate), (found := gathered.told.of_trial(one, key)).value, found.grade)
         for one in trials
     ]  # fmt: skip
     anatomy = {} if detail.small else _anatomy(names, counted)
-    time = time_chart(case, names, services, counted, detail)
-    resources = tuple(resource_charts(case, services, counted, detail))
+    time = time_chart(case, names, services, counted, detail, gathered.colours)
+    resources = tuple(resource_charts(case, services, counted, detail, gathered.colours))
     tables = {
         "order": Table(("trial", "place", "median_s", "verdict"), tuple(map(_order_row, replicates))),
         "anatomy": Table(
@@ -152,9 +159,10 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
         case=case,
         places=places,
         data="" if detail.small else packed({places[name]: table for name, table in tables.items()}),
-        groups=tuple(_group_line(case, name, specs.get(name), counted) for name in names),
-        steps=tuple(line for name in names if name in specs for line in _steps(case, specs[name])),
-        tails=tuple((name, _tail(case, name, counted, detail)) for name in names if name == chief or not detail.small),
+        groups=tuple(_group_line(gathered.told, case, name, specs.get(name), counted) for name in names),
+        steps=tuple(line for name in names if name in specs for line in _steps(gathered.told, case, specs[name])),
+        doubts=tuple(doubts(gathered.findings, trials)[: detail.sentences]),
+        tails=tuple((name, _tail(gathered.told, case, name, counted, detail)) for name in names if name == chief or not detail.small),
         order="" if detail.small else order_chart(
             replicates[: detail.dots], case.metrics.get(key), "time_s", f"median response of {chief}"
         ),
@@ -176,12 +184,9 @@ def _order_row(one: Replicate) -> tuple[object, ...]:
     return one.trial, one.place + 1, one.value, one.grade
 
 
-def _value(trial: TrialResult, key: str) -> float | None:
-    estimate = trial.metrics.get(key)
-    return estimate.value if estimate else None
-
-
-def _group_line(case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]) -> GroupLine:
+def _group_line(
+    told: Told, case: CaseResult, name: str, spec: Group | None, digests: Sequence[TrialDigest]
+) -> GroupLine:
     silence = max(
         (one.groups[name].summary.longest_silence_ns for one in digests if name in one.groups), default=None
     )
@@ -190,35 +195,30 @@ def _group_line(case: CaseResult, name: str, spec: Group | None, digests: Sequen
         model=case.load_model.get(name, "load model unknown"),
         load=describe_load(spec) if spec else "",
         silence="–" if silence is None else show_duration(silence / 1e9),
-        response={stat: case.metrics.get(f"{name}.response.{stat}") for stat in (*TAIL, "mean")},
-        service={stat: case.metrics.get(f"{name}.service.{stat}") for stat in ("p50", "p99")},
-        throughput=case.metrics.get(f"{name}.throughput"),
-        success=case.metrics.get(f"{name}.success_rate"),
+        numbers=tuple(told.of_case(case, f"{name}.{metric}") for metric in GROUP_METRICS),
         due=sum(one.groups[name].response.total for one in digests if name in one.groups),
     )
 
 
-def _steps(case: CaseResult, spec: Group) -> Iterator[StepLine]:
+def _steps(told: Told, case: CaseResult, spec: Group) -> Iterator[StepLine]:
     """The steps of all the scenarios of a group, in order; a name that scenarios share is one step."""
     seen: dict[str, str] = {
         step.name: describe_request(step.request) for one in spec.scenarios for step in one.steps
     }
     for step, request in seen.items():
-        numbers = {name: case.metrics.get(f"{spec.name}.{step}.{name}") for name in STEP_METRICS}
-        if any(numbers.values()):
+        keys = [f"{spec.name}.{step}.{name}" for name in STEP_METRICS]
+        if any(key in case.metrics for key in keys):
+            numbers = tuple(told.of_case(case, key) for key in keys)
             yield StepLine(spec.name, step, request, numbers)
 
 
-def _tail(case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail) -> str:
+def _tail(told: Told, case: CaseResult, name: str, digests: Sequence[TrialDigest], detail: Detail) -> str:
     curves = [one.groups[name].response for one in digests if name in one.groups]
     service = [one.groups[name].service for one in digests if name in one.groups]
     lines = [TailLine(curve, "rep c0") for curve in curves[: detail.replicates]] if len(curves) > 1 else []
     lines += [TailLine(merged_curve(service), "fine c1"), TailLine(merged_curve(curves), "main c0")]
-    marks = [
-        TailMark(p, estimate)
-        for stat, p in TAIL.items()
-        if (estimate := case.metrics.get(f"{name}.response.{stat}"))
-    ]
+    keys = {p: f"{name}.response.{stat}" for stat, p in TAIL.items()}
+    marks = [TailMark(p, told.of_case(case, key)) for p, key in keys.items() if key in case.metrics]
     return tail_chart(
         lines,
         marks,

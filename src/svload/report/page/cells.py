@@ -1,34 +1,25 @@
-"""A table's cell from an estimate: what is shown, what is told on hovering, what it is sorted by; and what a row is filtered by."""
+"""A table's cell from a number: what is shown, what is told on hovering, what it is sorted by; and what a row is filtered by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from svload.model.results import CaseResult, Estimate
-from svload.report.words import dimension_of, short_reason, show_interval
+from svload.model.results import CaseResult
+from svload.report.told import Number
 
 
-def number(estimate: Estimate | None, key: str) -> dict[str, Any]:
-    """Text, interval, tip, sort value and weakness of an estimate of the metric of that full name."""
-    dimension = dimension_of(key)
-    if estimate is None:
-        return _no_number("–", "not measured")
-    if estimate.value is None:
-        return _no_number(short_reason(estimate.reason), estimate.reason)
-    whole = show_interval(estimate, dimension)
-    text, bracket, rest = whole.partition(" [")
+def number_cell(one: Number) -> dict[str, Any]:
+    """Text, mark, interval, bound, tip, sort value and class of a number."""
     return {
-        "text": text,
-        "interval": bracket.strip() + rest,
-        "tip": estimate.reason or ("few in the tail: weak" if estimate.weak else ""),
-        "sort": f"{estimate.value:.9g}",
-        "weak": estimate.weak or "grows" in estimate.reason,
+        "text": one.text,
+        "mark": one.mark,
+        "interval": one.interval,
+        "bound": one.bound,
+        "tip": one.why_words,
+        "sort": f"{one.value:.9g}" if one.value is not None else "",
+        "css": "refused" if one.refused else "weak" if one.weak else "",
     }
-
-
-def _no_number(text: str, why: str) -> dict[str, Any]:
-    return {"text": text, "interval": "", "tip": why, "sort": "", "weak": False}
 
 
 def filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:

@@ -17,6 +17,7 @@ from svload.report.page.cells import filter_text
 from svload.report.page.data import Table, packed
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
+from svload.report.told import Number
 from svload.report.words import (
     change_words,
     count_words,
@@ -43,8 +44,8 @@ class PairRow:
     case: str
     metric: str
     label: str
-    first: Estimate | None
-    second: Estimate | None
+    first: Number
+    second: Number
     ratio: Estimate
     drawing: str
     change: str
@@ -131,8 +132,8 @@ def _pairs(first: Gathered, second: Gathered, rows: Sequence[Mapping[str, Any]])
                 case=case,
                 metric=metric,
                 label=_label(metric),
-                first=mine[case].metrics.get(metric),
-                second=theirs[case].metrics.get(metric),
+                first=first.told.of_case(mine[case], metric),
+                second=second.told.of_case(theirs[case], metric),
                 ratio=ratio,
                 drawing=ratio_row(one, scale) if scale and ratio.value is not None else "",
                 change=show_change(ratio, dimension_of(metric)) if ratio.value is not None else "",

@@ -9,15 +9,14 @@ from math import log10, prod
 
 from svload.model.results import CaseResult, Findings
 from svload.model.units import Dimension
+from svload.report.told import Told
 from svload.report.words import (
     count_words,
     dimension_of,
     factor_levels,
     full_metric,
-    main_group,
     metric_label,
     services_of,
-    short_reason,
     show_value,
     traffic_owners,
 )
@@ -107,14 +106,25 @@ def _column_heads(names: Sequence[str], levels: Mapping[str, Sequence[str]]) -> 
 
 
 @dataclass(frozen=True)
+class Shade:
+    """One number in the matrix: text with its mark, shade (−1: none), whether it is REFUSED, and how many trials carry it."""
+
+    text: str
+    shade: int
+    refused: bool
+    counted: str
+    believed: int
+
+
+@dataclass(frozen=True)
 class Shading:
-    """One metric over the matrix: its label, the range in words, and (text, shade or −1) by case."""
+    """One metric over the matrix: its label, the range in words, and its number by case."""
 
     key: str
     label: str
     low: str
     high: str
-    cells: dict[str, tuple[str, int]]
+    cells: dict[str, Shade]
     lacking: int = 0
     """Cases that were run and have no number of it: they bear no colour and are compared with none."""
 
@@ -129,7 +139,7 @@ class Shading:
         """What stands beside the scale where some cases have no number; "" else."""
         if not self.lacking:
             return ""
-        return f"{self.label} is no number in {self.lacking} of {count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
+        return f"{self.label} is no number that counts in {self.lacking} of {count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
 
 
 _TRAFFIC = (
@@ -145,32 +155,30 @@ _TRAFFIC = (
 _SERVICE = ("cpu.mean", "memory.max", "hit_ratio")
 
 
-def shadings(findings: Findings) -> list[Shading]:
+def shadings(told: Told) -> list[Shading]:
     """Every metric that the reader can choose: the main group's first."""
-    first = main_group(findings)
+    findings, first = told.findings, told.group
     groups = sorted(traffic_owners(findings), key=lambda group: group != first)
     keys = [f"{group}.{metric}" for group in groups for metric in _TRAFFIC]
     keys += [f"{service}.{metric}" for service in services_of(findings) for metric in _SERVICE]
     keys += [full_metric(findings, claim.metric) for claim in findings.claims]
-    return [found for key in dict.fromkeys(keys) if (found := shading(findings, key)) is not None]
+    return [found for key in dict.fromkeys(keys) if (found := shading(told, key)) is not None]
 
 
-def shading(findings: Findings, key: str) -> Shading | None:
-    """The cases' texts and shades for one metric, logarithmic where values are positive; None if no case has a number."""
+def shading(told: Told, key: str) -> Shading | None:
+    """The cases' texts and shades for one metric, logarithmic where values are positive; None if no case has a number. REFUSED ones bear none."""
     dimension: Dimension = dimension_of(key)
-    estimates = {case.case: case.metrics[key] for case in findings.cases if key in case.metrics}
-    values = {name: estimate.value for name, estimate in estimates.items() if estimate.value is not None}
-    if not values:
+    numbers = {case.case: told.of_case(case, key) for case in told.findings.cases if key in case.metrics}
+    values = [one.value for one in numbers.values() if one.value is not None and not one.refused]
+    if all(one.shown is None for one in numbers.values()):
         return None
-    low, high = min(values.values()), max(values.values())
+    low, high = (min(values), max(values)) if values else (0.0, 0.0)
     cells = {}
-    for name, estimate in estimates.items():
-        if estimate.value is None:
-            cells[name] = (short_reason(estimate.reason), -1)
-        else:
-            text = show_value(estimate.value, dimension)
-            cells[name] = (text, _shade(estimate.value, low, high, dimension))
-    least, most = show_value(low, dimension), show_value(high, dimension)
+    for name, one in numbers.items():
+        counts = one.value is not None and not one.refused
+        shade = _shade(one.value, low, high, dimension) if one.value is not None and counts else -1
+        cells[name] = Shade(one.marked, shade, one.refused, one.counted, one.believed)
+    least, most = (show_value(bound, dimension) if values else "–" for bound in (low, high))
     return Shading(key, metric_label(key), least, most, cells, len(cells) - len(values))
 
 

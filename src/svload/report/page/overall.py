@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from svload.model.results import CaseResult, Findings
+from svload.model.results import CaseResult
 from svload.model.units import Dimension
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.usage import usage_chart
@@ -59,23 +59,29 @@ _USAGE: Sequence[tuple[str, str, Dimension, str, str]] = (
 )  # fmt: skip
 
 
-def usage_charts(findings: Findings) -> Iterator[OverallChart]:
+def usage_charts(gathered: Gathered) -> Iterator[OverallChart]:
     """CPU and memory by service and case, those that have any number."""
+    findings, told = gathered.findings, gathered.told
     cases = [case for case in findings.cases if case.excluded is None and case.trials]
     services = services_of(findings)
     for place, metric, dimension, title, caption in _USAGE:
         bars = [
-            (service, [case.metrics.get(f"{service}.{metric}") for case in cases]) for service in services
+            (
+                service,
+                gathered.colours[service],
+                [told.of_case(case, f"{service}.{metric}") for case in cases],
+            )
+            for service in services
         ]
-        drawing = usage_chart([_shown(case) for case in cases], bars, dimension, f"{title}, by case")
+        drawing = usage_chart([case.case for case in cases], bars, dimension, f"{title}, by case")
         if drawing:
             rows = tuple(
                 (case.case, service, one.value, one.low, one.high)
-                for service, estimates in bars
-                for case, one in zip(cases, estimates, strict=True)
-                if one is not None
+                for service, _, numbers in bars
+                for case, one in zip(cases, numbers, strict=True)
+                if one.value is not None
             )
-            told = f"{caption} Mean over the trials that count, with 95 % intervals."
+            words = f"{caption} Mean over the trials that count, with 95 % intervals; hatched: REFUSED."
             yield OverallChart(
-                place, title, drawing, told, Table(("case", "service", metric, "low", "high"), rows)
+                place, title, drawing, words, Table(("case", "service", metric, "low", "high"), rows)
             )

@@ -16,7 +16,6 @@ from svload.report.page.detail import Detail
 from svload.report.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
 from svload.report.words import count_words, show_value
 
-COLOURS = 6
 _LEAST_CHANGE = 1e-3
 
 
@@ -45,11 +44,12 @@ def time_chart(
     services: Sequence[str],
     digests: Sequence[TrialDigest],
     detail: Detail,
+    colours: Mapping[str, int],
 ) -> tuple[TimeChart, Table] | None:
     """The main panels of a case's counted trials with their numbers; None where the page cannot afford them or there is nothing to draw."""
     if not detail.points or not digests:
         return None
-    colour = {name: f"c{number % COLOURS}" for number, name in enumerate((*names, *services, MACHINE))}
+    colour = {name: f"c{colours.get(name, 0)}" for name in (*names, *services, MACHINE)}
 
     def of_groups(series: str, label: str, thin: bool = False) -> list[Line]:
         return [
@@ -102,23 +102,25 @@ def time_chart(
     return TimeChart(drawing, (*names, *services, MACHINE), not failed), table
 
 
-def resource_owners(
-    services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
-) -> list[tuple[int, str]]:
-    """(its place among `services` and the machine, its name) of each that `resource_charts` draws."""
+def resource_owners(services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail) -> list[str]:
+    """The services, then the machine, of which `resource_charts` draws something."""
     if not detail.resource_points:
         return []
     watched = {resource.owner for one in digests for resource in one.resources}
-    return [(number, owner) for number, owner in enumerate((*services, MACHINE)) if owner in watched]
+    return [owner for owner in (*services, MACHINE) if owner in watched]
 
 
 def resource_charts(
-    case: CaseResult, services: Sequence[str], digests: Sequence[TrialDigest], detail: Detail
+    case: CaseResult,
+    services: Sequence[str],
+    digests: Sequence[TrialDigest],
+    detail: Detail,
+    colours: Mapping[str, int],
 ) -> Iterator[tuple[ResourceChart, Table]]:
     """A chart for each service and the machine, with every resource that was monitored, and its numbers."""
     owners = resource_owners(services, digests, detail)
     every = sorted({resource for one in digests for resource in one.resources}) if owners else []
-    for number, owner in owners:
+    for owner in owners:
         mine = {one: _replicates(digests, one) for one in every if one.owner == owner}
         still = {one: value for one, lines in mine.items() if (value := _still(lines)) is not None}
         moved = {one: lines for one, lines in mine.items() if one not in still}
@@ -126,7 +128,7 @@ def resource_charts(
             Panel(
                 one.label,
                 one.dimension,
-                [Line(one.label, f"c{number % COLOURS}", lines)],
+                [Line(one.label, f"c{colours.get(owner, 0)}", lines)],
                 one.meaning,
                 _from_zero(lines),
             )

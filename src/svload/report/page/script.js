@@ -24,9 +24,12 @@
       byId("shade-low").textContent = low;
       byId("shade-high").textContent = high;
       all("td[data-c]").forEach((cell) => {
-        const [text, shade] = cells[cell.dataset.c] || ["–", -1];
+        const [text, shade, refused, counted, believed] = cells[cell.dataset.c] || ["–", -1, 0, "", 0];
         cell.className = cell.className.replace(/\bq(n|\d)\b/, "q" + (shade < 0 ? "n" : shade));
+        cell.classList.toggle("refused", !!refused);
         cell.querySelector(".v").textContent = text;
+        cell.querySelector(".n").classList.toggle("few", believed < +cell.closest("table").dataset.n);
+        cell.querySelector(".k").textContent = counted;
       });
     });
   }

@@ -15,15 +15,12 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from svload.report.criteria import criterion_words
-from svload.report.page.cells import number
+from svload.report.page.cells import number_cell
 from svload.report.words import (
     GRADE_MARK,
-    counted_of_made,
     metric_label,
-    short_reason,
     show_ratio,
     show_value,
-    state_words,
     visible,
 )
 
@@ -62,15 +59,12 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.globals.update(
-        number=number,
+        number_cell=number_cell,
         mark=GRADE_MARK,
-        counted_of_made=counted_of_made,
         criterion_words=criterion_words,
         show_value=show_value,
-        state_words=state_words,
         show_ratio=show_ratio,
         metric_label=metric_label,
-        short_reason=short_reason,
     )
     return environment
 

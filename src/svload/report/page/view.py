@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 from svload.host.forks import spread
-from svload.model.results import CaseResult, Claim, Estimate, Findings
+from svload.model.results import CaseResult, Findings
 from svload.report.answer import LIMITS_TITLE, Sentence, answer
-from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
+from svload.report.charts.forest import Plot, claim_plot, plot_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
-from svload.report.criteria import kept, open_or_failed
+from svload.report.claimed import Claimed, details, lost_words, pair_bound
+from svload.report.claimed import Detail as Behind
+from svload.report.criteria import OUTCOME_MARKS, kept, measured_words, open_or_failed
 from svload.report.digest import SEGMENTS
 from svload.report.gather import Gathered
 from svload.report.page.anchors import Anchors
@@ -26,16 +28,8 @@ from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
 from svload.report.resources import meanings
-from svload.report.words import (
-    GRADE_MARK,
-    counted_of_made,
-    full_metric,
-    load_line,
-    metric_label,
-    services_of,
-    show_time,
-    too_few_rule,
-)
+from svload.report.told import Number, too_few_rule
+from svload.report.words import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
     "answer": "Answer",
@@ -66,16 +60,6 @@ class AnswerLine:
     links: tuple[Link, ...]
     more: int
 
-    @property
-    def lead(self) -> str:
-        """What it says first."""
-        return _END.split(self.sentence.text, maxsplit=1)[0]
-
-    @property
-    def rest(self) -> str:
-        """What it says after that."""
-        return self.sentence.text[len(self.lead) :].strip()
-
 
 _OWN_IDS = [
     "top",
@@ -100,7 +84,6 @@ _OWN_IDS = [
     "memory-chart",
 ]
 """Ids of the page itself, which no case may take."""
-_END = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 
 
 @dataclass(frozen=True)
@@ -110,7 +93,7 @@ class OverviewRow:
     case: CaseResult
     grade: str
     strip: str
-    estimates: tuple[Estimate | None, ...]
+    numbers: tuple[Number, ...]
     model: str
     silence: str
     counted: str
@@ -118,12 +101,28 @@ class OverviewRow:
 
 
 @dataclass(frozen=True)
-class ClaimRow:
-    """One comparison with its drawing."""
+class PairLine:
+    """A pair of trials behind a claim."""
 
-    claim: Claim
-    drawing: str
+    block: int
+    baseline: str
+    treatment: str
+    ratio: str
+    first: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """One comparison with its plot, and what is folded under it."""
+
+    told: Claimed
+    plot: str
     label: str
+    behind: tuple[Behind, ...]
+    pairs: tuple[PairLine, ...]
+    lost: tuple[tuple[int, str, str, str], ...]
+    links: tuple[Link, ...]
 
 
 def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
@@ -134,7 +133,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     trial_ids = {trial.trial: anchors(trial.trial) for trial in findings.trials}
     claim_ids = {claim.name: anchors(f"claim {claim.name}") for claim in findings.claims}
     found = answer(findings)
-    shades = shadings(findings)
+    shades = shadings(gathered.told)
     group = gathered.group
     ran_cases = [case for case in findings.cases if case.excluded is None]
     places = {case.case: section_places(gathered, case, detail, anchors) for case in ran_cases}
@@ -149,13 +148,13 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         for section in sections
     }
     scale = _strip_scale(findings, group)
-    overall = [anatomy_overall(gathered, group), *usage_charts(findings)]
+    overall = [anatomy_overall(gathered, group), *usage_charts(gathered)]
     absent = [
         name
-        for name, there in (("comparisons", findings.claims), ("anatomy", overall[0]), ("usage", overall[1:]))
+        for name, there in (("comparisons", found.claims), ("anatomy", overall[0]), ("usage", overall[1:]))
         if not there
     ]
-    ratios = [Ratio(claim.name, claim.ratio, claim.state) for claim in findings.claims]
+    everything = {**claim_ids, **trial_ids, **ids}
     return {
         "findings": findings,
         "run": gathered.run.name,
@@ -163,8 +162,9 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "when": _when(gathered),
         "sections_nav": {key: name for key, name in SECTIONS.items() if key not in absent},
         "answer": found,
-        "answer_lines": _answer_lines(found.sentences, {**claim_ids, **trial_ids, **ids}, findings),
-        "unsaid_lines": _answer_lines(found.unsaid, {**claim_ids, **trial_ids, **ids}, findings),
+        "first_lines": _answer_lines(found.first, everything, findings),
+        "answer_lines": _answer_lines(found.sentences, everything, findings),
+        "unsaid_lines": _answer_lines(found.unsaid, everything, findings),
         "limits_title": LIMITS_TITLE,
         "load": load_line(findings),
         "counts": _counts(findings),
@@ -178,20 +178,24 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "shade_json": _shade_json(shades, ids),
         "factors": gathered.factors,
         "filters": {case.case: filter_text(gathered.factors, case) for case in findings.cases},
-        "claims": _claims(findings, ratios),
-        "claim_axis": ratio_axis(axis) if (axis := ratio_scale(ratios)) else "",
+        "claims": _claims(findings, found.claims, everything),
         "group": group,
         "overview": [
             _overview_row(gathered, case, group, scale, silences, detail) for case in findings.cases
         ],
         "overview_axis": strip_axis(scale, "time_s") if scale else "",
-        "overview_metrics": _OVERVIEW,
         "too_few": too_few_rule(
-            case.metrics.get(f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
+            gathered.told.of_case(case, f"{group}.{metric}") for case in ran_cases for metric in _OVERVIEW
         ),
         "replicates": gathered.lock.measure.replicates,
         "kept": kept(findings),
-        "open_thresholds": open_or_failed(findings),
+        "open_thresholds": [
+            (one, OUTCOME_MARKS[one.outcome], measured_words(gathered.told, one))
+            for one in open_or_failed(findings)
+        ],
+        "floor_known": any(claim.floor is not None for claim in findings.claims),
+        "colours": gathered.colours,
+        "trial_number": gathered.told.of_trial,
         "anatomy_all": overall[0],
         "segments": SEGMENTS,
         "usage": overall[1:],
@@ -252,13 +256,17 @@ def _counts(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
-    """For the script: [label, low, high, {id: [text, shade]}, note] per metric; safe inside a script element."""
+    """For the script: [label, low, high, {id: [text, shade, refused, counted, believed]}, note] a metric; safe inside a script element."""
     plain = [
         [
             one.label,
             one.low,
             one.high,
-            {ids[name]: cell for name, cell in one.cells.items() if name in ids},
+            {
+                ids[name]: [cell.text, cell.shade, int(cell.refused), cell.counted, cell.believed]
+                for name, cell in one.cells.items()
+                if name in ids
+            },
             one.note,
         ]
         for one in shades
@@ -292,8 +300,8 @@ def _overview_row(
         Replicate(
             trial.trial,
             trial.replicate,
-            trial.metrics[key].value if key in trial.metrics else None,
-            trial.verdict.instrument,
+            (number := gathered.told.of_trial(trial, key)).value,
+            number.grade,
         )
         for trial in gathered.trials_of(case.case)
     ]
@@ -303,19 +311,47 @@ def _overview_row(
         strip=strip(replicates[: detail.dots], case.metrics.get(key), scale, "time_s")
         if scale and replicates
         else "",
-        estimates=tuple(case.metrics.get(f"{group}.{metric}") for metric in _OVERVIEW),
+        numbers=tuple(gathered.told.of_case(case, f"{group}.{metric}") for metric in _OVERVIEW),
         model=case.load_model.get(group, ""),
         silence=silences.get(case.case, ""),
-        counted=counted_of_made(case),
+        counted=gathered.told.of_case(case, key).counted,
         filters=filter_text(gathered.factors, case),
     )
 
 
-def _claims(findings: Findings, ratios: Sequence[Ratio]) -> list[ClaimRow]:
-    scale = ratio_scale(ratios)
-    return [
-        ClaimRow(
-            claim, ratio_row(one, scale) if scale else "", metric_label(full_metric(findings, claim.metric))
-        )
-        for claim, one in zip(findings.claims, ratios, strict=True)
+_MOST_PAIRS = 200
+
+
+def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str]) -> list[ClaimView]:
+    plots = [
+        Plot(one.claim.name, one.claim.ratio, one.outcome, one.effect or "no ratio", one.claim.within)
+        for one in claims
     ]
+    scale = plot_scale(plots)
+    return [
+        ClaimView(
+            told=one,
+            plot=claim_plot(plot, scale) if scale and plot.ratio.value is not None else "",
+            label=metric_label(one.key),
+            behind=tuple(details(findings, one)),
+            pairs=tuple(_pair_lines(one)),
+            lost=tuple(
+                (lost.block, lost.baseline, lost.treatment, lost_words(lost))
+                for lost in one.claim.lost[:_MOST_PAIRS]
+            ),
+            links=tuple(
+                Link(name, f"#{ids[name]}")
+                for name in dict.fromkeys(name for pair in one.claim.pairs for name in pair)
+                if name in ids
+            )[:8],
+        )
+        for one, plot in zip(claims, plots, strict=True)
+    ]
+
+
+def _pair_lines(one: Claimed) -> Iterator[PairLine]:
+    for pair in one.claim.evidence[:_MOST_PAIRS]:
+        first = one.claim.treatment if pair.treatment_first else one.claim.baseline
+        yield PairLine(
+            pair.block, pair.baseline, pair.treatment, f"{exp(pair.log_ratio):.3g}", first, pair_bound(pair)
+        )

@@ -12,6 +12,8 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.report.sheets.layout import LINE_POINTS, header_height, height, pages_wide
+from svload.report.told import Number
+from svload.report.words import dimension_of
 
 MOST_ROWS = 1_048_576
 _LONGEST_STRING = 32_767
@@ -42,6 +44,11 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "WEAK": {"font_color": "#8A5A00", "bold": True, "align": "left", "indent": 1},
     "REFUSED": {"font_color": "#B3261E", "bold": True, "align": "left", "indent": 1},
 }
+
+
+def form_of_key(key: str) -> str:
+    """The number format of a metric."""
+    return "cores" if key.endswith(".cpu.mean") else dimension_of(key)
 
 
 def clean(text: str) -> str:
@@ -142,6 +149,18 @@ class Sheet:
             self.text(row, column, reason or "–", "reason")
         else:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
+
+    def told(self, row: int, column: int, one: Number) -> None:
+        """A number as every output tells it: one that is REFUSED, and why there is none, are text, which no formula and no chart counts."""
+        if one.value is None or one.refused:
+            self.text(
+                row,
+                column,
+                f"{one.mark if one.refused else ''} {one.text}".strip(),
+                "REFUSED" if one.refused else "reason",
+            )
+        else:
+            self.number(row, column, one.value, form_of_key(one.key))
 
     def formula(self, row: int, column: int, formula: str, value: float | str, form: str = "") -> None:
         """A formula with the value that it has now."""

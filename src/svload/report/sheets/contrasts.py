@@ -7,6 +7,7 @@ from math import exp, isclose, log
 
 from svload.model.results import CaseResult, Claim
 from svload.model.study import Comparison
+from svload.report.claimed import claimed_of, details
 from svload.report.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.drawn import column_chart, ratio_chart, wide
@@ -73,20 +74,24 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
         _pair_chart(
             sheet,
             comparison,
-            [ratio_of(cases, key, *pair) for _, *pair in pairs],
+            [ratio_of(gathered, cases, key, *pair) for _, *pair in pairs],
             heading(key),
             (below + 1, 1),
             3 + len(others),
         )
 
 
-def ratio_of(cases: Mapping[str, CaseResult], key: str, baseline: str, treatment: str) -> float | None:
-    """A pair's treatment over its baseline; None where either has no number."""
-    before, after = (
-        cases[name].metrics[key].value if key in cases[name].metrics else None
-        for name in (baseline, treatment)
-    )
+def ratio_of(
+    gathered: Gathered, cases: Mapping[str, CaseResult], key: str, baseline: str, treatment: str
+) -> float | None:
+    """A pair's treatment over its baseline; None where either has no number that counts."""
+    before, after = (_counted(gathered, cases[name], key) for name in (baseline, treatment))
     return after / before if before and after else None
+
+
+def _counted(gathered: Gathered, case: CaseResult, key: str) -> float | None:
+    one = gathered.told.of_case(case, key)
+    return None if one.refused else one.value
 
 
 def _pair_chart(
@@ -139,7 +144,8 @@ def _pair(
     over_cases(table, sheet, row, column, baseline, key)
     over_cases(table, sheet, row, column + 1, treatment, key)
     before, after = (
-        case.metrics[key].value if key in case.metrics else None for case in (baseline, treatment)
+        None if one.refused else one.value
+        for one in (table.told.of_case(case, key) for case in (baseline, treatment))
     )
     left, right = sheet.range(row, column), sheet.range(row, column + 1)
     if before and after is not None:
@@ -172,15 +178,15 @@ def _claims(
     """What may be said: pooled ratio over the pairs (a formula where every pair has all its blocks), interval, p; the next free row."""
     heads = (
         "comparison",
-        "state",
+        "outcome",
         "pooled ratio",
         "low 95 %",
         "high 95 %",
         "p",
         "p (Holm)",
-        "smallest p",
+        "p (sign flips)",
         "least detectable effect",
-        "blocks",
+        "blocks or bring-ups",
     )
     for column, text in enumerate(heads):
         sheet.text(row, column, text, "head")
@@ -189,7 +195,8 @@ def _claims(
         at = row + number
         sheet.text(at, 0, claim.name, "wrap")
         sheet.lines(at, [(claim.name, widths[0] - 1)])
-        sheet.text(at, 1, claim.state)
+        told = claimed_of(gathered.findings, claim)
+        sheet.text(at, 1, told.outcome)
         _pooled(
             sheet,
             gathered,
@@ -203,26 +210,30 @@ def _claims(
             (4, claim.ratio.high, "times"),
             (5, claim.p, "p"),
             (6, claim.p_adjusted, "p"),
-            (7, claim.smallest_p, "p"),
+            (7, claim.p_sign_flip, "p"),
             (8, claim.mde, "ratio"),
             (9, claim.blocks, "count"),
         ):
             sheet.number(at, column, value, form)
-    told = row + len(claims) + 2
-    for number, claim in enumerate(claims):
-        sheet.across(told + number, len(widths) - 1, claim.sentence, sum(widths))
-    return told + len(claims)
+    place = row + len(claims) + 2
+    for claim in claims:
+        told = claimed_of(gathered.findings, claim)
+        lines = [told.sentence, *(f"{line.name}: {line.text}" for line in details(gathered.findings, told))]
+        for text in lines:
+            sheet.across(place, len(widths) - 1, text, sum(widths))
+            place += 1
+    return place
 
 
 def _pooled(sheet: Sheet, gathered: Gathered, claim: Claim, places: list[int], row: int, column: int) -> None:
     value = claim.ratio.value
     cases = {case.case: case for case in gathered.findings.cases}
     key = full_metric(gathered.findings, claim.metric)
-    found = [ratio_of(cases, key, *pair) for pair in claim.pairs]
+    found = [ratio_of(gathered, cases, key, *pair) for pair in claim.pairs]
     ratios = [ratio for ratio in found if ratio is not None]
     live = value is not None and len(ratios) == len(claim.pairs) == len(places) and len(places) > 0
     if live and value is not None and isclose(exp(sum(map(log, ratios)) / len(ratios)), value, rel_tol=1e-9):
         reference = sheet.range(_HEAD + 1 + places[0], column, _HEAD + 1 + places[-1])
         sheet.formula(row, 2, f"=GEOMEAN({reference})", value, "times")
     else:
-        sheet.number(row, 2, value, "times", claim.ratio.reason)
+        sheet.number(row, 2, value, "times")

@@ -36,12 +36,17 @@ def column_chart(
     at: tuple[int, int],
     told: str,
     number: str = "General",
+    colours: Sequence[int] | None = None,
 ) -> None:
-    """Columns from zero. `axes` are the titles of x and y, `told` stands below; `number` is the format of y."""
+    """Columns from zero. `axes` are the titles of x and y, `told` stands below; `number` is the format of y, `colours` the series' own."""
     chart = _chart(sheet, {"type": "column"})
     for place, (name, categories, values) in enumerate(series):
         chart.add_series(
-            {**_series(name, categories, values), "gap": 60, "fill": {"color": PALETTE[place % len(PALETTE)]}}
+            {
+                **_series(name, categories, values),
+                "gap": 60,
+                "fill": {"color": PALETTE[(colours[place] if colours else place) % len(PALETTE)]},
+            }
         )
     chart.set_x_axis({"name": axes[0]})
     chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": number, "min": 0})

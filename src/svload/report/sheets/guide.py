@@ -40,7 +40,10 @@ def fill_guide(
     if found.nothing:
         row = _pairs(sheet, row, "Answer", [("nothing can be concluded", f"because {found.nothing}")])
     else:
-        row = _pairs(sheet, row, "Answer", [(line.certainty, line.text) for line in found.sentences])
+        said = [(line.certainty, line.text) for line in found.first]
+        said += [(one.outcome, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
+        said += [(line.certainty, line.text) for line in found.sentences]
+        row = _pairs(sheet, row, "Answer", said)
     row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])
     row = _contents(sheet, row, contents)
     row = _pairs(sheet, row, "How the numbers are made", _HOW + _cap(tables))
@@ -52,10 +55,10 @@ _HOW = [
     ("quantiles", "Nearest rank, failures above all: SMALL(response, ROUNDUP(p·n, 0)) over the rows of the kept window, or the same rank in a bucket table (buckets are at most 1/128 wide)."),
     ("to check one", "Click a number: its formula names the cells that it comes from. Summary, Response and comparisons name a case's rows of Trials; Trials names the rows of one trial."),
     ("units", "Seconds, bytes, requests per second (1/s), shares in percent; CPU in cores (1 is one core busy). A heading carries its unit; “probe: response p50, s” is probe.response.p50 of findings.json."),
-    ("verdicts", "The instrument: VALID may be believed, WEAK counts with its doubt named, REFUSED is shown and enters nothing. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
+    ("verdicts", "The instrument, number by number: VALID may be believed, WEAK counts with its doubt named, ✗ is REFUSED: text, which no formula and no chart counts. The server: STEADY, SATURATED, OVERLOADED or UNKNOWN. An overloaded server is a finding."),
     ("n", "All requests that were due in the kept window. A failed request has an empty response cell and still counts in n."),
-    ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A REFUSED case shows all its trials and enters no comparison."),
-    ("too few (n)", "A percentile that has too few independent requests is no number: n is how many a trial without enough of them had."),
+    ("a case", "GEOMEAN over its trials that count (of shares: AVERAGE), interval by Student's t over logarithms. A percentile that is pooled over trials is a number without a formula."),
+    ("too few", "A percentile that has too few independent requests is no number."),
     ("rows", "response_s has all nanoseconds; due_s and curl's variables are rounded to curl's own microseconds, speeds to four digits (probe.parquet has them whole)."),
     ("beside it", "probe.parquet, metrics.parquet and checks.parquet hold the long tables for programs, without a sheet's limit of rows."),
     ("values", "Every formula carries the value that svload computed; recalculating must not change it beyond rounding."),

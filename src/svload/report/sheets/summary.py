@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import exp, isclose, log
 
-from svload.model.results import CaseResult, Estimate, Grade
+from svload.analysis.inference import mean_interval
+from svload.model.results import CaseResult, Grade
 from svload.report.gather import Gathered
-from svload.report.sheets.book import Sheet
+from svload.report.sheets.book import Sheet, form_of_key
 from svload.report.sheets.drawn import CHART_ROWS, column_chart, interval_chart, wide
 from svload.report.sheets.layout import heading
 from svload.report.sheets.trials import TrialTable
-from svload.report.words import (
-    dimension_of,
-    services_of,
-    short_reason,
-    traffic_owners,
-)
+from svload.report.told import Number
+from svload.report.words import services_of, traffic_owners
 
 _MOST_T = 20
 _HEAD = 1
@@ -24,43 +22,52 @@ _REMARK = 48
 
 
 def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str) -> None:
-    """One case's value of a metric as analysis has it: the geometric mean over the trials that count, of shares and counts the mean."""
-    estimate, form = case.metrics.get(key), form_of_key(key)
-    reference = table.over(case.case, key)
-    if estimate is None or estimate.value is None:
-        sheet.number(row, column, None, form, short_reason(estimate.reason) if estimate else "not measured")
-    elif reference is None:
-        sheet.number(row, column, estimate.value, form)
+    """One case's number as analysis has it: a formula over its trials' cells where it is their mean (of shares and counts), else their geometric mean."""
+    one, reference = table.told.of_case(case, key), table.over(case, key)
+    if one.value is None or one.refused or reference is None or not is_mean(table.values(case, key), one):
+        sheet.told(row, column, one)
     else:
-        mean = "AVERAGE" if is_arithmetic(key, estimate) else "GEOMEAN"
-        sheet.formula(row, column, f"={mean}({reference})", estimate.value, form)
+        mean = "AVERAGE" if is_arithmetic(one) else "GEOMEAN"
+        sheet.formula(row, column, f"={mean}({reference})", one.value, form_of_key(key))
 
 
-def is_arithmetic(key: str, estimate: Estimate) -> bool:
+def is_arithmetic(one: Number) -> bool:
     """Whether analysis averages values rather than their logarithms: shares and counts, and whatever is not above 0."""
-    return dimension_of(key) in ("ratio", "count") or not (estimate.value and estimate.value > 0)
+    return one.dimension in ("ratio", "count") or not (one.value and one.value > 0)
 
 
-def form_of_key(key: str) -> str:
-    """The number format of a metric."""
-    return "cores" if key.endswith(".cpu.mean") else dimension_of(key)
+def is_mean(values: Sequence[float], one: Number) -> bool:
+    """Whether a formula over these values gives the number: a pooled percentile is none of its trials' means."""
+    if not values or one.value is None:
+        return False
+    if is_arithmetic(one):
+        return isclose(sum(values) / len(values), one.value, rel_tol=1e-9, abs_tol=1e-12)
+    return min(values) > 0 and isclose(exp(sum(map(log, values)) / len(values)), one.value, rel_tol=1e-9)
 
 
 def bound_over_cases(
     table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str, sign: int
 ) -> None:
-    """An end of the 95 % interval: t over per-run logarithms (METHOD §2); from 20 trials on it is a bootstrap's, which is no formula."""
-    estimate, form = case.metrics.get(key), form_of_key(key)
-    bound = None if estimate is None else estimate.low if sign < 0 else estimate.high
-    reference = table.over(case.case, key)
-    if estimate is None or bound is None:
+    """An end of the 95 % interval: t over per-run logarithms (docs/method.md §2) where it is that, else the number alone."""
+    one, form = table.told.of_case(case, key), form_of_key(key)
+    bound = one.low if sign < 0 else one.high
+    reference, values = table.over(case, key), table.values(case, key)
+    if bound is None or one.refused:
         sheet.text(row, column, "–", "reason")
         return
-    if reference is None or estimate.n >= _MOST_T:
+    arithmetic = is_arithmetic(one)
+    interval = (
+        mean_interval(values if arithmetic else [log(value) for value in values])
+        if is_mean(values, one)
+        else None
+    )
+    end = None if interval is None else interval[0 if sign < 0 else 1]
+    end = exp(end) if end is not None and not arithmetic else end
+    if reference is None or end is None or len(values) >= _MOST_T or not isclose(end, bound, rel_tol=1e-9):
         sheet.number(row, column, bound, form)
         return
     n, plus = f"COUNT({reference})", "+" if sign > 0 else "-"
-    if is_arithmetic(key, estimate):
+    if arithmetic:
         sheet.formula(
             row,
             column,
@@ -69,7 +76,11 @@ def bound_over_cases(
             form,
         )
     else:
-        logs = f"LN({reference})"
+        logs = (
+            f"LN({reference})"
+            if len(values) == len(case.trials)
+            else f"IF(ISNUMBER({reference}),LN({reference}))"
+        )
         sheet.array_formula(
             row, column, f"=EXP(AVERAGE({logs}){plus}TINV(0.05,{n}-1)*STDEV({logs})/SQRT({n}))", bound, form
         )
@@ -138,12 +149,11 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         sheet.text(row, column, case.instrument or "no trial", case.instrument or "reason")
         sheet.text(row, column + 1, case.server or "")
         sheet.text(row, column + 2, case.load_model.get(group.partition(".")[0], ""))
-        reference = table.over(case.case, median)
-        counted = len(case.trials) if case.instrument == "REFUSED" else len(case.trials) - len(case.refused)
-        if reference and case.metrics[median].value is not None:
-            sheet.formula(row, column + 3, f"=COUNT({reference})", counted, "count")
+        reference, one = table.over(case, median), table.told.of_case(case, median)
+        if reference and len(table.values(case, median)) == one.believed:
+            sheet.formula(row, column + 3, f"=COUNT({reference})", one.believed, "count")
         else:
-            sheet.number(row, column + 3, counted, "count")
+            sheet.number(row, column + 3, one.believed, "count")
         sheet.number(row, column + 4, len(case.trials), "count")
         over_cases(table, sheet, row, column + 5, case, median)
         bound_over_cases(table, sheet, row, column + 6, case, median, -1)
@@ -178,8 +188,8 @@ def _doubts(gathered: Gathered, case: CaseResult) -> str:
 def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:
     """The medians with their intervals; columns where a case has no median, whose text a marker would show as nought."""
     first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
-    found = [case.metrics.get(median) for case in ran(gathered)]
-    values = [one.value if one else None for one in found]
+    found = [gathered.told.of_case(case, median) for case in ran(gathered)]
+    values = [None if one.refused else one.value for one in found]
     at, axes = (last + 2, 1), ("case", heading(median))
     names = ("median", "low end of its 95 % interval", "high end")
     series = [
@@ -187,7 +197,7 @@ def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) ->
         for offset, name in enumerate(names)
     ]
     title = f"{gathered.group}: median response by case"
-    if found and all(one and None not in (one.value, one.low, one.high) for one in found):
+    if found and all(None not in (one.value, one.low, one.high) and not one.refused for one in found):
         interval_chart(sheet, title, axes, series, at, wide(values))
     else:
         column_chart(
@@ -223,20 +233,15 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         sheet.text(row, column, group)
         sheet.text(row, column + 1, case.instrument or "no trial", case.instrument or "reason")
         key = f"{group}.success_rate"
-        mine = {trial.trial: trial for trial in gathered.trials_of(case.case)}
-        shown = (
-            case.trials
-            if case.instrument == "REFUSED"
-            else [name for name in case.trials if name not in case.refused]
-        )
-        sheet.number(
-            row,
-            column + 2,
-            sum(mine[name].metrics[key].n for name in shown if name in mine and key in mine[name].metrics),
-            "count",
-        )
+        due = [
+            one.n
+            for trial in gathered.trials_of(case.case)
+            if not (one := gathered.told.of_trial(trial, key)).refused
+        ]
+        sheet.number(row, column + 2, sum(due), "count")
         over_cases(table, sheet, row, column + 3, case, key)
-        value = case.metrics[key].value
+        one = gathered.told.of_case(case, key)
+        value = None if one.refused else one.value
         if value is None:
             sheet.text(row, column + 4, "–", "reason")
         else:
@@ -312,10 +317,12 @@ def fill_usage(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
         for column, (service, metric) in enumerate(measured, 1):
             over_cases(table, sheet, row, column, case, f"{service}.{metric}")
     if cases:
-        _usage_charts(sheet, measured, _HEAD + len(cases))
+        _usage_charts(sheet, measured, _HEAD + len(cases), gathered.colours)
 
 
-def _usage_charts(sheet: Sheet, measured: Sequence[tuple[str, str]], last: int) -> None:
+def _usage_charts(
+    sheet: Sheet, measured: Sequence[tuple[str, str]], last: int, colours: Mapping[str, int]
+) -> None:
     for place, (metric, title, axis, number, told) in enumerate(
         (
             ("cpu.mean", "CPU of the servers, mean", "cores", "General", "1 is one core busy all the time."),
@@ -335,5 +342,6 @@ def _usage_charts(sheet: Sheet, measured: Sequence[tuple[str, str]], last: int) 
         ]
         if series:
             column_chart(
-                sheet, title, ("case", axis), series, (last + 2 + place * CHART_ROWS, 1), told, number
-            )
+                sheet, title, ("case", axis), series, (last + 2 + place * CHART_ROWS, 1), told, number,
+                [colours[name] for name, *_ in series],
+            )  # fmt: skip

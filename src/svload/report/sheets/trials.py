@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from svload.model.results import Estimate, TrialResult
+from svload.model.results import CaseResult, TrialResult
 from svload.report.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import heading
 from svload.report.sheets.rows import LongTables, Place
+from svload.report.told import Told
 from svload.report.words import (
     dimension_of,
     full_metric,
     services_of,
-    short_reason,
     traffic_groups,
     traffic_owners,
 )
@@ -29,16 +29,22 @@ class TrialTable:
     """Where trials and their metrics stand. `rows` by trial; `columns` by full metric name."""
 
     sheet: Sheet
+    told: Told
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def over(self, case: str, key: str) -> str | None:
-        """The reference to a metric in the case's trials that count (of a REFUSED case: in all of them); None if it has none."""
-        if case not in self.spans or key not in self.columns:
+    def over(self, case: CaseResult, key: str) -> str | None:
+        """The reference to a metric in the case's trials: what is REFUSED there is text, which no formula counts. None if it has none."""
+        if case.case not in self.spans or key not in self.columns:
             return None
-        first, last = self.spans[case]
+        first, last = self.spans[case.case]
         return self.sheet.range(first, self.columns[key], last)
+
+    def values(self, case: CaseResult, key: str) -> list[float]:
+        """The values that stand there as numbers."""
+        numbers = [self.told.of_trial(trial, key) for trial in self.told.trials(case)]
+        return [one.value for one in numbers if one.value is not None and not one.refused]
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
@@ -65,7 +71,7 @@ def metric_keys(gathered: Gathered) -> list[str]:
 def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTable:
     """Write the sheet; trials of a case stand together, those that count first."""
     findings = gathered.findings
-    table = TrialTable(sheet)
+    table = TrialTable(sheet, gathered.told)
     groups = sorted(traffic_groups(findings), key=lambda name: name != gathered.group)
     counted = [f"{group}: {what}" for group in groups for what in ("due", "ok", "completed")]
     keys = metric_keys(gathered)
@@ -75,7 +81,7 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     sheet.text(
         0,
         0,
-        "One row a trial. Only trials that count enter a case; the rest is shown. Each number of a group is a formula over its rows or its bucket table.",
+        "One row a trial. A number with ✗ is REFUSED: it is text, and enters no case. Each other number of a group is a formula over its rows or its bucket table.",
         "note",
     )
     sheet.table(
@@ -91,16 +97,15 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
 
 
 def _ordered(gathered: Gathered, table: TrialTable) -> list[TrialResult]:
-    """All trials in their order, and in `table` their rows and each case's span of trials that count."""
+    """All trials in their order, and in `table` their rows and each case's span."""
     ordered: list[TrialResult] = []
     for case in gathered.findings.cases:
         refused = set(case.refused)
         mine = list(gathered.trials_of(case.case))
         mine.sort(key=lambda trial: trial.trial in refused)
-        count = len(mine) if case.instrument == "REFUSED" else len(mine) - len(refused)
         first = _HEAD + 1 + len(ordered)
-        if count:
-            table.spans[case.case] = (first, first + count - 1)
+        if mine:
+            table.spans[case.case] = (first, first + len(mine) - 1)
         table.rows |= {trial.trial: first + number for number, trial in enumerate(mine)}
         ordered += mine
     return ordered
@@ -110,7 +115,6 @@ def _fill_trial(
     table: TrialTable, gathered: Gathered, tables: LongTables, trial: TrialResult, groups: Sequence[str]
 ) -> None:
     sheet, row = table.sheet, table.rows[trial.trial]
-    first, last = table.spans.get(trial.case, (0, -1))
     digest = gathered.digests.get(trial.trial)
     kept_s = digest.kept_s[1] - digest.kept_s[0] if digest else None
     for column, text in enumerate((trial.case, trial.trial)):
@@ -120,7 +124,8 @@ def _fill_trial(
     sheet.text(row, 4, trial.verdict.instrument, trial.verdict.instrument)
     sheet.text(row, 5, trial.verdict.server)
     sheet.number(row, 6, kept_s, "time_s", "cannot be read")
-    sheet.text(row, 7, "yes" if first <= row <= last else "no", "beside")
+    counts = gathered.told.of_trial(trial, f"{gathered.group}.response.p50").believed
+    sheet.text(row, 7, "yes" if counts else "no", "beside")
     for number, group in enumerate(groups):
         _fill_group(
             table,
@@ -133,20 +138,12 @@ def _fill_trial(
         )
     for key, column in table.columns.items():
         if key not in _formulas(groups):
-            estimate = trial.metrics.get(key)
-            sheet.number(row, column, *_cell(estimate, key))
+            sheet.told(row, column, gathered.told.of_trial(trial, key))
 
 
 def _formulas(groups: Sequence[str]) -> set[str]:
     stats = ("success_rate", "throughput", *(f"response.{stat}" for stat in (*QUANTILES, "mean")))
     return {f"{group}.{stat}" for group in groups for stat in stats}
-
-
-def _cell(estimate: Estimate | None, key: str) -> tuple[float | None, str, str]:
-    if estimate is None:
-        return None, "", "not measured"
-    form = "cores" if key.endswith(".cpu.mean") else dimension_of(key)
-    return estimate.value, form, short_reason(estimate.reason)
 
 
 def _fill_group(
@@ -188,7 +185,8 @@ def _fill_group(
     if place is not None and mean and mean.value is not None and spec:
         written[f"{group}.response.mean"] = (place.mean(n, spec.longest_timeout_ns / 1e9), mean.value)
     for key in _formulas([group]) & set(table.columns):
-        if key in written:
+        one = gathered.told.of_trial(trial, key)
+        if key in written and not one.refused:
             sheet.formula(row, table.columns[key], *written[key], dimension_of(key))
         else:
-            sheet.number(row, table.columns[key], *_cell(metrics.get(key), key))
+            sheet.told(row, table.columns[key], one)

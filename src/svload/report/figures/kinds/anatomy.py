@@ -73,6 +73,6 @@ def figure(gathered: Gathered) -> Figure | None:
     caption = (
         f"Where a request of {gathered.group} spends its time by case: means over the ok requests of the kept window, from the intended start "
         f"to the last byte; the parts add up to the mean response. Means over trials, no interval. "
-        f"{'Pale: REFUSED. ' if refused else ''}{counted_words(cases)}."
+        f"{'Pale: REFUSED. ' if refused else ''}{counted_words(gathered, cases)}."
     )
     return Figure("anatomy", caption, draw)

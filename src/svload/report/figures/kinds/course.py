@@ -56,7 +56,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
     caption = (
         f"Median response of {group} over the time of a trial, of the requests due then; the middle one of the trials. {colours.words}. Ramps and "
-        f"warm-up are in it. No interval: single seconds of a trial depend on each other. {counted_words([case for case, _ in lines.values()])}. "
+        f"warm-up are in it. No interval: single seconds of a trial depend on each other. {counted_words(gathered, [case for case, _ in lines.values()])}. "
         f"{sure_words(gathered)}"
     )
     return Figure("course", caption, draw)

@@ -46,13 +46,17 @@ def figure(gathered: Gathered) -> Figure | None:
     def draw(width: float) -> alt.LayerChart:
         names = {case.case: case_label(case, varying(gathered), width) for case in cases}
         dots: list[Row] = [
-            {"case": names[case.case], "value": value / factor, "refused": trial.trial in case.refused}
+            {
+                "case": names[case.case],
+                "value": value / factor,
+                "refused": gathered.told.of_trial(trial, key).refused,
+            }
             for case, trial, value in trials
         ]
         means = [
-            {"case": names[case.case], **scaled(case.metrics[key], factor)}
+            {"case": names[case.case], **scaled(one, factor)}
             for case in cases
-            if case.instrument != "REFUSED" and case.metrics[key].value is not None
+            if (one := gathered.told.of_case(case, key)).value is not None and not one.refused
         ]
         y = alt.Y("case:N", sort=list(names.values()), title=None, axis=alt.Axis(grid=False, domain=False, ticks=False))  # fmt: skip
         x = alt.X("value:Q", scale=scale, title=f"median response ({unit})", axis=alt.Axis(values=ticks, format=",.6~f"))  # fmt: skip
@@ -78,7 +82,7 @@ def figure(gathered: Gathered) -> Figure | None:
         f"Median response of {gathered.group} by case{f' ({models})' if models else ''}, from the intended start, logarithmic. Ticks: "
         f"geometric mean over trials; bars: its 95 % interval (t over per-run logarithms); dots: single trials"
         f"{'; crosses: REFUSED trials, which do not count' if any(case.refused for case in cases) else ''}. "
-        f"{counted_words(cases)}. {_missing(gathered, key)}{sure_words(gathered)}"
+        f"{counted_words(gathered, cases)}. {_missing(gathered, key)}{sure_words(gathered)}"
     )
     return Figure("response", caption, draw)
 

@@ -99,7 +99,7 @@ def figure(gathered: Gathered) -> Figure | None:
 
     caption = (
         f"Distribution of the response of {group}, trials pooled (histograms merged; nearest rank, failures above every limit). {colours.words}. "
-        f"Pooled curves are pictures: intervals are in the figure of medians. {counted_words([case for case, _, _ in curves.values()])}. "
+        f"Pooled curves are pictures: intervals are in the figure of medians. {counted_words(gathered, [case for case, _, _ in curves.values()])}. "
         f"{sure_words(gathered)}"
     )
     return Figure("tail", caption, draw)

@@ -1,0 +1,116 @@
+"""A comparison is told from its fields: 25 words at most, a fixed mark for its outcome, all else folded behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.report.told_facts import outcomes
+
+from svload.model.results import Claim, Estimate, Findings
+from svload.report.claimed import LONGEST_WORDS, MARKS, claimed, details
+from svload.report.gather import gather
+from svload.report.page.render import render_page
+
+Reporter = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def findings(reported: Reporter) -> Findings:
+    return outcomes(reported("plain").findings)
+
+
+def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
+    told = claimed(findings)
+    assert [one.sentence for one in told] == [
+        "https against http: the median response of probe is 2.04 times as long (1.93 to 2.16).",
+        "https against http: the median response of probe differs by less than 4 %, if at all.",
+        "https against http: not decided; the median response of probe was 8 % longer (−3 to +20 %).",
+        "https against http: nothing is said of the median response of probe, 0 of 6 pairs can be believed.",
+    ]
+    assert [one.mark for one in told] == ["●", "■", "○", "✗"]
+    assert set(MARKS) == {one.outcome for one in told}
+    assert told[2].needs == "4 more blocks (12 min) would decide it"
+    assert [one.short for one in told] == [
+        "decided",
+        "within 4 %",
+        "open: 4 more blocks (12 min)",
+        "refused: 0/6 pairs",
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["decided", "no difference", "open", "refused"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("http", "https"),
+        ("cache with 4 workers and TLS", "cache with 16 workers and TLS"),
+        ("x y " * 30, "z " * 60),
+    ],
+)
+def test_no_sentence_is_longer_than_25_words(
+    findings: Findings, outcome: str, names: tuple[str, str]
+) -> None:
+    (claim,) = (one.claim for one in claimed(findings) if one.outcome == outcome)
+    changed = claim.model_copy(
+        update={
+            "baseline": names[0],
+            "treatment": names[1],
+            "state": "refused" if outcome == "refused" else "no claim",
+        }
+    )
+    (one,) = claimed(findings.model_copy(update={"claims": (changed,)}))
+    assert len(one.sentence.split()) <= LONGEST_WORDS
+
+
+def behind(findings: Findings, at: int) -> dict[str, str]:
+    return {line.name: line.text for line in details(findings, claimed(findings)[at])}
+
+
+def test_what_is_behind_a_decided_one(findings: Findings) -> None:
+    told = behind(findings, 0)
+    assert told["rests on"] == "3 of 6 pairs, in 6 bring-ups"
+    assert told["bring-ups"].startswith("2: it speaks of these alone")
+    assert told["lost pairs"] == "2 × treatment REFUSED by hiccups and steal; 1 × baseline missing"
+    assert told["would overturn it"] == "4 pairs of the opposite sign, or a common bias of 30 %"
+    assert told["refusals by side"] == "baseline 0, treatment 2 (p 0.5: no leaning)"
+    assert told["gate"] == "gate failed: worse by more than 5 %"
+    assert "1.95 to 2.13 for this one alone" in told["intervals"]
+    assert "p and interval" not in told
+
+
+def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:
+    def told(**fields: Any) -> str:
+        first = findings.claims[0].model_copy(update=fields)
+        return behind(findings.model_copy(update={"claims": (first,)}), 0).get("p and interval", "")
+
+    assert "disagree" in told(ratio=Estimate(value=1.02, low=0.99, high=1.05))
+    assert "disagree" in told(outcome="open", state="no claim")
+    assert not told()
+
+
+def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: Findings) -> None:
+    page, _ = render_page(gather(reported("plain").run, findings))
+    answer = page[page.index('id="answer"') : page.index('id="matrix"')]
+    assert (
+        answer.index("2.04 times as long")
+        < answer.index("Every pair that counts")
+        < answer.index("Pairs that say nothing")
+    )
+    for outcome in ("decided", "no-difference", "open", "refused"):
+        assert f'class="says {outcome}"' in answer
+    for css in ("point decided", "point within", "point open"):
+        assert css in answer
+    assert answer.count('class="plot"') == 3, "a comparison without a ratio has nothing to draw"
+
+
+def test_a_claim_of_an_older_run_has_its_outcome_too(reported: Reporter) -> None:
+    first: Claim = reported("plain").findings.claims[0]
+    for state, outcome in (("claim", "decided"), ("refused", "refused"), ("undecidable", "open")):
+        (one,) = claimed(
+            reported("plain").findings.model_copy(
+                update={"claims": (first.model_copy(update={"state": state}),)}
+            )
+        )
+        assert one.outcome == outcome

@@ -1,0 +1,149 @@
+"""Findings by hand: numbers with grades and bounds, claims with every outcome, checks that name numbers and whose doing it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from svload.model.results import (
+    Belief,
+    CarryOver,
+    CheckResult,
+    Claim,
+    Estimate,
+    Findings,
+    Gate,
+    Grade,
+    Harm,
+    LostPair,
+    PairRatio,
+)
+
+MEDIAN, TAIL = "probe.response.p50", "probe.response.p99"
+HOG = "stress-ng (joe, ./hog.sh)"
+
+
+def believed(
+    estimate: Estimate, grade: Grade, below: float | None = 0.0, above: float | None = 0.0
+) -> Estimate:
+    """The estimate with what checks say of it."""
+    doubts = ("hiccups",) if grade != "VALID" else ()
+    return estimate.model_copy(
+        update={"belief": Belief(grade=grade, below=below, above=above, doubts=doubts)}
+    )
+
+
+def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = HOG) -> CheckResult:
+    """A check that doubts these numbers."""
+    return CheckResult(
+        check="hiccups",
+        grade=grade,
+        sentence="A gap of 250 ms at 3.1 s touched 34 requests.",
+        remedy="Keep the machine quiet.",
+        harms=tuple(Harm(number=name, grade=grade, below=0.0, above=above) for name in numbers),
+        who=who,
+    )
+
+
+def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: float | None = 0.12) -> Findings:
+    """The findings in which these numbers of these trials (`{"TC0.r1": {MEDIAN: "WEAK"}}`) are doubted by hiccups; cases follow."""
+    trials = []
+    for trial in findings.trials:
+        mine = grades.get(trial.trial, {})
+        metrics = {
+            key: believed(one, mine[key], above=bound)
+            if key in mine
+            else one.model_copy(update={"belief": None})
+            for key, one in trial.metrics.items()
+        }
+        found = [hiccups(grade, *(key for key in mine if mine[key] == grade), above=bound) for grade in dict.fromkeys(mine.values())]  # fmt: skip
+        clean = [one for one in trial.verdict.checks if one.grade == "VALID" and one.check != "hiccups"]
+        worst: Grade = "REFUSED" if "REFUSED" in mine.values() else "WEAK" if mine else "VALID"
+        verdict = trial.verdict.model_copy(
+            update={
+                "instrument": worst,
+                "checks": (*found, *clean),
+                "reasons": tuple(one.sentence for one in found),
+            }
+        )
+        trials.append(trial.model_copy(update={"metrics": metrics, "verdict": verdict}))
+    return _cases_follow(findings.model_copy(update={"trials": tuple(trials)}))
+
+
+def _cases_follow(findings: Findings) -> Findings:
+    """Each case's numbers take the worst grade of the trials that count; REFUSED where none does."""
+    cases = []
+    for case in findings.cases:
+        mine = [trial for trial in findings.trials if trial.case == case.case]
+        metrics = {}
+        for key, one in case.metrics.items():
+            found = [trial.metrics[key].grade for trial in mine if key in trial.metrics]
+            kept = [grade for grade in found if grade != "REFUSED"]
+            if found and not kept:
+                belief = Belief(grade="REFUSED", doubts=("hiccups",), as_measured=one.value)
+                metrics[key] = Estimate(value=None, why="refused", belief=belief)
+            elif "WEAK" in kept:
+                metrics[key] = believed(one, "WEAK", above=0.12)
+            else:
+                metrics[key] = one.model_copy(update={"belief": None})
+        grades = {trial.verdict.instrument for trial in mine}
+        worst = next(
+            (grade for grade in ("REFUSED", "WEAK") if grades == {grade}),
+            "WEAK" if "WEAK" in grades else "VALID",
+        )
+        refused = tuple(trial.trial for trial in mine if trial.verdict.instrument == "REFUSED")
+        graded: dict[str, Any] = {
+            "instrument": worst if mine else None,
+            "refused": refused,
+            "asked": (MEDIAN, TAIL),
+        }
+        cases.append(case.model_copy(update={"metrics": metrics, **graded}))
+    return findings.model_copy(update={"cases": tuple(cases)})
+
+
+def outcomes(findings: Findings) -> Findings:
+    """The findings with one claim of each outcome, and all that can stand behind one."""
+    first = findings.claims[0]
+    pairs = tuple(
+        PairRatio(block=n, unit=n, baseline=f"TC0.r{n}", treatment=f"TC1.r{n}", log_ratio=0.7 + 0.01 * n, treatment_first=n % 2 == 0, above=0.05)
+        for n in (1, 2, 3)
+    )  # fmt: skip
+    lost = (
+        LostPair(
+            block=4,
+            baseline="TC0",
+            treatment="TC1",
+            side="treatment",
+            why="refused",
+            checks=("hiccups", "steal"),
+        ),
+        LostPair(
+            block=5,
+            baseline="TC0",
+            treatment="TC1",
+            side="treatment",
+            why="refused",
+            checks=("hiccups", "steal"),
+        ),
+        LostPair(block=6, baseline="TC0", treatment="TC1", side="baseline", why="missing"),
+    )
+
+    def claim(name: str, outcome: str, **fields: Any) -> Claim:
+        base = {"name": name, "outcome": outcome, "baseline": "http", "treatment": "https", "factor": "protocol", "metric": MEDIAN, "state": "no claim", "pairs": (("TC0", "TC3"),)}  # fmt: skip
+        return first.model_copy(update=base | fields)
+
+    claims = (
+        claim(
+            "HTTPS against HTTP", "decided", state="claim", ratio=Estimate(value=2.04, low=1.93, high=2.16, n=6), single=(1.95, 2.13),
+            p=0.0004, p_adjusted=0.0012, p_sign_flip=0.03, unit="bring-up", blocks=6, bring_ups=2, evidence=pairs, lost=lost,
+            refused_sides=(0, 2), leaning=0.5, believed_of=(3, 6), robust=2.03, overturn_pairs=4, overturn_bias=0.3,
+            carry_over=CarryOver(baseline_first=2.02, treatment_first=2.06, differ=False),
+            gate=Gate(text="worse by more than 5 %", outcome="fail"),
+        ),
+        claim("new against old", "no difference", ratio=Estimate(value=1.01, low=0.98, high=1.04, n=6), within=0.04, believed_of=(6, 6)),
+        claim(
+            "miss against direct", "open", ratio=Estimate(value=1.08, low=0.97, high=1.2, n=6), more_blocks=4, more_s=720.0,
+            believed_of=(5, 6), gate=Gate(text="worse by more than 5 %", outcome="open", why="the interval holds the margin"),
+        ),
+        claim("hit against direct", "refused", state="refused", ratio=Estimate(value=None, why="no ratio"), believed_of=(0, 6), lost=lost),
+    )  # fmt: skip
+    return findings.model_copy(update={"claims": claims})
