@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from svload.lab import asks_trust
 from svload.model.errors import SvloadError
 from svload.model.study import Lock
 from svload.study import first_batch, init_study, load_study, needs_trust, resolve
@@ -43,7 +44,7 @@ def test_the_first_study(folder: Path, target: str, kit: str, options: dict[str,
     assert config.groups[0].request.path[0].text == path
     assert config.groups[0].request.scheme == ("https" if target.startswith("https") else "http")
     assert len(first_batch(lock).trials) == 6
-    assert needs_trust(lock) == ([f"run: {options['run']}"] if kit == "command" else [])
+    assert needs_trust(lock, asks_trust) == ([f"lab.server.run: {options['run']}"] if kit == "command" else [])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,11 +67,11 @@ def test_what_is_neither(target: str) -> None:
 
 def test_commands_of_every_case_need_trust(load: Callable[..., Lock], folder: Path) -> None:
     lock = load(SMALL.replace("{kit: stone, workers: 4}", '{run: "./server --${scheme}"}'))
-    assert needs_trust(lock) == ["run: ./server --http", "run: ./server --https"]
-    assert needs_trust(load()) == []
+    assert needs_trust(lock, asks_trust) == ["lab.store.run: ./server --http", "lab.store.run: ./server --https"]
+    assert needs_trust(load(), asks_trust) == []
 
 
 def test_code_beside_the_study_needs_trust(load: Callable[..., Lock], folder: Path) -> None:
     (folder / "kits").mkdir()
     (folder / "kits" / "mine.py").write_text("")
-    assert needs_trust(load()) == [str(folder / "kits" / "mine.py")]
+    assert needs_trust(load(), asks_trust) == [str(folder / "kits" / "mine.py")]

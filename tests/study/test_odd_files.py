@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from svload.lab import asks_trust
 from svload.model.errors import SvloadError
 from svload.study import first_batch, load_study, needs_trust, resolve
 from svload.study.check import owners_of
@@ -95,7 +96,7 @@ def test_a_struck_study(folder: Path, data: st.DataObject, strokes: int) -> None
     assert first_batch(lock).trials
     for case in lock.valid_cases:
         assert resolve(lock, case).groups
-    needs_trust(lock)
+    needs_trust(lock, asks_trust)
     owners_of(lock.source)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from svload.lab import asks_trust
 from svload.model.study import CaseConfig, Lock
 from svload.model.traffic import FeederPart, VarPart
 from svload.study import find_study, first_batch, load_study, needs_trust, resolve
@@ -91,7 +92,7 @@ def test_profiles(
     assert resolved.groups[0].executor.vus == vus
     assert lock.measure.duration_ns == duration_s * 1e9
     assert len(first_batch(lock).trials) == trials
-    assert needs_trust(lock) == []
+    assert needs_trust(lock, asks_trust) == []
 
 
 def test_a_service_whose_kit_changes_is_replaced_whole() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from svload.api.studies import Choices, execute_run, load_lock, must_fit
+from svload.api.trust import must_be_trusted
 from svload.api.words import writing
 from svload.model.errors import fail
 from svload.model.events import Event
@@ -42,7 +43,7 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
     One case of each load that the study makes is repeated (`choices.only` names others). No certificate is made where too few pairs
     are left, or where the run did not end. Raises SvloadError before anything is started.
     """
-    from svload import analysis, run, study
+    from svload import analysis, run
     from svload.api.runs import case_configs
     from svload.host import certificates
     from svload.model.certificates import AaCertificate
@@ -54,9 +55,7 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
     if pairs > MOST_PAIRS:
         raise fail("usage", reason=f"{pairs} pairs are more than {MOST_PAIRS:,}", hint="Ask for fewer.")
     whole = load_lock(study_path, choices)
-    untrusted = [] if whole.trusted else study.needs_trust(whole)
-    if untrusted:
-        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    must_be_trusted(whole, study_path)
     cases = analysis.one_case_a_load(case_configs(whole))
     lock = run.aa_lock(whole, cases, pairs)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)

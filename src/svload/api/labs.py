@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from svload.api.runs import case_configs
 from svload.api.studies import Choices, Emit, load_lock
+from svload.api.trust import must_be_trusted
 from svload.api.words import seconds
 from svload.model.errors import fail
 from svload.model.events import Event
@@ -22,16 +24,25 @@ def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
     return done
 
 
-def lab_up(study_path: str, profile: str | None, lease: str, trust: bool, emit: Emit) -> dict[str, Any]:
-    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints."""
-    from svload import host, study
+def lab_up(
+    study_path: str,
+    profile: str | None,
+    lease: str,
+    trust: bool,
+    emit: Emit,
+    authorised: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints.
+
+    Servers may forward to one that runs elsewhere: its host is `authorised` like a target of load.
+    """
+    from svload import host, run
     from svload.run.kept import keep
 
     lease_s = seconds(lease, "--for")
-    lock = load_lock(study_path, Choices(profile=profile, trusted=trust))
-    untrusted = [] if lock.trusted else study.needs_trust(lock)
-    if untrusted:
-        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    lock = load_lock(study_path, Choices(profile=profile, trusted=trust, authorised=authorised))
+    must_be_trusted(lock, study_path)
+    run.permitted_targets(case_configs(lock).values(), authorised)
     host.finish_leftovers()
     emit(Event("phase", {"name": "up", "state": "begin"}))
     found = keep(lock, lease_s)

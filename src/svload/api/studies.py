@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from svload.api.runs import RUNS, analyse, case_configs, judge_trial, refused_trials, report, verdict_exit
+from svload.api.trust import allowed_hosts, must_be_trusted
 from svload.api.words import writing
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
@@ -161,7 +162,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
                 lock, _claims_of(before) if lock.comparisons else (), _floors(lock)
             )
         ],
-        "trusted_needed": [] if lock.trusted else study.needs_trust(lock),
+        "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust),
     }
 
 
@@ -210,12 +211,10 @@ def run_study(
     An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's. `early` are the agent and
     its generators, if they are being started already.
     """
-    from svload import analysis, run, study
+    from svload import run
 
     lock = load_lock(study_path, choices)
-    untrusted = [] if lock.trusted else study.needs_trust(lock)
-    if untrusted:
-        raise fail("study-untrusted", what="; ".join(untrusted), place=study_path)
+    must_be_trusted(lock, study_path)
     if _gated(lock):
         from svload import analysis
 
@@ -234,7 +233,10 @@ def demo(choices: Choices, emit: Emit) -> RunResult:
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
-    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so if the study has changed since."""
+    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so if the study has changed since.
+
+    What a lock says of trust and hosts counts only on the machine and for the user that began the run; else both are asked for.
+    """
     from svload import study
     from svload.store import find_run, unfinished_runs
 
@@ -243,10 +245,11 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         raise fail("run-not-found", path=f"{choices.out} that could go on")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
+    choices = replace(choices, authorised=allowed_hosts(found, lock, choices))
     _as_sealed(found)
     try:
         changed = study.study_digest(lock.study_dir) != lock.study_sha256
-    except (SvloadError, OSError):
+    except (SvloadError, OSError, ValueError):
         changed = False
     if changed:
         emit(
@@ -343,6 +346,7 @@ def execute_run(
         wait_for_machine_s=choices.wait_s,
         look_round=choices.look_round,
         wait_quiet_s=choices.wait_quiet_s,
+        authorised=choices.authorised,
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)

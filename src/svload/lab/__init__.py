@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
     from svload.lab.setup import check, find_mistakes, install
+    from svload.lab.trust import asks_trust
 
 __all__ = [
     "Lab",
     "ObjectTable",
     "all_kits",
+    "asks_trust",
     "check",
     "check_specs",
     "costs_of",
@@ -37,5 +39,6 @@ __getattr__ = late(
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),
         "setup": ("check", "find_mistakes", "install"),
+        "trust": ("asks_trust",),
     },
 )

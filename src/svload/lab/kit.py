@@ -37,6 +37,11 @@ def option(default: Any = ..., *, change: Change = "restart", unit: str = "", do
     return Field(default, description=doc, json_schema_extra={"change": change, "unit": unit}, **bounds)
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set of names."""
+    return frozenset(text.split())
+
+
 class KitOptions(BaseModel):
     """Options of every service. Times, sizes and ratios may be written with units (`2 ms`, `1 GiB`)."""
 
@@ -115,6 +120,10 @@ class Kit(ABC):
 
     `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that none is without
     effect. `costs` say what it takes beside load, for plans. `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+
+    `harmless` names the kit's own options that can name no command, file, library, user or address, whatever their value, and
+    `harmless_tuning` such parameters of the server. `addresses` are the options whose hosts the user authorises. A study that sets
+    anything else needs the user's trust; a kit that declares nothing needs it for every option of its own.
     """
 
     name: ClassVar[str]
@@ -124,6 +133,9 @@ class Kit(ABC):
     own_tls: ClassVar[bool] = False
     ignores: ClassVar[tuple[str, ...]] = ()
     front: ClassVar[bool] = True
+    harmless: ClassVar[frozenset[str]] = frozenset()
+    harmless_tuning: ClassVar[frozenset[str]] = frozenset()
+    addresses: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options

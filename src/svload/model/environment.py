@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from svload.model.errors import fail
+
 VARIABLES: Mapping[str, str] = {
     "SVLOAD_STATE": "folder of labs that are up, their undo journals, the studies you trust and what a load needs while it lasts; default `$XDG_STATE_HOME/svload`, else "
     "`~/.local/state/svload`",
@@ -21,13 +23,28 @@ OWN = ("SVLOAD_LAB",)
 
 
 def state_dir() -> Path:
-    """Where labs and trusted studies are kept ($SVLOAD_STATE). Not created."""
-    return _folder("SVLOAD_STATE", "XDG_STATE_HOME", ".local/state")
+    """Where labs and trusted studies are kept ($SVLOAD_STATE). Not created. Raises SvloadError not-yours."""
+    return refuse_strange(_folder("SVLOAD_STATE", "XDG_STATE_HOME", ".local/state"))
 
 
 def cache_dir() -> Path:
-    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created."""
-    return _folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache")
+    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created. Raises SvloadError not-yours."""
+    return refuse_strange(_folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache"))
+
+
+def refuse_strange(folder: Path) -> Path:
+    """`folder`, if it is absent or this user's own, link and all: another's would say what is undone, trusted and run here.
+
+    Raises SvloadError not-yours.
+    """
+    for found in (os.lstat, os.stat):
+        try:
+            owner = found(folder).st_uid
+        except OSError:
+            break
+        if owner != os.geteuid():
+            raise fail("not-yours", path=folder, owner=owner)
+    return folder
 
 
 def _folder(own: str, shared: str, default: str) -> Path:

@@ -59,7 +59,8 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("study-unknown-name", _USAGE, "{where} names “{name}”, which is no {kind}.", "{hint}"),
         ErrorKind("study-bad-reference", _USAGE, "“{reference}” cannot be resolved in {where}.", "{hint}"),
         ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms."),
-        ErrorKind("study-untrusted", _USAGE, "The study runs a command of its own ({what}) and is not known to be yours.", "Read it, then add --trust to run it."),
+        ErrorKind("study-untrusted", _USAGE, "The study may run commands or act outside its lab ({what}), and it is not known to be yours.", "Read it, then add --trust to run it."),
+        ErrorKind("run-untrusted", _USAGE, "The run at {path} was not made here by you, and it may act outside the lab or read what is yours ({what}).", "Read its study.lock.json, then add --trust to resume it."),
         ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” carries fail_if, and no outcome of {blocks} blocks could decide it.", "Use at least {needed} replicates, or drop fail_if."),
         ErrorKind("profile-unknown", _USAGE, "There is no profile “{name}”.", "{hint}"),
         # usage
@@ -85,6 +86,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("lab-failed", _LAB, "The lab failed: {reason}.", "{hint}"),
         ErrorKind("target-unreachable", _LAB, "{target} answered no request: {what} ({count} of {count}).", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
+        ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), and svload follows nothing there.", "Name folders of your own by SVLOAD_STATE and SVLOAD_CACHE."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
         ErrorKind("file-refused", _LAB, "The system refused {path} ({reason}).", "Name another place, make room, or raise the limit."),
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),

@@ -43,6 +43,7 @@ from svload.run.inputs import own_table, tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
+from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
 from svload.store.seal import sha256_file
 
@@ -71,7 +72,7 @@ class Options:
     """What the user chose for this execution; nothing here changes what is measured.
 
     `judge` gives the provisional verdict on a trial; `refused`, asked once all are sealed, the trials that the final one refuses, each with
-    the planned claims whose pair it cost.
+    the planned claims whose pair it cost. `authorised` are the hosts outside this machine that the user allows, whatever a lock says.
     `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
     `look_round` warns of what else uses the machine before anything is started; with `wait_quiet_s` that is waited for so long at most.
     """
@@ -85,6 +86,7 @@ class Options:
     look_round: bool = False
     wait_quiet_s: float = 0.0
     need_bytes: int = 0
+    authorised: tuple[str, ...] = ()
 
 
 def begin(
@@ -94,6 +96,7 @@ def begin(
 
     `batch` stands for the study's own. Raises SvloadError.
     """
+    allow(lock)
     run = RunDir.create(out, lock.name, lock.profile)
     write_artefact(run.lock_path, lock)
     write_artefact(run.batch_path(0), batch or study.first_batch(lock))
@@ -240,7 +243,7 @@ class _Execution:
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
         assert first is not None
-        permitted = permitted_targets(self.configs.values(), self.lock.authorised)
+        permitted = permitted_targets(self.configs.values(), self.options.authorised)
         config = self._config(first[1].case)
         hands = self._hands(stack)
         agent, cores = hands.agent, hands.cores

@@ -10,6 +10,9 @@ from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
 
+ADDRESS_OPTIONS = ("at", "connect_to")
+"""Options of services that name a host to be authorised."""
+
 
 def named_targets(config: CaseConfig) -> dict[str, Target]:
     """`scheme://host` as a case's URLs have it → the target that the study names for it (`at:`, or the URL itself). Pure."""

@@ -1,23 +1,33 @@
-"""Whose studies may run commands: those written by `init` here or confirmed once with --trust. Host state, never in the study."""
+"""What this user allows on this machine: studies that `init` wrote or --trust confirmed, and locks of runs begun or confirmed here.
+
+Host state, never in a study nor in a run: what comes from elsewhere cannot allow itself anything.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from svload.host import state_dir
+from svload.host.private import append_private, read_private, write_private
 from svload.model.errors import SvloadError
-from svload.store import write_text
+from svload.model.study import Lock
+from svload.store.seal import sha256_file
 from svload.study import study_digest
 
-_FILE = "trusted.json"
+_STUDIES, _LOCKS = "trusted.json", "locks.jsonl"
+_MOST_BYTES, _KEPT_LINES = 4 << 20, 8000
 
 
 def trust(path: Path) -> None:
     """Remember the study at `path` as the user's own, as it stands now: an edited one is asked about again."""
     known = _known()
     known[str(path.resolve())] = study_digest(path)
-    write_text(state_dir() / _FILE, json.dumps(known, indent=1))
+    write_private(state_dir() / _STUDIES, json.dumps(known, indent=1))
 
 
 def is_trusted(path: Path) -> bool:
@@ -25,13 +35,60 @@ def is_trusted(path: Path) -> bool:
     known = _known().get(str(path.resolve()))
     try:
         return known is not None and known == study_digest(path)
-    except (SvloadError, OSError):
+    except (SvloadError, OSError, ValueError):
         return False
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What one lock may do here: run its commands and read its files, and load these hosts outside the lab."""
+
+    trusted: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+def allow(lock: Lock) -> None:
+    """Remember the lock of a run that this user begins here, whose study was trusted and whose hosts were authorised for it."""
+    _allow(
+        hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest(),
+        Allowed(True, lock.authorised),
+    )
+
+
+def allow_file(lock_path: Path, more: Allowed) -> None:
+    """Remember what the user confirmed for a lock that was made elsewhere."""
+    _allow(sha256_file(lock_path), more)
+
+
+def allowed(lock_path: Path) -> Allowed:
+    """What this user has allowed the lock at `lock_path` on this machine: by its digest, so an edited one is nobody's."""
+    digest = sha256_file(lock_path)
+    found = [one for one in _lines() if one.get("lock") == digest]
+    hosts = dict.fromkeys(str(host) for one in found for host in one.get("hosts", ()))
+    return Allowed(any(one.get("trusted") is True for one in found), tuple(hosts))
+
+
+def _allow(digest: str, what: Allowed) -> None:
+    path = state_dir() / _LOCKS
+    line = json.dumps({"lock": digest, "trusted": what.trusted, "hosts": what.hosts})
+    if append_private(path, line) > _MOST_BYTES:
+        newest = [text for text in read_private(path).splitlines() if text][-_KEPT_LINES:]
+        write_private(path, "\n".join(newest) + "\n")
+
+
+def _lines() -> Iterator[dict[str, Any]]:
+    for line in read_private(state_dir() / _LOCKS).splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
 
 
 def _known() -> dict[str, str]:
     try:
-        known = json.loads((state_dir() / _FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        known = json.loads(read_private(state_dir() / _STUDIES))
+    except ValueError:
         return {}
     return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}

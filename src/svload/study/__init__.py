@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from svload.study.first import init_study, url_of, with_port
     from svload.study.load import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch, plot_of
-    from svload.study.trust import needs_trust
+    from svload.study.trust import must_be_sound, needs_trust, reads_here
 
 __all__ = [
     "draw",
@@ -26,8 +26,10 @@ __all__ = [
     "json_schema",
     "load_study",
     "moved",
+    "must_be_sound",
     "needs_trust",
     "plot_of",
+    "reads_here",
     "resolve",
     "study_digest",
     "url_of",
@@ -43,6 +45,6 @@ __getattr__ = late(
         "first": ("init_study", "url_of", "with_port"),
         "load": ("find_study", "load_study", "study_digest"),
         "order": ("draw", "first_batch", "plot_of"),
-        "trust": ("needs_trust",),
+        "trust": ("must_be_sound", "needs_trust", "reads_here"),
     },
 )

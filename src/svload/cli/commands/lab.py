@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from svload.cli.commands.studies import JSON, PROFILE, TRUST
+from svload.cli.commands.studies import AUTHORISE, JSON, PROFILE, TRUST
 from svload.cli.output import live, print_json
 from svload.cli.words import App
 
@@ -36,13 +36,14 @@ def up(
     profile: str = PROFILE,
     lease: str = typer.Option("1h", "--for", help="How long the lab lives."),
     trust: bool = TRUST,
+    authorise: list[str] = AUTHORISE,
     json: bool = JSON,
 ) -> None:
     """Bring the study's servers up and keep them for a while."""
     from svload import api
 
     with live() as emit:
-        found = api.lab_up(study, profile, lease, trust, emit)
+        found = api.lab_up(study, profile, lease, trust, emit, tuple(authorise or ()))
     _show(found, json)
 
 

@@ -13,7 +13,9 @@ from svload.model.errors import ExitCode
 PROFILE = typer.Option(None, "--profile", "-p", help="A profile of the study.")
 SEED = typer.Option(None, "--seed", help="Seed of the order and of all schedules; default: the study's own.")
 OUT = typer.Option(None, "--out", help="Folder for runs; default ./runs.")
-TRUST = typer.Option(False, "--trust", help="The study may run its own commands.")
+TRUST = typer.Option(
+    False, "--trust", help="The study may run its own commands, and set what reaches outside its lab."
+)
 AUTHORISE = typer.Option(
     None, "--authorise", help="A host outside this machine that you may load; repeatable."
 )
@@ -153,6 +155,10 @@ def run(
 def resume(
     run: str = typer.Argument(None, help="The run's folder or name; default: the newest unfinished one."),
     out: Path = OUT,
+    trust: bool = typer.Option(
+        False, "--trust", help="A run that was made elsewhere may run its commands and read its files here."
+    ),
+    authorise: list[str] = AUTHORISE,
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
@@ -160,6 +166,7 @@ def resume(
     """Go on with a run where it stopped; sealed trials are kept as they are."""
     from svload import api
 
+    chosen = choices(out=out, trust=trust, authorise=authorise, wait=not no_wait, wait_quiet=wait_quiet)
     with live() as emit:
-        result = api.resume(run, choices(out=out, wait=not no_wait, wait_quiet=wait_quiet), emit)
+        result = api.resume(run, chosen, emit)
     show_result(result, json)

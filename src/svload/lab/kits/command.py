@@ -61,6 +61,7 @@ class Command(Server):
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
     ignores = ("tuning",)
+    harmless = frozenset({"ready", "start_within", "stop_signal"})
     options: CommandOptions
     _port: int
 

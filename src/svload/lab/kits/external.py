@@ -71,6 +71,8 @@ class External(Kit):
     costs = Costs(up_s=0.0)
     front = False
     ignores = ("port", "cpus", "memory", "nofile", "tuning")
+    harmless = frozenset({"ca_file", "verify"})
+    addresses = frozenset({"at", "connect_to"})
     options: ExternalOptions
 
     @classmethod

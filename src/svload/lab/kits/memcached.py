@@ -9,7 +9,7 @@ from typing import Any
 
 from svload.lab import memcache
 from svload.lab.front import missing, program
-from svload.lab.kit import KitOptions, SizeBytes, option
+from svload.lab.kit import KitOptions, SizeBytes, option, words
 from svload.lab.server import Server
 from svload.model.costs import Costs
 from svload.model.errors import Problem
@@ -29,6 +29,17 @@ class MemcachedOptions(KitOptions):
     threads: int = option(4, ge=1, doc="worker threads (-t)")
 
 
+_HARMLESS = words(
+    """
+    hash_algorithm hashpower hot_lru_pct hot_max_factor idle_timeout lru_crawler lru_crawler_sleep lru_crawler_tocrawl lru_maintainer
+    maxconns_fast modern no_hashexpand no_lru_crawler no_lru_maintainer no_maxconns_fast no_modern no_slab_reassign read_buf_mem_limit
+    slab_automove slab_chunk_max slab_reassign tail_repair_time temporary_ttl track_sizes warm_lru_pct warm_max_factor
+    watcher_logbuf_size worker_logbuf_size
+    """
+)
+"""Left out: what names files (ext_path, ssl_…, proxy_config)."""
+
+
 class Memcached(Server):
     """One process; TCP only."""
 
@@ -37,6 +48,8 @@ class Memcached(Server):
     Options = MemcachedOptions
     costs = Costs(up_s=0.1)
     front = False
+    harmless = frozenset({"connections", "item_memory", "threads"})
+    harmless_tuning = _HARMLESS
     options: MemcachedOptions
     _port: int
 

@@ -17,15 +17,15 @@ from pydantic import BeforeValidator, WithJsonSchema
 from svload.host.page_cache import in_page_cache
 from svload.lab import web
 from svload.lab.front import missing, program
-from svload.lab.kit import KitOptions, option
+from svload.lab.kit import KitOptions, option, words
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
 
-_PATH = re.compile(r"^(/[A-Za-z0-9._~-]+)+$")
-_TUNING = re.compile(r"^[a-z_0-9]+$")
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
+_TUNING = re.compile(r"[a-z_0-9]+")
 MOST_FILE_BYTES = 64 << 20
 
 
@@ -34,7 +34,7 @@ def _files(written: Any) -> dict[str, int]:
         raise ValueError("write paths with sizes, such as {/1k: 1 KiB}")
     found = {str(path): size_bytes(size) for path, size in written.items()}
     for path, size in found.items():
-        if not _PATH.match(path) or ".." in path:
+        if not _PATH.fullmatch(path) or ".." in path:
             raise ValueError(f"“{path}” is no plain path such as /1k")
         if size > MOST_FILE_BYTES:
             raise ValueError(f"“{path}” is larger than {MOST_FILE_BYTES >> 20} MiB")
@@ -55,6 +55,23 @@ class NginxOptions(KitOptions):
     backlog: int = option(511, ge=1, doc="length of the accept queue")
 
 
+_HARMLESS = words(
+    """
+    absolute_redirect chunked_transfer_encoding client_body_buffer_size client_body_timeout client_header_buffer_size
+    client_header_timeout client_max_body_size connection_pool_size directio directio_alignment etag gzip gzip_buffers gzip_comp_level
+    gzip_http_version gzip_min_length gzip_proxied gzip_types gzip_vary http2_max_concurrent_streams if_modified_since keepalive_requests
+    keepalive_time keepalive_timeout large_client_header_buffers limit_rate limit_rate_after lingering_close lingering_time
+    lingering_timeout max_ranges merge_slashes open_file_cache open_file_cache_errors open_file_cache_min_uses open_file_cache_valid
+    output_buffers postpone_output proxy_buffer_size proxy_buffering proxy_buffers proxy_busy_buffers_size proxy_connect_timeout
+    proxy_read_timeout proxy_request_buffering proxy_send_timeout proxy_socket_keepalive read_ahead request_pool_size
+    reset_timedout_connection send_timeout sendfile sendfile_max_chunk server_tokens ssl_buffer_size ssl_prefer_server_ciphers
+    ssl_protocols ssl_session_cache ssl_session_tickets ssl_session_timeout tcp_nodelay tcp_nopush types_hash_bucket_size
+    types_hash_max_size
+    """
+)
+"""Directives of the http block that only say how much, how long or whether."""
+
+
 class Nginx(Server):
     """nginx with all its files in the service's own folder; its status page is on a port of its own."""
 
@@ -63,6 +80,8 @@ class Nginx(Server):
     Options = NginxOptions
     costs = Costs(up_s=0.2, answers_per_s=20_000)
     own_tls = True
+    harmless = frozenset({"files", "of", "workers", "worker_connections", "backlog"})
+    harmless_tuning = _HARMLESS
     options: NginxOptions
     _http: int
     _https: int | None
@@ -96,7 +115,9 @@ class Nginx(Server):
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         tuning = "\n".join(
-            f"  {name} {_spelled(value)};" for name, value in options.tuning.items() if _TUNING.match(name)
+            f"  {name} {_spelled(value)};"
+            for name, value in options.tuning.items()
+            if _TUNING.fullmatch(name)
         )
         listeners = f"    listen {address}:{self._http} backlog={options.backlog};\n"
         if self._https is not None and self.context.credentials:

@@ -63,6 +63,18 @@ class Swift(Server):
     # Counts come by UDP, and a busy worker may send late. On one core 5,500 objects of 40 KiB were put in 60 to 72 s and listed in 7 s;
     # asked for once each through a cache, after a flush of its memcached, 5,500 of them took 42 to 46 s and 1,500 took 16 s.
     costs = Costs(up_s=2.6, reset_s=0.1, settle_s=1.0, fill_per_s=80, refill_per_s=750, answers_per_s=110)
+    harmless = frozenset(
+        {
+            "proxy_workers", "object_workers", "max_clients", "backlog", "memcache_pool", "memcached_connections", "memcached_memory",
+            "count_requests",
+        }
+    )  # fmt: skip
+    harmless_tuning = frozenset(
+        {
+            "client_chunk_size", "client_timeout", "conn_timeout", "keepalive_timeout", "node_timeout", "object_chunk_size",
+            "recoverable_node_timeout", "request_node_count",
+        }
+    )  # fmt: skip
     options: SwiftOptions
     _ports: dict[str, int]
     _holding: Path

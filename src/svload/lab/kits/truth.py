@@ -166,6 +166,14 @@ class Truth(Server):
     Options = TruthOptions
     costs = Costs(up_s=0.15, reset_s=0.003, fill_per_s=6_000, answers_per_s=4_000)
     own_tls = True
+    harmless = frozenset(
+        {
+            "role", "of", "service_time", "miss_service_time", "workers", "queue_limit", "max_connections", "backlog", "seed", "cpu_burn",
+            "spin", "stall", "error_rate", "serial_lock", "rate_limit", "body_memory", "cache_objects", "ignore_cold", "never_store", "log",
+        }
+    )  # fmt: skip
+    # The server's own address, its upstream's and whether both may leave loopback are not among them.
+    harmless_tuning = frozenset({"log_limit", "upstream_timeout_ns"})
     options: TruthOptions
     _http: int
     _https: int | None

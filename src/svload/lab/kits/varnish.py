@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.lab.front import missing, program
-from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option, words
 from svload.lab.server import Server, upstream_of
 from svload.model.costs import Costs
 from svload.model.errors import Problem, SvloadError, fail
@@ -40,6 +40,26 @@ class VarnishOptions(KitOptions):
     )
 
 
+_HARMLESS = words(
+    """
+    accept_filter acceptor_sleep_decay acceptor_sleep_incr acceptor_sleep_max auto_restart backend_idle_timeout
+    backend_local_error_holddown backend_remote_error_holddown ban_cutoff ban_dups ban_lurker_age ban_lurker_batch ban_lurker_holdoff
+    ban_lurker_sleep between_bytes_timeout cli_limit cli_timeout clock_skew clock_step connect_timeout critbit_cooloff default_grace
+    default_keep default_ttl feature fetch_chunksize fetch_maxchunksize first_byte_timeout gzip_buffer gzip_level gzip_memlevel
+    h2_header_table_size h2_initial_window_size h2_max_concurrent_streams h2_max_frame_size h2_max_header_list_size
+    h2_rx_window_increment h2_rx_window_low_water http1_iovs http_gzip_support http_max_hdr http_range_support http_req_hdr_len
+    http_req_size http_resp_hdr_len http_resp_size idle_send_timeout listen_depth lru_interval max_esi_depth max_restarts max_retries
+    max_vcl nuke_limit pcre2_depth_limit pcre2_jit_compilation pcre2_match_limit ping_interval pipe_sess_max pipe_timeout prefer_ipv6
+    rush_exponent send_timeout shortlived tcp_fastopen tcp_keepalive_intvl tcp_keepalive_probes tcp_keepalive_time
+    thread_pool_add_delay thread_pool_destroy_delay thread_pool_fail_delay thread_pool_max thread_pool_min thread_pool_reserve
+    thread_pool_stack thread_pool_timeout thread_pool_watchdog thread_pools thread_queue_limit thread_stats_rate timeout_idle
+    timeout_linger vcl_cooldown vsl_buffer vsl_reclen vsl_space vsm_free_cooldown workspace_backend workspace_client
+    workspace_session workspace_thread
+    """
+)
+"""Left out: what names a command, a path or a storage (cc_command, vcl_path, vmod_path, …), and what loosens the compiler of its rules."""
+
+
 class Varnish(Server):
     """varnishd with an instance folder of its own; nothing below /etc or /var is touched."""
 
@@ -48,6 +68,8 @@ class Varnish(Server):
     Options = VarnishOptions
     # Worker threads fold their statistics into the shared ones only when they go idle.
     costs = Costs(up_s=0.7, reset_s=0.2, settle_s=1.0, answers_per_s=10_000)
+    harmless = frozenset({"of", "storage", "keep"})
+    harmless_tuning = _HARMLESS
     options: VarnishOptions
     _http: int
     _proxy: int | None

@@ -1,0 +1,42 @@
+"""Whether a study, or a run that lies here, may do what it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.model.errors import fail
+
+if TYPE_CHECKING:
+    from svload.api.studies import Choices
+    from svload.model.study import Lock
+    from svload.store import RunDir
+
+
+def must_be_trusted(lock: Lock, place: str) -> None:
+    """Raises SvloadError study-untrusted where a study just read asks for more than load and is not the user's own."""
+    from svload import lab, study
+
+    if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
+        raise fail("study-untrusted", what="; ".join(asked), place=place)
+
+
+def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...]:
+    """The hosts outside this machine that a run may go on to load: allowed for its lock on this machine, or now.
+
+    Raises SvloadError run-untrusted, unauthorised-target, run-damaged: what the lock says of either counts for nothing here.
+    """
+    from svload import lab, run, study
+    from svload.api.runs import case_configs
+    from svload.run.trust import Allowed, allow_file, allowed
+
+    known = allowed(found.lock_path)
+    if not known.trusted:
+        study.must_be_sound(lock, str(found.lock_path))
+        asked = [*study.needs_trust(lock, lab.asks_trust), *study.reads_here(lock)]
+        if asked and not choices.trusted:
+            raise fail("run-untrusted", path=found.path, what="; ".join(asked))
+    hosts = tuple(dict.fromkeys((*known.hosts, *choices.authorised)))
+    run.permitted_targets(case_configs(lock).values(), hosts)
+    if choices.trusted or choices.authorised:
+        allow_file(found.lock_path, Allowed(choices.trusted, choices.authorised))
+    return hosts

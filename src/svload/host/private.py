@@ -1,0 +1,64 @@
+"""Files and folders of this user alone, whatever the umask: made so, and believed only where they still are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from svload.model.environment import refuse_strange
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def private_folder(path: Path) -> Path:
+    """`path`, made with its parents where absent, all 0700. Raises SvloadError not-yours; OSError."""
+    for folder in (*reversed(path.parents), path):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    refuse_strange(path)
+    mode = path.stat().st_mode
+    if mode & _OTHERS_WRITE:
+        path.chmod(stat.S_IMODE(mode) & ~_OTHERS_WRITE)
+    return path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of mode 0600 as a whole or not at all. Raises SvloadError not-yours; OSError."""
+    private_folder(path.parent)
+    descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(fresh, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(fresh)
+
+
+def append_private(path: Path, line: str) -> int:
+    """Add a line to a file of mode 0600; its size then. A line that a kill has cut short spoils none after it."""
+    private_folder(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+        os.write(descriptor, f"\n{line}\n".encode())
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that only this user could have written; empty where it is absent, a link, or anybody else's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with open(descriptor, encoding="utf-8", errors="replace") as file:
+        found = os.fstat(descriptor)
+        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        return file.read() if own and not found.st_mode & _OTHERS_WRITE else ""

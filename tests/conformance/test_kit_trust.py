@@ -1,0 +1,174 @@
+"""Every option of every kit, set to hostile values: what the user has not trusted reaches no server, whatever it is.
+
+An option acts by what a kit asks the agent to do. Here the agent is a recorder, and each hostile value bears a mark: where nothing
+asks for trust, no command line, file or environment that the kit makes may bear it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.lab import all_kits, asks_trust, check_specs
+from svload.lab.kit import Credentials, Kit, KitContext, KitOptions
+from svload.lab.server import Server
+from svload.model.facts import Endpoint, ServiceFacts
+from svload.model.messages import Action, Limits
+from svload.model.study import ServiceSpec
+from svload.run.targets import ADDRESS_OPTIONS
+
+KITS = all_kits()
+MARK = "svload-mark"
+NEEDED: dict[str, dict[str, Any]] = {
+    "command": {"run": "true"},
+    "external": {"at": "http://127.0.0.1:1"},
+    "truth": {"role": "cache", "of": "backend"},
+    "varnish": {"of": "backend"},
+    "nginx": {"of": "backend"},
+}
+HOSTILE: tuple[Any, ...] = (
+    f"id > /tmp/{MARK}; exec gcc %s",
+    f"/etc/{MARK}",
+    f"../{MARK}",
+    f"{MARK};\n  include /etc/passwd",
+    f"{MARK}\r\n[app:main]",
+    f"{MARK} }} server {{",
+    f"{MARK},ext_path=/tmp/x:64m",
+    f"$({MARK})",
+    f"'{MARK}'",
+    f'"{MARK}',
+    f"{MARK}\0",
+    [f"/etc/{MARK}"],
+    {f"/{MARK}": f"/etc/{MARK}"},
+    {f"/../{MARK}": "1 KiB"},
+    {f"/{MARK};": "1 KiB"},
+)
+ACTING = {
+    "varnish": ("cc_command", "vcl_path", "vmod_path", "vcc_allow_inline_c", "vcc_unsafe_path", "user", "debug"),
+    "nginx": ("include", "error_log", "access_log", "root", "proxy_pass", "listen", "perl_modules", "load_module", "ssl_certificate",
+              "client_body_temp_path", "proxy_store", "resolver", "ssl_stapling", "auth_request", "log_format", "js_import"),
+    "memcached": ("ext_path", "ssl_key", "ssl_chain_cert", "ssl_ca_cert", "proxy_config", "auth_file", "hashpower,ext_path"),
+    "swift": ("bind_ip", "user", "swift_dir", "devices", "log_udp_host", "log_address", "recon_cache_path", "container_sync_realms_conf",
+              "use", "__file__", "client_timeout\nuser"),
+    "truth": ("address", "allow_any_address", "upstream", "http_port", "admin_port", "tls", "role"),
+}  # fmt: skip
+"""Parameters of the servers' own that act outside: none may ever be declared harmless."""
+
+
+class Recorder:
+    """An agent that only notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        self.asked += [json.dumps(action.plain(), default=str) for action in actions]
+        return [{"pid": 1, "start_ticks": 0, "exit": 0, "tail": ""} for _ in actions]
+
+    def stop(self, children: Sequence[str], grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        return {}
+
+    def exited(self, child: str) -> int | None:
+        return None
+
+
+@pytest.fixture(params=sorted(KITS))
+def kit(request: pytest.FixtureRequest) -> type[Kit]:
+    return KITS[request.param]
+
+
+def spec(kit: type[Kit], **options: Any) -> ServiceSpec:
+    return ServiceSpec(name="it", kit=kit.name, options={**NEEDED.get(kit.name, {}), **options})
+
+
+def own_options(kit: type[Kit]) -> list[str]:
+    return [name for name in kit.Options.model_fields if name not in KitOptions.model_fields]
+
+
+def test_each_kit_declares_what_is_harmless(kit: type[Kit]) -> None:
+    assert "harmless" in vars(kit), "declare which options are harmless, if only an empty set"
+    assert kit.harmless | kit.addresses <= set(own_options(kit))
+    assert not kit.harmless & kit.addresses
+    assert "tuning" in kit.ignores or "harmless_tuning" in vars(kit), (
+        "declare which parameters of `tuning` are harmless"
+    )
+
+
+def test_addresses_are_those_that_are_held_against_what_is_authorised(kit: type[Kit]) -> None:
+    assert kit.addresses <= set(ADDRESS_OPTIONS)
+
+
+def test_what_acts_outside_needs_trust(kit: type[Kit]) -> None:
+    for name, value in itertools.product(ACTING.get(kit.name, ()), (*HOSTILE, "0.0.0.0", "on", 1, True)):
+        assert asks_trust([spec(kit, tuning={name: value})]), (name, value)
+
+
+def test_a_new_option_needs_trust_until_it_is_declared(kit: type[Kit]) -> None:
+    before = set(asks_trust([spec(kit)]))
+    assert {*asks_trust([spec(kit, brand_new="/etc/passwd")])} - before == {"lab.it.brand_new: /etc/passwd"}
+
+
+def hostile_specs(kit: type[Kit]) -> Iterator[ServiceSpec]:
+    for name, value in itertools.product(kit.Options.model_fields, HOSTILE):
+        yield spec(kit, **{name: value})
+    names = [*sorted(kit.harmless_tuning), *ACTING.get(kit.name, ())]
+    for name, value in itertools.product(names, HOSTILE):
+        yield spec(kit, tuning={name: value})
+    for value in HOSTILE:
+        if isinstance(value, str):
+            yield spec(kit, tuning={value: "1"})
+
+
+def test_no_hostile_value_reaches_a_server_untrusted(
+    kit: type[Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "wait_for", lambda self, condition, timeout_s: None)
+    tried = 0
+    for one in hostile_specs(kit):
+        tried += 1
+        options, mistakes = check_specs([one])
+        asked = [what for what in asks_trust([one]) if what not in asks_trust([spec(kit)])]
+        if mistakes or asked:
+            continue
+        assert not set(kit.addresses) & {key for key, value in one.options.items() if MARK in str(value)}
+        recorded = started(kit, options["it"], tmp_path)
+        assert not [text for text in recorded if MARK in text and not is_own_file(text)], one.options
+    assert tried > 100
+
+
+def is_own_file(text: str) -> bool:
+    """A file of nginx's that a plain name of the study stands in: below the service's own folder, with letters drawn for it."""
+    action = json.loads(text)
+    return action["do"] == "write" and f"files/{MARK}" in action["path"] and MARK not in action["text"]
+
+
+def started(kit: type[Kit], options: KitOptions, folder: Path) -> list[str]:
+    """All that the kit asks of the agent to come up."""
+    host = Recorder()
+    credentials = Credentials(folder / "cert.pem", folder / "key.pem", folder / "both.pem", "")
+    for file in (credentials.cert_file, credentials.key_file):
+        file.write_text("")
+    context = KitContext(
+        service="it",
+        work=folder / "work",
+        logs=folder / "logs",
+        cache=folder / "cache",
+        study=folder,
+        host=host,
+        limits=Limits(),
+        credentials=credentials if options.tls else None,
+        take_port=lambda part, fixed: fixed or 8080,
+    )
+    backend = ServiceFacts(
+        service="backend",
+        kit="truth",
+        version="",
+        endpoints=(Endpoint(scheme="http", address="127.0.0.1", port=1),),
+    )
+    kit(options, context).up({"backend": backend, str(getattr(options, "of", "")): backend})
+    return host.asked

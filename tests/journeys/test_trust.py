@@ -1,0 +1,99 @@
+"""A study or a run that somebody else made, on the real command line: until the user trusts it, nothing of it acts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import World, only_run
+
+pytestmark = pytest.mark.truth
+SERVER = Path(__file__).parents[2] / "examples" / "two-builds" / "builds" / "main" / "server"
+TRUTH = {"kit": "truth", "role": "store"}
+
+
+def downloaded(world: World, lab: dict[str, Any]) -> Path:
+    folder = world.root / "downloaded"
+    folder.mkdir()
+    study = {
+        "name": "downloaded",
+        "lab": lab,
+        "requests": {"get": {"get": "http://app/"}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return folder
+
+
+def labs(acted: Path) -> dict[str, dict[str, Any]]:
+    """A lab that would write `acted`, or reach out, for each kind of option."""
+    return {
+        "command": {"app": {"run": f"touch {acted}"}},
+        "varnish": {
+            "app": {"kit": "varnish", "of": "store", "tuning": {"cc_command": f"touch {acted}; exec gcc %s"}},
+            "store": TRUTH,
+        },
+        "nginx": {"app": {"kit": "nginx", "tuning": {"error_log": str(acted)}}},
+        "memcached": {"app": TRUTH, "memory": {"kit": "memcached", "tuning": {"ext_path": f"{acted}:64m"}}},
+        "swift": {"app": {"kit": "swift", "tuning": {"user": "nobody"}}},
+        "truth-upstream": {
+            "app": {
+                "kit": "truth", "role": "cache", "of": "store",
+                "tuning": {"allow_any_address": True, "upstream": "192.0.2.9:80"},
+            },
+            "store": TRUTH,
+        },
+        "truth-address": {"app": {**TRUTH, "tuning": {"address": "0.0.0.0", "allow_any_address": True}}},
+        "forwards": {"app": {"kit": "nginx", "of": "away"}, "away": {"at": "http://192.0.2.9:80"}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(labs(Path("acted"))))
+@pytest.mark.parametrize("command", [("run",), ("lab", "up"), ("aa",)])
+def test_a_downloaded_study_acts_nowhere(world: World, kind: str, command: tuple[str, ...]) -> None:
+    acted = world.root / "acted"
+    folder = downloaded(world, labs(acted)[kind])
+    ended = world.svload(*command, str(folder), *(() if command[0] == "lab" else ("--out", str(world.runs))))
+    assert ended.returncode == 2, ended.stderr
+    asked = "--authorise 192.0.2.9" if kind == "forwards" else "--trust"
+    assert asked in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert not acted.exists()
+    assert list(world.runs.iterdir()) == []
+    planned = world.svload("plan", str(folder))
+    assert ("--trust" in planned.stdout) == (asked == "--trust")
+
+
+@pytest.mark.timeout(120)
+def test_a_run_from_elsewhere_goes_on_once_it_is_trusted(world: World, tmp_path: Path) -> None:
+    mine = downloaded(world, {"app": {"run": f"{sys.executable} ./server --port ${{port}}"}})
+    shutil.copy2(SERVER, mine / "server")
+    with world.start("run", str(mine), "--trust", "--replicates", "4", "--out", str(world.runs)) as running:
+        assert running.wait_for(lambda lines: any("[1/4]" in line for line in lines))
+        running.process.terminate()
+        assert running.end() == 130
+    other = World(tmp_path / "other")
+    other.runs.mkdir(parents=True)
+    theirs = Path(shutil.copytree(only_run(world), other.runs / "theirs"))
+    pack = other.root / "theirs.svload.zip"
+    assert world.svload("pack", str(only_run(world)), "--to", str(pack)).returncode == 0
+    for named in (theirs, pack):
+        ended = other.svload("resume", str(named))
+        assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+        assert "was not made here by you" in ended.stderr
+        assert "--trust" in ended.stderr
+    assert not list(other.root.glob("state/labs/*"))
+    own = world.svload("resume", str(only_run(world)))
+    assert own.returncode in (0, 1, 4), own.stderr
+    assert len(list(only_run(world).glob("trials/*/seal.json"))) == 4
+    ended = other.svload("resume", str(theirs), "--trust")
+    assert ended.returncode in (0, 1, 4), ended.stderr
+    assert len(list(theirs.glob("trials/*/seal.json"))) == 4
+    assert world.silent() == []
+    assert other.silent() == []

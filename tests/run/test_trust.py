@@ -1,0 +1,138 @@
+"""What a run from elsewhere may do here: nothing that this user has not allowed on this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import api, run
+from svload.api.trust import allowed_hosts
+from svload.model.errors import ExitCode, SvloadError
+from svload.store import RunDir, pack_run
+
+HARMLESS = {"kit": "truth", "role": "store"}
+Make = Callable[..., RunDir]
+
+
+def study(lab: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "name": "mine",
+        "lab": {"app": lab},
+        "requests": {"get": {"get": "http://app/"}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "get"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    } | more
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A run that was begun under another user's state; from then on this user's state is in force."""
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
+
+    def make(lab: dict[str, Any], authorised: tuple[str, ...] = (), **more: Any) -> RunDir:
+        folder = tmp_path / "study"
+        folder.mkdir()
+        (folder / "body").write_text("id\nmine\n")
+        (folder / "study.yaml").write_text(json.dumps(study(lab, **more)))
+        monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "theirs"))
+        chosen = api.Choices(trusted=True, authorised=authorised)
+        begun = run.begin(api.load_lock(str(folder), chosen), tmp_path / "runs")
+        monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+        return begun
+
+    return make
+
+
+def refused(found: RunDir | Path, **chosen: Any) -> SvloadError:
+    """How `resume` of it ends before anything is started."""
+    path = found if isinstance(found, Path) else found.path
+    with pytest.raises(SvloadError) as caught:
+        api.resume(str(path), api.Choices(out=path.parent, **chosen), lambda event: pytest.fail(event.kind))
+    assert caught.value.exit_code is ExitCode.USAGE
+    return caught.value
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_run_from_elsewhere_runs_no_command(elsewhere: Make, packed: bool) -> None:
+    found = elsewhere({"run": "touch acted"})
+    assert found.lock().trusted, "it says so itself"
+    error = refused(pack_run(found) if packed else found)
+    assert [problem.code for problem in error.problems] == ["run-untrusted"]
+    assert "lab.app.run: touch acted" in str(error)
+    assert "--trust" in str(error)
+
+
+def test_a_run_from_elsewhere_authorises_no_host(elsewhere: Make) -> None:
+    found = elsewhere({"at": "http://192.0.2.9/"}, authorised=("192.0.2.9",))
+    assert found.lock().authorised == ("192.0.2.9",)
+    error = refused(found)
+    assert [problem.code for problem in error.problems] == ["unauthorised-target"]
+    assert "--authorise 192.0.2.9" in str(error)
+    assert [problem.code for problem in refused(found, trusted=True).problems] == ["unauthorised-target"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"requests": {"get": {"post": "http://app/", "body": {"file": "body"}}}}, "study/body"),
+        ({"feeders": {"rows": {"csv": "body", "take": "walk"}}}, "study/body"),
+        ({"secrets": {"token": "HOME"}}, "the variable HOME"),
+    ],
+)
+def test_a_run_from_elsewhere_reads_nothing_of_mine(elsewhere: Make, more: dict[str, Any], said: str) -> None:
+    error = refused(elsewhere(HARMLESS, **more))
+    assert [problem.code for problem in error.problems] == ["run-untrusted"]
+    assert said in str(error)
+
+
+def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> None:
+    found = elsewhere(HARMLESS)
+    text = found.lock_path.read_text()
+    found.lock_path.write_text(
+        text.replace('"app": {', '"../../../app": {').replace("http://app/", "http://127.0.0.1:9/")
+    )
+    assert "../app" in found.lock_path.read_text()
+    error = refused(found, trusted=True)
+    assert [problem.code for problem in error.problems] == ["run-damaged"]
+
+
+def test_what_asks_for_nothing_goes_on_wherever_it_was_made(elsewhere: Make) -> None:
+    found = elsewhere(HARMLESS)
+    assert allowed_hosts(found, found.lock(), api.Choices()) == ()
+
+
+def test_once_allowed_is_remembered_for_that_lock_alone(elsewhere: Make, tmp_path: Path) -> None:
+    found = elsewhere({"run": "true", "ready": "GET /"}, authorised=("192.0.2.9",))
+    first = api.Choices(trusted=True, authorised=("192.0.2.9",))
+    assert allowed_hosts(found, found.lock(), first) == ("192.0.2.9",)
+    assert allowed_hosts(found, found.lock(), api.Choices()) == ("192.0.2.9",)
+    copy = RunDir(Path(shutil.copytree(found.path, tmp_path / "copy")))
+    assert allowed_hosts(copy, copy.lock(), api.Choices()) == ("192.0.2.9",)
+    copy.lock_path.write_text(copy.lock_path.read_text().replace('"true"', '"false"'))
+    assert [problem.code for problem in refused(copy).problems] == ["run-untrusted"]
+
+
+def test_hosts_alone_make_no_trust(elsewhere: Make) -> None:
+    found = elsewhere({"run": "true"})
+    refused(found, authorised=("192.0.2.9",))
+    with pytest.raises(SvloadError, match="run-untrusted"):
+        allowed_hosts(found, found.lock(), api.Choices(authorised=("192.0.2.9",)))
+    with pytest.raises(SvloadError, match="run-untrusted"):
+        allowed_hosts(found, found.lock(), api.Choices())
+
+
+def test_what_was_begun_here_is_not_asked_about(elsewhere: Make) -> None:
+    lock = elsewhere({"run": "true"}, authorised=("192.0.2.9",)).lock()
+    mine = run.begin(lock, Path(lock.study_dir))
+    assert allowed_hosts(mine, mine.lock(), api.Choices()) == ("192.0.2.9",)
+
+
+def test_a_lock_that_names_no_readable_study_is_no_defect(elsewhere: Make) -> None:
+    found = elsewhere({"run": "true"})
+    found.lock_path.write_text(found.lock_path.read_text().replace(found.lock().study_dir, "/bin/sh"))
+    assert [problem.code for problem in refused(found).problems] == ["run-untrusted"]
