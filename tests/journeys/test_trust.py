@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +72,84 @@ def test_a_downloaded_study_acts_nowhere(world: World, kind: str, command: tuple
     assert list(world.runs.iterdir()) == []
     planned = world.svload("plan", str(folder))
     assert ("--trust" in planned.stdout) == (asked == "--trust")
+
+
+@pytest.fixture(params=[0o000, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.timeout(120)
+def test_under_any_umask_state_is_the_users_alone(world: World, umask: int) -> None:
+    folder = downloaded(world, {"app": TRUTH})
+    alone = World(world.root, anew=True)
+    up = alone.svload("lab", "up", str(folder), "--trust", "--for", "1min")
+    try:
+        assert up.returncode == 0, up.stderr
+        state = world.root / "state"
+        found = {
+            path: stat.S_IMODE(path.lstat().st_mode) for path in state.rglob("*") if not path.is_symlink()
+        }
+        assert [
+            path for path in (state, *found) if path.is_dir() and stat.S_IMODE(path.stat().st_mode) & 0o022
+        ] == []
+        assert stat.S_IMODE(state.stat().st_mode) == 0o700
+        closed = {
+            path.name: mode
+            for path, mode in found.items()
+            if path.suffix == ".sock" or path.name == "trusted.json"
+        }
+        assert closed == {"keeper.sock": 0o600, "agent.sock": 0o600, "trusted.json": 0o600}
+        assert alone.svload("lab", "reset").returncode == 0
+    finally:
+        ended = alone.svload("lab", "down")
+    assert ended.returncode == 0, ended.stderr
+    assert world.silent() == []
+
+
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+@pytest.mark.timeout(120)
+def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) -> None:
+    folder = downloaded(world, {"app": TRUTH})
+    study = json.loads((folder / "study.yaml").read_text())
+    hostile = "\x1b]0;owned\x07\x9b2J\u202e\x7f"
+    study |= {
+        "question": hostile,
+        "factors": {"way": {hostile: {"path": "/a"}, "other": {"path": "/b"}}},
+        "requests": {"get": {"get": "http://app${way.path}"}},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    run = ("run", str(folder), "--out", str(world.runs))
+    commands = [
+        ("plan", str(folder)),
+        (*run, "--authorise", hostile),
+        ("query", "latest", "from cases"),
+        ("report", "latest"),
+    ]
+    commands += [
+        ("query", "latest", "--json", "from cases"),
+        ("why", "latest", "case-0.r1"),
+        ("why", "latest", hostile),
+    ]
+    commands += [
+        ("export", "latest", "--format", "openmetrics"),
+        ("plan", hostile),
+        (hostile,),
+        ("query", "latest", hostile),
+    ]
+    shown = 0
+    for command in commands:
+        ended = World(world.root, anew=True).svload(
+            *(part.replace("\0", "") for part in command), cwd=world.root
+        )
+        assert not OBEYED.search(ended.stdout), command
+        assert not OBEYED.search(ended.stderr), command
+        shown += "[U+" in ended.stdout + ended.stderr or "\\u" in ended.stdout
+    assert shown >= 5
 
 
 @pytest.mark.timeout(120)

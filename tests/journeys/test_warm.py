@@ -15,6 +15,7 @@ import pytest
 
 from svload.cli import warm_client
 from svload.host import warm
+from svload.host.unix_socket import is_own
 
 from .world import World
 
@@ -132,9 +133,9 @@ def test_another_users_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert warm.is_own_folder()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert warm.is_own(ours)
+        assert is_own(ours)
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-        assert not warm.is_own(ours)
+        assert not is_own(ours)
         assert not warm.is_own_folder()
     monkeypatch.undo()
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))

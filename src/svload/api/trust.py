@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from svload.model.environment import refuse_strange
 from svload.model.errors import fail
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ def must_be_trusted(lock: Lock, place: str) -> None:
 def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...]:
     """The hosts outside this machine that a run may go on to load: allowed for its lock on this machine, or now.
 
-    Raises SvloadError run-untrusted, unauthorised-target, run-damaged: what the lock says of either counts for nothing here.
+    Raises SvloadError run-untrusted, unauthorised-target, run-damaged, not-yours: what the lock says of either counts for nothing here.
     """
     from svload import lab, run, study
     from svload.api.runs import case_configs
     from svload.run.trust import Allowed, allow_file, allowed
 
+    for path in (found.path, found.lock_path):
+        refuse_strange(path)
     known = allowed(found.lock_path)
     if not known.trusted:
         study.must_be_sound(lock, str(found.lock_path))

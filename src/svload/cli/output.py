@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.visible import visible_json
 
 if TYPE_CHECKING:
     from svload.api import Choices, Emit, RunResult
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=1, default=str))
+    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=1, default=str)))
 
 
 def leave(code: ExitCode) -> None:

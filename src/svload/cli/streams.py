@@ -7,6 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
+from svload.model.visible import PlainStream
+
 _NAMES = ("stdin", "stdout", "stderr")
 _LEAST_WIDTH = 20
 
@@ -26,7 +28,8 @@ def open_descriptors() -> None:
 
 
 def sound_streams() -> None:
-    """Let stdout and stderr outlive their reader and write `?` for a sign that their encoding lacks; drop a width that is none."""
+    """Let stdout and stderr outlive their reader, write `?` for a sign that their encoding lacks, and spell out what a terminal would obey;
+    drop a width that is none."""
     sys.stdout, sys.stderr = _outliving(sys.stdout), _outliving(sys.stderr)
     width = os.environ.get("COLUMNS", "")
     if not width.isdecimal() or int(width) < _LEAST_WIDTH:
@@ -66,7 +69,7 @@ def _outliving(stream: object) -> io.TextIOWrapper:
     except (OSError, ValueError):
         return stream
     stream.flush()
-    return io.TextIOWrapper(
+    return PlainStream(
         io.BufferedWriter(_Outliving(number, "wb", closefd=False)),
         encoding=stream.encoding,
         errors="replace",

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svload.host.warm import SOCKET, is_own, is_own_folder, place, warm_dir
+from svload.host.warm import SOCKET, is_own_folder, place, warm_dir
 
 if TYPE_CHECKING:
     import socket
@@ -25,7 +25,7 @@ def forward(arguments: Sequence[str]) -> int | None:
     """The exit code of the command (`sys.argv`) that the warm process carried out; None if it did not begin it."""
     if arguments[1:2] == [] or arguments[1] not in COMMANDS:
         return None
-    if not os.path.exists(warm_dir() / SOCKET) or not is_own_folder():
+    if not is_own_folder() or not os.path.exists(warm_dir() / SOCKET):
         return None
     import socket
 
@@ -40,7 +40,7 @@ def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
     import json
     import socket
 
-    from svload.host.unix_socket import short_path
+    from svload.host.unix_socket import is_own, short_path
 
     line.settimeout(_ANSWER_BOUND_S)
     with short_path(warm_dir(), SOCKET) as path:

@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 from svload.cli.warm_client import GO, TAKEN
 from svload.host.algebra import stay_single_threaded
-from svload.host.unix_socket import listen
-from svload.host.warm import FACTS, LOCK, SOCKET, is_own, place, warm_dir
+from svload.host.unix_socket import is_own, listen
+from svload.host.warm import FACTS, LOCK, SOCKET, place, warm_dir
 
 LOADED = (
     "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load", "svload.cli.app", "svload.drive.totals", "svload.host.preflight",

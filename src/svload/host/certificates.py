@@ -14,6 +14,7 @@ from svload.host.machine import processor
 from svload.model.certificates import AaCertificate, Certificates, InstrumentCertificate, Place
 from svload.model.environment import state_dir
 from svload.model.errors import SvloadError
+from svload.model.private import private_folder
 
 Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)
 
@@ -46,7 +47,7 @@ def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None 
         ("aa", certificate.settings) if isinstance(certificate, AaCertificate) else ("instrument", "")
     )
     path = _path(kind, certificate.place, settings, state)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(certificate.to_json(), encoding="utf-8")
     fresh.replace(path)

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple, Self
 
 from svload.host import journal
 from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
-from svload.host.unix_socket import short_path
+from svload.host.unix_socket import is_own, short_path
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 from svload.model.messages import Action, Lease, Notice
+from svload.model.private import private_folder
 
 PROTOCOL = 1
 _START_BOUND_S = 30.0
@@ -329,7 +330,7 @@ def _claim(folder: Path) -> tuple[bool, int]:
     made, deadline = False, time.monotonic() + _LOCK_BOUND_S
     while time.monotonic() < deadline:
         if not folder.exists():
-            folder.mkdir(mode=0o700, parents=True)
+            private_folder(folder)
             made = True
         with contextlib.suppress(FileNotFoundError):
             lock = try_lock(folder)
@@ -409,6 +410,8 @@ def _connect(folder: Path) -> socket.socket:
     try:
         with short_path(folder, SOCKET) as path:
             connection.connect(path)
+        if not is_own(connection):
+            raise OSError("another user's process answers there")
     except OSError as why:
         connection.close()
         gone = f"nobody answers at {folder / SOCKET}" if folder.is_dir() else f"{folder} is gone"

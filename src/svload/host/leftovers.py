@@ -80,9 +80,14 @@ def _finish(folder: Path) -> list[str]:
         os.close(lock)
 
 
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    """A folder of this user's: another's journal would say what is undone here."""
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+
+
 def _folders(state: Path | None) -> list[Path]:
     try:
         with os.scandir(labs_dir(state)) as found:
-            return sorted(Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False))
+            return sorted(Path(entry.path) for entry in found if _is_own(entry))
     except OSError:
         return []

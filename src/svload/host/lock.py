@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from svload.model.errors import fail
+from svload.model.errors import SvloadError, fail
 
 _POLL_S = 0.1
 _CREATE_TRIES = 50
+_MOST_SAID = 200
 
 
 def lock_path() -> Path:
@@ -54,7 +57,7 @@ def machine_lock(
 def is_locked(path: Path | None = None) -> bool:
     """Whether a load runs on this machine now. Holds nothing afterwards."""
     try:
-        descriptor = os.open(path or lock_path(), os.O_RDWR | os.O_NOFOLLOW)
+        descriptor = _opened(path or lock_path())
     except FileNotFoundError:
         return False
     try:
@@ -72,7 +75,7 @@ def _acquire(
     deadline = None if wait_s is None else time.monotonic() + wait_s
     told = None
     while not _try_lock(descriptor):
-        holder = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").strip() or "not named"
+        holder = _holder(descriptor)
         if deadline is not None and time.monotonic() >= deadline:
             raise fail("machine-busy", owner=holder)
         if should_stop():
@@ -81,6 +84,12 @@ def _acquire(
             on_wait(holder)
             told = holder
         time.sleep(_POLL_S)
+
+
+def _holder(descriptor: int) -> str:
+    """Who says that it holds the lock: any user of the machine may have written it, so it is cut short and nothing of it acts."""
+    said = os.pread(descriptor, _MOST_SAID, 0).decode("utf-8", "replace")
+    return "".join(sign if sign.isprintable() else " " for sign in said).strip() or "not named"
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -95,9 +104,31 @@ def _open(path: Path) -> int:
     """Open for all users. O_CREAT only where it is absent: fs.protected_regular forbids it on another user's file in /tmp."""
     for _ in range(_CREATE_TRIES):
         with contextlib.suppress(FileNotFoundError):
-            return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            return _opened(path)
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
             os.fchmod(descriptor, 0o666)
             return descriptor
     raise fail("lab-failed", reason=f"{path} cannot be opened as the machine-wide lock", hint="Remove it.")
+
+
+def _opened(path: Path) -> int:
+    """The lock's file, if it is one that svload would have made: no pipe, and no other name of some file that would be written to."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as why:
+        if why.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _no_lock(path) from why
+        raise
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    if not found.st_nlink:
+        raise FileNotFoundError(errno.ENOENT, "removed meanwhile", str(path))
+    raise _no_lock(path)
+
+
+def _no_lock(path: Path) -> SvloadError:
+    reason = f"{path}, the machine-wide lock, is no plain file of its own"
+    return fail("lab-failed", reason=reason, hint="Remove it, or name another by SVLOAD_LOCK.")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from svload.model.environment import state_dir
+from svload.model.private import private_folder
 
 _NASCENT, _NASCENT_S = ".", 60.0
 """A folder bears this before its name until it has its lock; so young, it is not swept."""
@@ -21,7 +22,7 @@ _NASCENT, _NASCENT_S = ".", 60.0
 def passing_folder(purpose: str, state: Path | None = None) -> Iterator[Path]:
     """A folder of this process alone, in the user's state; its name begins with `purpose`. Raises OSError where it can't be made."""
     home = (state or state_dir()) / "passing"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(home)
     _sweep(home)
     nascent = Path(tempfile.mkdtemp(prefix=f"{_NASCENT}{purpose}-", dir=home))
     life = _opened(nascent)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from svload.model.environment import state_dir
+from svload.model.private import private_folder
 
 FORMAT = 1
 _TRIES, _TRY_S = 5, 0.01
@@ -43,7 +44,7 @@ def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
         found = found._replace(loopback_bytes_per_s=rate)
     text = json.dumps({"format": FORMAT, "boot": _boot(), **found._asdict()})
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         fresh.write_text(text + "\n", encoding="utf-8")
         fresh.replace(path)

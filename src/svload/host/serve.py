@@ -25,7 +25,7 @@ from svload.host.folders import OWNER, SOCKET
 from svload.host.journal import Journal, normal, sysctl_path
 from svload.host.notices import Notices
 from svload.host.spawn import refused
-from svload.host.unix_socket import listen
+from svload.host.unix_socket import is_own, listen
 from svload.model.errors import SvloadError, fail
 from svload.model.messages import Action, SetSysctl, WriteFile, read_action
 
@@ -145,6 +145,9 @@ class AgentServer:
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one client's requests, each in a task of its own; the owner's end is the lease's end."""
         connection = _Connection(writer)
+        if not is_own(writer.get_extra_info("socket")):
+            writer.close()
+            return
         try:
             while line := await reader.readline():
                 task = asyncio.create_task(self._answer(line, connection))

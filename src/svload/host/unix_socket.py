@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,3 +35,10 @@ def listen(folder: Path, name: str, backlog: int) -> socket.socket:
         os.umask(before)
     listener.listen(backlog)
     return listener
+
+
+def is_own(line: socket.socket) -> bool:
+    """Whether who is at the other end of a Unix socket is the same user."""
+    found = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", found)[1]
+    return uid == os.geteuid()

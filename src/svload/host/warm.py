@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svload import __version__
 from svload.model.environment import state_dir
-
-if TYPE_CHECKING:
-    import socket
 
 SOCKET, LOCK, FACTS, LOG = "warm.sock", "warm.lock", "warm.json", "warm.log"
 READY_BOUND_S = 60.0
@@ -74,21 +71,13 @@ def place() -> dict[str, Any]:
 
 def is_own_folder() -> bool:
     """Whether the folder is there, and is this user's alone."""
+    from svload.model.errors import SvloadError
+
     try:
         found = warm_dir().lstat()
-    except OSError:
+    except (OSError, SvloadError):
         return False
     return found.st_uid == os.geteuid() and found.st_mode & 0o777 == 0o700
-
-
-def is_own(line: socket.socket) -> bool:
-    """Whether who is at the other end of a Unix socket is the same user."""
-    import socket
-    import struct
-
-    found = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", found)[1]
-    return uid == os.geteuid()
 
 
 def warm_state() -> dict[str, Any] | None:
@@ -143,10 +132,11 @@ def keep_warm(lease_s: float) -> dict[str, Any]:
     import time
 
     from svload.model.errors import fail
+    from svload.model.private import private_folder
 
     end_warm()
     folder = warm_dir()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     if not is_own_folder():
         raise fail("lab-failed", reason=f"{folder} is not yours alone", hint="Remove it, or chmod 0700.")
     ready, told = os.pipe()

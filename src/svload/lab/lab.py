@@ -26,6 +26,7 @@ from svload.model.errors import Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
 from svload.model.messages import Limits
+from svload.model.private import private_folder
 from svload.model.study import ObjectSet, ServiceSpec
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Lab:
         """Start all services, independent ones in parallel, and return their facts. On failure what had started is stopped."""
         if lacking := self.check():
             raise SvloadError(*lacking)
+        private_folder(self._cache)
         try:
             self._bring_up(self.specs)
         except BaseException:
@@ -157,7 +159,7 @@ class Lab:
     def _context(self, spec: ServiceSpec, options: KitOptions) -> KitContext:
         work = self._work / spec.name
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True, mode=0o700)
+        private_folder(work)
         limits = Limits(
             cores=self._cores, cpus=options.cpus, memory_bytes=options.memory, nofile=options.nofile
         )

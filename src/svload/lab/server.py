@@ -20,6 +20,7 @@ from svload.lab.sockets import backlog_of
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import CPUS, Endpoint, ProcessFact, ServiceFacts, Setting
 from svload.model.messages import Spawn, WriteFile
+from svload.model.private import private_folder
 
 StopSignal = Literal["TERM", "INT", "QUIT", "KILL"]
 POLL_S = 0.02
@@ -54,8 +55,8 @@ class Server(Kit):
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it afresh in an empty work folder."""
         self._processes, self._helpers = {}, set()
-        self.context.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.context.logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.context.work)
+        private_folder(self.context.logs)
         self.start(neighbours)
 
     def ready(self, timeout_s: float) -> None:

@@ -12,6 +12,7 @@ from svload.lab.graph import check_needs, needs_of
 from svload.lab.installs import apt_install
 from svload.lab.kit import KitOptions
 from svload.model.errors import Problem, SvloadError
+from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
 from svload.study.mistakes import Mistake
 from svload.study.tree import Node
@@ -54,6 +55,7 @@ def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None)
     """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be had. Idempotent."""
     root = os.geteuid() == 0 if root is None else root
     options = validated(specs)
+    private_folder(cache)
     done: list[str] = []
     if packages := sorted({name for problem in check(specs, cache) for name in _packages(problem)}):
         done += apt_install(packages, root)

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from svload.model.errors import fail
-
 VARIABLES: Mapping[str, str] = {
     "SVLOAD_STATE": "folder of labs that are up, their undo journals, the studies you trust and what a load needs while it lasts; default `$XDG_STATE_HOME/svload`, else "
     "`~/.local/state/svload`",
@@ -43,6 +41,8 @@ def refuse_strange(folder: Path) -> Path:
         except OSError:
             break
         if owner != os.geteuid():
+            from svload.model.errors import fail
+
             raise fail("not-yours", path=folder, owner=owner)
     return folder
 

@@ -86,7 +86,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("lab-failed", _LAB, "The lab failed: {reason}.", "{hint}"),
         ErrorKind("target-unreachable", _LAB, "{target} answered no request: {what} ({count} of {count}).", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
-        ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), and svload follows nothing there.", "Name folders of your own by SVLOAD_STATE and SVLOAD_CACHE."),
+        ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), and svload follows nothing there.", "Copy it to where it is your own; svload's own folders are named by SVLOAD_STATE and SVLOAD_CACHE."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
         ErrorKind("file-refused", _LAB, "The system refused {path} ({reason}).", "Name another place, make room, or raise the limit."),
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),

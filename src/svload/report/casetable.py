@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len, set_cell_size
 
 from svload.model.results import CaseResult, Findings
+from svload.model.visible import visible
 from svload.report.claimed import claimed
 from svload.report.told import Number, Told, marks_rule, number_of, too_few_rule
 from svload.report.words import (
@@ -16,7 +17,6 @@ from svload.report.words import (
     number_words,
     split_metric,
     traffic_owners,
-    visible,
 )
 
 _GAP = 2

@@ -20,8 +20,9 @@ from rich.text import Text
 
 from svload.model.events import Event
 from svload.model.units import show_duration
+from svload.model.visible import visible
+from svload.report.console import live_console
 from svload.report.doubts import event_words
-from svload.report.words import visible
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -53,7 +54,7 @@ class View(Protocol):
 @contextmanager
 def live_view() -> Iterator[View]:
     """The view that fits stderr. `NO_COLOR` is honoured; nothing of it reaches stdout."""
-    console = Console(stderr=True, highlight=False)
+    console = live_console()
     if not console.is_terminal or os.environ.get("TERM") == "dumb":
         yield PlainView()
         return

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from svload.model.results import Findings
+from svload.model.visible import visible
 from svload.report.answer import LIMITS_TITLE, Sentence, answer, headline
 from svload.report.casetable import case_table
 from svload.report.claimed import Claimed, details
 from svload.report.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
 from svload.report.told import Told
-from svload.report.words import GRADE_MARK, count_words, load_line, visible
+from svload.report.words import GRADE_MARK, count_words, load_line
 
 _UNCUT = 1000
 _MOST_THRESHOLDS = 60

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from svload.model.load import Lag, LoadSummary, Times
 from svload.model.units import show_duration, show_size
+from svload.model.visible import visible
+from svload.report.console import console
 from svload.report.live import GRADE_STYLE
-from svload.report.terminal import console
 from svload.report.told import short_why
-from svload.report.words import visible
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR = 40

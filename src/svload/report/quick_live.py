@@ -133,11 +133,13 @@ class ScreenLoad(_Seconds):
             self.display = None
 
     def _open(self) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        console = Console(stderr=True, highlight=False)
-        self.display = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
+        from svload.report.console import live_console
+
+        self.display = Live(
+            get_renderable=self.render, console=live_console(), refresh_per_second=4, transient=True
+        )
         self.display.start()
 
     def render(self) -> RenderableType:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,25 +14,20 @@ from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
 from svload.model.certificates import AaCertificate
 from svload.model.results import Findings
 from svload.model.units import show_duration, show_size
+from svload.model.visible import visible
 from svload.report.answer import Sentence, answer, headline
 from svload.report.casetable import CaseTable, case_table
 from svload.report.certificates import instrument_line, instrument_words, percent_of_log
 from svload.report.claimed import GATE_MARKS, Claimed
+from svload.report.console import console
 from svload.report.doubts import COMMAND
 from svload.report.live import GRADE_STYLE
-from svload.report.words import count_words, list_words, load_line, main_group, number_words, visible
+from svload.report.words import count_words, list_words, load_line, main_group, number_words
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
 _WIDTH = 120
-_PIPED = 100
 MOST_LINES = 24
 """What `show_findings` takes beside the table of cases."""
-
-
-def console() -> Console:
-    """stdout; without a terminal 100 columns and no colour."""
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", _PIPED))
-    return Console(highlight=False, width=width, soft_wrap=False)
 
 
 def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:

@@ -10,12 +10,13 @@ from rich.text import Text
 
 from svload.model.results import CheckResult, Claim, Findings, TrialResult
 from svload.model.units import show_duration
+from svload.model.visible import visible
 from svload.report.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_bound
+from svload.report.console import console
 from svload.report.doubts import Doubt, asked_keys, doubts, harm_words, summary
 from svload.report.live import GRADE_STYLE
-from svload.report.terminal import console
 from svload.report.told import Number, Told
-from svload.report.words import GRADE_MARK, count_words, list_words, number_words, visible
+from svload.report.words import GRADE_MARK, count_words, list_words, number_words
 
 _SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
 _GRADES = ("REFUSED", "WEAK", "VALID")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -225,16 +224,6 @@ def list_words(words: Sequence[str], most: int = 6) -> str:
 def count_words(number: int, one: str, many: str | None = None) -> str:
     """`1 trial`, `4 trials`."""
     return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-
-
-def visible(text: str) -> str:
-    """`text` with characters that nobody sees and that turn or break what follows (bidi overrides, controls) as `[U+202E]`."""
-    return _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
 def unique(texts: Iterable[str]) -> list[str]:

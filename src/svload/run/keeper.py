@@ -17,7 +17,7 @@ from typing import Any
 
 from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
-from svload.host.unix_socket import short_path
+from svload.host.unix_socket import is_own, listen
 from svload.lab import Lab, endpoints
 from svload.model.errors import SvloadError
 from svload.model.events import Event
@@ -52,10 +52,7 @@ def main(folder: Path, until_wall: float) -> int:
 
 
 def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
-    with socket.socket(socket.AF_UNIX) as door:
-        with short_path(folder, SOCKET) as path:
-            door.bind(path)
-        door.listen(8)
+    with listen(folder, SOCKET, 8) as door:
         facts = {
             "id": folder.name,
             "study": lock.name,
@@ -77,7 +74,7 @@ def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
             except TimeoutError:
                 continue
             with line:
-                if _answer(line, lab) == "down":
+                if is_own(line) and _answer(line, lab) == "down":
                     return
 
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from svload.host import list_labs, state_dir
-from svload.host.unix_socket import short_path
+from svload.host.unix_socket import is_own, short_path
 from svload.model.errors import Problem, SvloadError, fail
+from svload.model.private import private_folder
 from svload.model.study import Lock
 
 UP_TIMEOUT_S = 300.0
@@ -30,7 +31,7 @@ SOCKET, FACTS, LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", 
 def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
     """Start a keeper for the lab of `lock`'s first case; returns when it is up, with id, until and endpoints. Raises SvloadError."""
     folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
-    folder.mkdir(parents=True)
+    private_folder(folder)
     (folder / LOCK).write_text(lock.to_json())
     log = folder / "keeper.log"
     argv = [sys.executable, "-m", "svload.run.keeper", str(folder), str(time.time() + lease_s)]
@@ -94,6 +95,8 @@ def ask(lab_id: str, what: str) -> dict[str, Any]:
             line.settimeout(ASK_TIMEOUT_S)
             with short_path(folder, SOCKET) as door:
                 line.connect(door)
+            if not is_own(line):
+                raise OSError("another user answers there")
             line.sendall(json.dumps({"do": what}).encode() + b"\n")
             answer = line.makefile().readline()
         return dict(json.loads(answer))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from svload.host import state_dir
-from svload.host.private import append_private, read_private, write_private
 from svload.model.errors import SvloadError
+from svload.model.private import append_private, read_private, write_private
 from svload.model.study import Lock
 from svload.store.seal import sha256_file
 from svload.study import study_digest

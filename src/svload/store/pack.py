@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from svload.model.environment import cache_dir
 from svload.model.errors import fail
+from svload.model.private import private_folder
 from svload.store.layout import PACK_SUFFIX, RunDir
 from svload.store.seal import sha256_file
 
@@ -83,7 +84,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     run = RunDir(home / name)
     if run.lock_path.is_file():
         return run
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(home)
     fresh = Path(tempfile.mkdtemp(prefix=".unpack-", dir=home))
     try:
         _unpack(path, fresh)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape as _escape
 from math import isfinite
 
-from svload.report.words import visible
+from svload.model.visible import visible
 
 Point = tuple[float, float]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import altair as alt
 
+from svload.model.visible import visible
 from svload.report.figures.figure import WIDTHS_PT, case_label, varying
 from svload.report.gather import Gathered
 from svload.report.palette import PALETTE
-from svload.report.words import visible
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import altair as alt
 
 from svload.model.results import CaseResult, Estimate
 from svload.model.units import Dimension
+from svload.model.visible import visible
 from svload.report.charts.scales import linear_ticks, log_ticks
 from svload.report.gather import Gathered
 from svload.report.palette import DIM, INK, LINE, PALETTE
 from svload.report.told import Number
-from svload.report.words import count_words, list_words, unit_for, visible
+from svload.report.words import count_words, list_words, unit_for
 
 Row = dict[str, Any]
 

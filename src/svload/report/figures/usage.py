@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from svload.model.visible import visible
 from svload.report.figures.figure import (
     Figure,
     Row,
@@ -14,7 +15,7 @@ from svload.report.figures.figure import (
 )
 from svload.report.gather import Gathered
 from svload.report.palette import INK, PALETTE
-from svload.report.words import dimension_of, services_of, visible
+from svload.report.words import dimension_of, services_of
 
 _HEIGHT_PT = 150.0
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import altair as alt
 
 from svload.model.results import Findings
+from svload.model.visible import visible
 from svload.report.figures import kinds
 from svload.report.figures.figure import WIDTHS_PT, Figure
 from svload.report.gather import Gathered, gather
-from svload.report.words import visible
 from svload.store.layout import RunDir
 
 _PPI = 300

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictU
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
+from svload.model.visible import visible
 from svload.report.criteria import criterion_words
 from svload.report.page.cells import number_cell
 from svload.report.words import (
@@ -21,7 +22,6 @@ from svload.report.words import (
     metric_label,
     show_ratio,
     show_value,
-    visible,
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from svload.model.visible import visible
 from svload.report.figures.figure import (
     WIDTHS_PT,
     Figure,
@@ -14,7 +15,7 @@ from svload.report.figures.figure import (
 )
 from svload.report.gather import Gathered
 from svload.report.palette import DIM, PALETTE
-from svload.report.words import count_words, unique, visible
+from svload.report.words import count_words, unique
 
 _ROW_PT, _AXIS_PT = 14.0, 34.0
 _LONGEST = {True: 56, False: 34}

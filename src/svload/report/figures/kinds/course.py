@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import numpy as np
 
+from svload.model.visible import visible
 from svload.report.figures.colouring import colouring
 from svload.report.figures.figure import (
     WIDTHS_PT,
@@ -17,7 +18,6 @@ from svload.report.figures.figure import (
 )
 from svload.report.gather import Gathered
 from svload.report.resources import Series
-from svload.report.words import visible
 
 _HEIGHT_PT = {True: 190.0, False: 165.0}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
+from svload.model.visible import visible
 from svload.report.figures.figure import (
     Figure,
     Row,
@@ -17,7 +18,7 @@ from svload.report.figures.figure import (
 )
 from svload.report.gather import Gathered
 from svload.report.palette import INK, PALETTE, REFUSED
-from svload.report.words import list_words, visible
+from svload.report.words import list_words
 
 _ROW_PT, _AXIS_PT = 12.0, 34.0
 

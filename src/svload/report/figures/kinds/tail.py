@@ -6,6 +6,7 @@ from math import log10
 
 import altair as alt
 
+from svload.model.visible import visible
 from svload.report.charts.scales import TAIL_STOPS, apart, tail_position
 from svload.report.charts.tail import curve_points
 from svload.report.digest import merged_curve
@@ -20,7 +21,6 @@ from svload.report.figures.figure import (
     unit_of,
 )
 from svload.report.gather import Gathered
-from svload.report.words import visible
 
 _HEIGHT_PT = {True: 210.0, False: 180.0}
 _POINTS = 60

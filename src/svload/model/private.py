@@ -18,6 +18,7 @@ def private_folder(path: Path) -> Path:
     for folder in (*reversed(path.parents), path):
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
     refuse_strange(path)
     mode = path.stat().st_mode
     if mode & _OTHERS_WRITE:
@@ -30,6 +31,7 @@ def write_private(path: Path, text: str) -> None:
     private_folder(path.parent)
     descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
+        os.fchmod(descriptor, 0o600)
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()

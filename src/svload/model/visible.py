@@ -1,0 +1,54 @@
+"""Text from elsewhere as it may be shown: signs that a terminal would obey, or that turn what follows, are spelt out."""
+
+from __future__ import annotations
+
+import io
+import re
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` with characters that nobody sees and that turn or break what follows (bidi overrides, controls) as `[U+202E]`."""
+    return _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
+
+
+def visible_json(text: str) -> str:
+    """JSON of the same meaning, those characters as escapes: they stand in its strings alone."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class PlainStream(io.TextIOWrapper):
+    """A stream on which whatever is printed stays text."""
+
+    def write(self, text: str) -> int:
+        """As TextIOWrapper's."""
+        return super().write(visible(text))
+
+    @property
+    def obeyed(self) -> io.TextIOBase:
+        """The same stream for who draws on a terminal and makes its text plain by itself."""
+        return _Obeyed(self)
+
+
+class _Obeyed(io.TextIOBase):
+    def __init__(self, plain: PlainStream) -> None:
+        self._plain = plain
+
+    def write(self, text: str) -> int:
+        return io.TextIOWrapper.write(self._plain, text)
+
+    def flush(self) -> None:
+        self._plain.flush()
+
+    def isatty(self) -> bool:
+        return self._plain.isatty()
+
+    def fileno(self) -> int:
+        return self._plain.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._plain.encoding

@@ -1,0 +1,166 @@
+"""State that says what may be run, undone and asked is this user's alone, whatever the umask and whoever prepared the place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from svload.host import finish_leftovers, machine_lock
+from svload.host.unix_socket import is_own, listen
+from svload.model.environment import cache_dir, state_dir
+from svload.model.errors import SvloadError
+from svload.model.private import append_private, private_folder, read_private, write_private
+from svload.run import trust
+
+NOBODY = 65534
+root = pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_files_and_folders_are_the_users_alone(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "a" / "b"
+    write_private(folder / "one", "text")
+    append_private(folder / "two", "line")
+    with listen(folder, "sock", 1):
+        assert mode(folder / "sock") == 0o600
+    assert [mode(path) for path in (tmp_path / "a", folder, folder / "one", folder / "two")] == [
+        0o700,
+        0o700,
+        0o600,
+        0o600,
+    ]
+    assert (read_private(folder / "one"), read_private(folder / "two").strip()) == ("text", "line")
+
+
+def test_a_folder_that_others_may_write_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert mode(private_folder(tmp_path / "open")) == 0o755
+
+
+@pytest.mark.parametrize("open_to", [0o666, 0o620])
+def test_what_others_may_have_written_is_not_believed(tmp_path: Path, open_to: int) -> None:
+    path = tmp_path / "file"
+    write_private(path, "mine")
+    path.chmod(open_to)
+    assert read_private(path) == ""
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    write_private(tmp_path / "real", "mine")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert read_private(tmp_path / "link") == ""
+    with pytest.raises(OSError, match="symbolic links"):
+        append_private(tmp_path / "link", "more")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_private(tmp_path / "pipe") == ""
+
+
+@pytest.mark.parametrize("where", [state_dir, cache_dir])
+@pytest.mark.parametrize("linked", [False, True])
+@root
+def test_another_users_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Callable[[], Path], linked: bool
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    if linked:
+        (tmp_path / "link").symlink_to(theirs)
+    os.chown(theirs, NOBODY, NOBODY)
+    for name in ("SVLOAD_STATE", "SVLOAD_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "link" if linked else theirs))
+    with pytest.raises(SvloadError, match="belongs to another user"):
+        where()
+
+
+@root
+def test_another_users_journal_is_not_undone(state: Path) -> None:
+    theirs = state / "labs" / "theirs"
+    theirs.mkdir(parents=True)
+    (theirs / "owner.json").write_text("{}")
+    (theirs / "journal.jsonl").write_text("nonsense\n")
+    os.chown(theirs, NOBODY, NOBODY)
+    assert finish_leftovers() == []
+    assert (theirs / "journal.jsonl").exists()
+
+
+@root
+def test_another_users_trust_is_not_believed(state: Path, tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text("name: mine\n")
+    trust.trust(study)
+    assert trust.is_trusted(study)
+    os.chown(state / "trusted.json", NOBODY, NOBODY)
+    assert not trust.is_trusted(study)
+
+
+@root
+@pytest.mark.parametrize(("user", "own"), [(NOBODY, False), (0, True)])
+def test_another_user_at_a_socket_is_known(user: int, own: bool) -> None:
+    """Even where it could reach the socket: in a folder that is open to all."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    with listen(folder, "sock", 1) as door:
+        (folder / "sock").chmod(0o666)
+        pid = os.fork()
+        if pid == 0:
+            os.setuid(user)
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(folder / "sock"))
+                os._exit(len(line.recv(1)))
+        door.settimeout(5)
+        line, _ = door.accept()
+        with line:
+            assert is_own(line) is own
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    shutil.rmtree(folder)
+
+
+def test_only_its_own_plain_file_is_the_machines_lock(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("keep me")
+    os.link(precious, tmp_path / "hard")
+    (tmp_path / "soft").symlink_to(precious)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("hard", "soft", "pipe", "folder"):
+        with (
+            pytest.raises(SvloadError, match="is no plain file of its own"),
+            machine_lock("me", 0.0, path=tmp_path / name),
+        ):
+            pass
+    assert precious.read_text() == "keep me"
+
+
+def test_who_holds_the_lock_is_told_as_text(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "lock"
+    with machine_lock("\x1b]0;owned\x07" + "x" * 5000 + "\u202e", path=path):
+        with pytest.raises(SvloadError) as caught, machine_lock("me", 0.2, told.append, path=path):
+            pass
+        assert "\x1b" not in told[0]
+        assert len(told[0]) <= 200
+        assert len(str(caught.value)) < 400

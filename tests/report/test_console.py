@@ -1,0 +1,77 @@
+"""What comes from elsewhere is shown as text: no sign of it is obeyed by a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.visible import PlainStream, visible, visible_json
+from svload.report.console import PlainConsole
+from svload.report.terminal import show_rows
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rfine\u202eevil\x7f"
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def screen() -> io.StringIO:
+    return io.StringIO()
+
+
+def on(screen: io.StringIO, terminal: bool) -> PlainConsole:
+    return PlainConsole(
+        file=screen, force_terminal=terminal, width=200, color_system="standard" if terminal else None
+    )
+
+
+def test_texts_tables_and_their_heads_are_never_obeyed(screen: io.StringIO) -> None:
+    table = Table(HOSTILE, title=HOSTILE)
+    table.add_row(HOSTILE)
+    out = on(screen, terminal=False)
+    out.print(table)
+    out.print(HOSTILE, markup=False)
+    out.print(Text(HOSTILE))
+    assert not _OBEYED.search(screen.getvalue())
+    assert screen.getvalue().count("[U+001B]") >= 5
+
+
+def test_a_terminals_own_colours_and_controls_stay(screen: io.StringIO) -> None:
+    out = on(screen, terminal=True)
+    out.print(Text(HOSTILE, style="red"))
+    assert screen.getvalue().startswith("\x1b[31m[U+001B]]0;owned")
+    with Live(Text(HOSTILE), console=out, auto_refresh=False) as live:
+        live.update(Text(HOSTILE), refresh=True)
+    assert "\x1b[?25l" in screen.getvalue(), "the cursor is hidden while it draws"
+    assert "\x1b]0" not in screen.getvalue()
+
+
+def test_an_answer_of_query_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    show_rows([HOSTILE], [[HOSTILE], [None], [1.5]])
+    assert not _OBEYED.search(capsys.readouterr().out)
+
+
+def test_lines_that_are_printed_are_text() -> None:
+    below = io.BytesIO()
+    stream = PlainStream(below, encoding="utf-8", write_through=True)
+    print(f"it says {HOSTILE}\tand\nends", file=stream)
+    stream.obeyed.write("\x1b[1m")
+    said = below.getvalue().decode()
+    assert said.endswith("\tand\nends\n\x1b[1m")
+    assert not _OBEYED.search(said[:-4])
+
+
+def test_json_keeps_its_meaning() -> None:
+    text = visible_json(json.dumps({HOSTILE: [HOSTILE, "é", "\ud800"]}, ensure_ascii=False))
+    assert not _OBEYED.search(text)
+    assert json.loads(text) == {HOSTILE: [HOSTILE, "é", "\ud800"]}
+    assert "é" in text
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    assert visible("a line\twith é, 漢字 and 🚀\n") == "a line\twith é, 漢字 and 🚀\n"
