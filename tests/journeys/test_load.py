@@ -207,16 +207,23 @@ def test_ctrl_c_prints_what_was_measured(world: World, url: str) -> None:
     assert not (run / "attempts" / "case-0.r1.a1" / "seal.json").exists()
 
 
+UNSAID = ("X-JWT", "Signature", "X-CSRF", "X-Otp", "X_Otp", "1-x", "Port", "Referer")
+"""Headers whose names do not tell that they let somebody in."""
+
+
 def test_a_credential_is_sent_and_kept_nowhere(world: World) -> None:
     with recording() as server:
         ended = world.svload(
             "load", f"http://127.0.0.1:{server.port}/", "-n", "20", "-c", "2", "--out", str(world.runs),
-            "-H", "Authorization: Bearer hush-${x}", "-H", "X-Plain: seen",
+            "-H", "Authorization: Bearer hush-${x}", "-H", "User-Agent: seen",
+            *(word for name in UNSAID for word in ("-H", f"{name}: hush-{name}")),
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         assert {headers["Authorization"] for _, path, headers, _ in server.asked if path == "/"} == {
             "Bearer hush-${x}"
         }
+        sent = next(headers for _, path, headers, _ in server.asked if path == "/")
+        assert {name: sent[name] for name in UNSAID} == {name: f"hush-{name}" for name in UNSAID}
     files = [path for path in world.runs.rglob("*") if path.is_file()]
     assert [path for path in files if b"seen" in path.read_bytes()], "a plain header is in the study"
     assert not [path for path in files if b"hush" in path.read_bytes()]

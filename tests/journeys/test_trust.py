@@ -179,3 +179,34 @@ def test_a_run_from_elsewhere_goes_on_once_it_is_trusted(world: World, tmp_path:
     assert len(list(theirs.glob("trials/*/seal.json"))) == 4
     assert world.silent() == []
     assert other.silent() == []
+
+
+DUMPS = """
+import http.server, json, os, sys
+json.dump(dict(os.environ), open("seen.json", "w"))
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_server_inherits_the_secrets_that_it_names(
+    world: World, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("API_TOKEN", "hush"), ("OTHER_FILE", "/hush"), ("PLAIN", "seen")):
+        monkeypatch.setenv(name, value)
+    service = {"run": f"{sys.executable} server.py ${{port}}"} | ({"secrets": ["token"]} if named else {})
+    folder = downloaded(world, {"app": service})
+    (folder / "server.py").write_text(DUMPS)
+    study = json.loads((folder / "study.yaml").read_text()) | {
+        "secrets": {"token": "API_TOKEN", "other": "OTHER"}
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    up = world.svload("lab", "up", str(folder), "--trust", "--for", "1min")
+    assert up.returncode == 0, up.stderr
+    assert world.svload("lab", "down").returncode == 0
+    seen = json.loads((folder / "seen.json").read_text())
+    assert seen["PLAIN"] == "seen"
+    assert "OTHER_FILE" not in seen
+    assert seen.get("API_TOKEN") == ("hush" if named else None)
+    assert world.silent() == []

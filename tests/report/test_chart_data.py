@@ -30,7 +30,7 @@ def test_numbers_come_back_and_formulas_stay_text() -> None:
         "a": [
             {"name": "'=1+1", "value": "0.12346"},
             {"name": "plain", "value": ""},
-            {"name": "'-5", "value": "3"},
+            {"name": "-5", "value": "3"},
         ]
     }
     assert packed({}) == ""

@@ -10,6 +10,7 @@ import pytest
 
 from svload import api
 from svload.model.errors import SvloadError
+from svload.model.visible import plain_cell
 from svload.store import export_views, query, read_trial
 from svload.store.sql import VIEWS
 from svload.testing import SyntheticRun, make_run
@@ -82,3 +83,29 @@ def test_a_place_that_cannot_be_written_is_said(run: SyntheticRun, tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(SvloadError, match=r"file cannot be written.*\[usage\]"):
         api.export_tables(str(run.path), "csv", tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("=1+1", "'=1+1"), ("+cmd", "'+cmd"), ("-2+3", "'-2+3"), ("@x", "'@x"), ("\tx", "'\tx"), ("\rx", "'\rx"),
+        ("-5", "-5"), ("+1.5e3", "+1.5e3"), ("a=b", "a=b"), ("", ""), ("'=1", "'=1"),
+    ],
+)  # fmt: skip
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path, text: str, shown: str) -> None:
+    made = make_run(tmp_path, replicates=1, cases=2, duration_s=0.2)
+    lock = made.lock()
+    cases = tuple(case.model_copy(update={"levels": dict.fromkeys(case.levels, text)}) for case in lock.cases)
+    factors = tuple(one.model_copy(update={"name": f"={one.name}"}) for one in lock.factors)
+    cases = tuple(
+        case.model_copy(update={"levels": {f"={name}": level for name, level in case.levels.items()}})
+        for case in cases
+    )
+    made.lock_path.write_text(lock.model_copy(update={"cases": cases, "factors": factors}).to_json())
+    [path] = export_views(made, tmp_path / "csv", "csv", ["cases"])
+    with path.open(newline="", encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
+    assert [name[:2] for name in names[2:]] == ["'="] * len(factors)
+    assert factors
+    assert {row[2] for row in rows} == {shown}
+    assert plain_cell(text) == shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from svload.model.traffic import (
 )
 from svload.study import load_study, resolve
 from svload.study.quick import QuickLoad, quick_study
+from svload.study.values import RESERVED
 
 URL = "http://127.0.0.1:8080/a?b=${c}"
 S = 1_000_000_000
@@ -72,14 +74,14 @@ def test_stages_of_users_begin_at_vus_and_stages_of_a_rate_at_rate(tmp_path: Pat
 
 def test_the_request_is_as_typed(tmp_path: Path) -> None:
     config = case_of(
-        tmp_path, url="https://shop.example:8443", method="put", headers=("X-A: b: c", "Content-Type:text/x"), data="{${x}}",
+        tmp_path, url="https://shop.example:8443", method="put", headers=("Accept: b: c", "Content-Type:text/x"), data="{${x}}",
         timeout="250ms", follow_redirects=3, keep_alive=False, insecure=True, connect_to="127.0.0.1:9", generators=2, vus=4,
         think_time="10ms", spin="60us", pacing_quantum="1ms",
     )  # fmt: skip
     (group,) = config.groups
     request = group.request
     assert (request.method, request.scheme, request.path) == ("PUT", "https", (Text(text="/"),))
-    assert request.headers == (("X-A", (Text(text="b: c"),)), ("Content-Type", (Text(text="text/x"),)))
+    assert request.headers == (("Accept", (Text(text="b: c"),)), ("Content-Type", (Text(text="text/x"),)))
     assert request.body == Body(text=(Text(text="{${x}}"),))
     assert (request.timeout_ns, request.follow_redirects) == (250_000_000, 3)
     assert (group.connection, group.generators, group.spin_ns) == ("new", 2, 60_000)
@@ -158,3 +160,26 @@ def test_a_contradiction_is_one_sentence(asked: dict[str, Any], words: str) -> N
     assert problem.code == "usage"
     assert words in str(problem)
     assert "\n" not in str(problem).replace("\r\n", "")
+
+
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        ("Accept: a/b", True), ("content-type: a/b", True), ("If-None-Match: x", True), ("User-Agent: x", True), ("Range: bytes=0-1", True),
+        ("X-JWT: hush", False), ("Signature: hush", False), ("X-CSRF: hush", False), ("X-Otp: hush", False), ("Anything: hush", False),
+        ("Proxy-Authorization: hush", False), ("Anything:", True),
+    ],
+)  # fmt: skip
+def test_values_of_headers_are_kept_only_where_they_are_known_to_let_nobody_in(
+    header: str, kept: bool
+) -> None:
+    ask = QuickLoad(url="http://127.0.0.1/", headers=(header,))
+    assert (ask.secrets == {}) is kept
+    assert "hush" not in quick_study(ask)
+
+
+def test_headers_of_like_names_keep_their_own_values() -> None:
+    ask = QuickLoad(url="http://127.0.0.1/", headers=("X-A: 1", "X_A: 2", "x-a: 3", "1: 4", "Port: 5"))
+    assert [value for _, value in ask.secrets.values()] == ["1", "2", "3", "4", "5"]
+    assert len({variable for variable, _ in ask.secrets.values()}) == 5
+    assert set(json.loads(quick_study(ask))["secrets"]).isdisjoint(RESERVED)

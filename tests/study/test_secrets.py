@@ -13,7 +13,7 @@ from svload.study import resolve
 Load = Callable[..., Lock]
 STUDY = """\
 name: t
-lab: {{api: {{at: "http://127.0.0.1:9"}}}}
+lab: {{api: {lab}}}
 factors: {{{factor}: [one, two]}}
 secrets: {{token: {variable}}}
 requests: {{get: {{get: "http://api/{path}", headers: {{A: "Bearer {reference}", B: "${{{factor}}}"}}}}}}
@@ -23,7 +23,13 @@ measure: {{duration: 1s}}
 
 
 def study(**changes: str) -> str:
-    said = {"factor": "f", "variable": "API_TOKEN", "path": "", "reference": "${secret.token}"}
+    said = {
+        "lab": '{at: "http://127.0.0.1:9"}',
+        "factor": "f",
+        "variable": "API_TOKEN",
+        "path": "",
+        "reference": "${secret.token}",
+    }
     return STUDY.format(**said | changes)
 
 
@@ -41,6 +47,7 @@ def test_a_case_knows_the_variable_and_no_value(load: Load) -> None:
         ({"reference": "${secret.tokn}"}, "Did you mean “${secret.token}”?"),
         ({"factor": "secret"}, "that is what secrets are called"),
         ({"variable": "API-TOKEN"}, "API-TOKEN"),
+        ({"lab": "{run: ./server, secrets: [tokn]}"}, "Did you mean “token”?"),
     ],
 )
 def test_what_is_wrong_with_one_is_told(load: Load, changes: dict[str, str], said: str) -> None:

@@ -238,7 +238,8 @@ def _become(order: Spawn, mark: str, groups: list[str], ends: _Ends, die_with_us
             os._exit(127)
         for target, source in enumerate((ends.child_in, ends.child_out, ends.log)):
             os.dup2(source, target)
-        environment = {**os.environ, **order.env, MARK: mark}
+        inherited = {name: value for name, value in os.environ.items() if name not in order.withheld}
+        environment = {**inherited, **order.env, MARK: mark}
         os.execvpe(order.argv[0], list(order.argv), environment)
     except BaseException as why:
         _tell(ends.status_write, {"error": _sentence(why, order)})

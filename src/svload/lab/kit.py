@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -95,7 +95,7 @@ class KitContext:
     Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache` is kept, `study` is the study's.
 
     `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true when the user wants out:
-    whoever waits then raises SvloadError interrupted.
+    whoever waits then raises SvloadError interrupted. `secrets` are the study's: name → the variable that holds it.
     """
 
     service: str
@@ -109,6 +109,12 @@ class KitContext:
     take_port: Callable[[str, int | None], int]
     stopped: Callable[[], bool] = lambda: False
     address: str = "127.0.0.1"
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def withheld(self, but: Sequence[str] = ()) -> tuple[str, ...]:
+        """Variables that its processes do not inherit: those that hold secrets, or name a file that does, `but` for these secrets."""
+        variables = [variable for secret, variable in self.secrets.items() if secret not in but]
+        return tuple(name for variable in variables for name in (variable, f"{variable}_FILE"))
 
     def child(self, part: str) -> str:
         """The agent's name of one of this service's processes."""

@@ -54,6 +54,7 @@ class Lab:
 
     Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says (logs/<its name>, left to
     the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). `server_cores` are the cores that all services are pinned to (None: no pin).
+    Variables that hold `secrets` (as a case has them) reach no service that does not name them.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Lab:
         study_dir: Path | None = None,
         life: datetime.timedelta = LIFE,
         should_stop: Callable[[], bool] = lambda: False,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self._options = setup.validated(specs)
         self.specs = tuple(specs)
@@ -76,6 +78,7 @@ class Lab:
         self._study = (study_dir or Path.cwd()).absolute()
         self._cores = tuple(server_cores) if server_cores else None
         self._should_stop = should_stop
+        self._secrets = {name.removeprefix("secret."): held for name, held in (secrets or {}).items()}
         self._tell = on_event or (lambda event: None)
         self._life = life
         self._ports = Ports()
@@ -173,6 +176,7 @@ class Lab:
             limits=limits,
             credentials=self._authority.issue(spec.name, work / "tls") if options.tls else None,
             stopped=self._should_stop,
+            secrets=self._secrets,
             take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
         )
 

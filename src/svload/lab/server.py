@@ -125,16 +125,19 @@ class Server(Kit):
         cwd: Path | None = None,
         stop_signal: StopSignal = "TERM",
         helper: bool = False,
+        secrets: Sequence[str] = (),
     ) -> ProcessFact:
         """Start one process of the service; its output goes to `<part>.log` in the work folder.
 
-        A `helper` is svload's own: watched and stopped with the service, but no process of it in the facts.
+        A `helper` is svload's own: watched and stopped with the service, but no process of it in the facts. The variables of the study's
+        secrets are not inherited, but for those of `secrets`.
         """
         action = Spawn(
             child=self.context.child(part),
             role="server",
             argv=tuple(str(word) for word in argv),
             env={**ENVIRONMENT, **(env or {})},
+            withheld=self.context.withheld(secrets),
             cwd=str(cwd or self.context.work),
             log=str(self.log_of(part)),
             limits=self.context.limits,
@@ -156,6 +159,7 @@ class Server(Kit):
             role="tool",
             argv=tuple(str(word) for word in argv),
             env=ENVIRONMENT,
+            withheld=self.context.withheld(),
             cwd=str(self.context.work),
             log=str(log),
             timeout_s=timeout_s,

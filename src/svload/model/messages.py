@@ -106,7 +106,7 @@ class Spawn(Message):
     """Start a process in a group of its own that dies with the agent.
 
     Role `generator` and `monitor` speak JSON lines on stdin and stdout (below); a `server`'s output goes to `log`;
-    a `tool` runs to its end within `timeout_s` and returns {exit, tail}. Result: {"pid": machine pid, "start_ticks"}.
+    a `tool` runs to its end within `timeout_s` and returns {exit, tail}. It inherits the agent's variables but the `withheld` ones. Result: {"pid": machine pid, "start_ticks"}.
     """
 
     do: Literal["spawn"] = "spawn"
@@ -114,6 +114,7 @@ class Spawn(Message):
     role: Role
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
+    withheld: tuple[str, ...] = ()
     cwd: str | None = None
     log: str
     limits: Limits = Limits()

@@ -20,6 +20,16 @@ def visible_json(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+FORMULA = "=+-@\t\r"
+"""What a spreadsheet takes for the begin of a formula."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def plain_cell(text: str) -> str:
+    """A text as a spreadsheet may read it: what would be a formula gets an apostrophe; numbers stay numbers."""
+    return f"'{text}" if text[:1] and text[0] in FORMULA and not _NUMBER.fullmatch(text) else text
+
+
 class PlainStream(io.TextIOWrapper):
     """A stream on which whatever is printed stays text."""
 

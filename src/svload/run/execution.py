@@ -250,7 +250,7 @@ class _Execution:
         room = connection_room(MOST)
         self._place(agent, cores, room)
         lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
-                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set)  # fmt: skip
+                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets)  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()

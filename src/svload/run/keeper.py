@@ -35,7 +35,7 @@ def main(folder: Path, until_wall: float) -> int:
         with start_agent(labs_dir() / folder.name, Lease(), f"lab {folder.name}") as agent:
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
-                      study_dir=Path(lock.study_dir))  # fmt: skip
+                      study_dir=Path(lock.study_dir), secrets=config.secrets)  # fmt: skip
             try:
                 lab.up()
                 for objects in config.objects:

@@ -17,6 +17,7 @@ from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import fail
 from svload.model.request_errors import ERRORS
 from svload.model.results import Findings, TrialResult, TrialSummary
+from svload.model.visible import FORMULA, plain_cell
 from svload.store.layout import RunDir
 from svload.store.parquet import TABLES, schema_of
 
@@ -62,7 +63,8 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
 def export_views(
     run: RunDir, folder: Path, kind: Literal["csv", "parquet"], views: Iterable[str] = VIEWS
 ) -> tuple[Path, ...]:
-    """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells for null.
+    """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells for null, and no cell that a
+    spreadsheet would take for a formula.
 
     Raises SvloadError run-damaged; OSError when the disk is full.
     """
@@ -74,7 +76,8 @@ def export_views(
             fresh = path.with_name(f".{path.name}.{os.getpid()}")
             target = str(fresh).replace("'", "''")
             try:
-                connection.execute(f"copy {view} to '{target}' ({_COPY[kind]})")
+                table = f"({_plain_cells(connection, view)})" if kind == "csv" else view
+                connection.execute(f"copy {table} to '{target}' ({_COPY[kind]})")
             except duckdb.IOException as why:
                 raise OSError(str(why)) from why
             except (duckdb.Error, pa.ArrowException) as why:
@@ -87,6 +90,21 @@ def export_views(
                 fresh.unlink(missing_ok=True)
             files.append(path)
     return tuple(files)
+
+
+def _plain_cells(connection: duckdb.DuckDBPyConnection, view: str) -> str:
+    """SQL of a view whose names and texts a spreadsheet takes for no formula (`plain_cell`)."""
+    columns = connection.execute(f"select column_name, column_type from (describe {view})").fetchall()
+    return f"select {', '.join(_plain_column(name, kind) for name, kind in columns)} from {view}"
+
+
+def _plain_column(name: str, kind: str) -> str:
+    column, shown = (f'"{one.replace(chr(34), chr(34) * 2)}"' for one in (name, plain_cell(name)))
+    if kind != "VARCHAR":
+        return f"{column} as {shown}"
+    begins = ", ".join(f"chr({ord(sign)})" for sign in FORMULA)
+    is_formula = f"left({column}, 1) in ({begins}) and try_cast({column} as double) is null"
+    return f"case when {is_formula} then chr(39) || {column} else {column} end as {shown}"
 
 
 _COPY = {"csv": "format csv, header true", "parquet": "format parquet, compression zstd"}

@@ -121,6 +121,9 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
         if isinstance(name, str) and not values.holds_reference(name) and name not in known:
             yield unknown_name(path, name, kind, known)
 
+    for name, item in _dicts(services):
+        for place, secret in enumerate(_sequence(item, "secrets")):
+            yield from named(("lab", name, "secrets", place), secret, "secret", _mapping(data, "secrets"))
     for name, item in _dicts(_mapping(data, "data")):
         yield from named(("data", name, "in"), item.get("in"), "service", services)
     for name, item in _dicts(_mapping(data, "feeders")):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -30,7 +31,16 @@ METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
 WITH_BODY = ("POST", "PUT", "PATCH")
 FRAMING = ("content-length", "transfer-encoding", "expect")
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(.*?)\s*")
-_CREDENTIAL = re.compile(r"auth|cookie|credential|key|passw|secret|session|token", re.IGNORECASE)
+_HARMLESS = frozenset(
+    {
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection", "content-encoding",
+        "content-language", "content-type", "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+        "pragma", "range", "te", "user-agent", *FRAMING,
+    }
+)  # fmt: skip
+"""Headers whose values may be kept; any other may carry what lets somebody in, whatever its name."""
+_WORDS = ("request", "vu", "iteration", "port")
+"""Names that a study keeps for itself."""
 _STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
 
 
@@ -221,8 +231,8 @@ class QuickLoad:
         said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout}
         if self.headers:
             said["headers"] = {
-                name: f"${{secret.{_secret_name(name)}}}" if _is_secret(name, value) else _literal(value)
-                for name, value in map(header_of, self.headers)
+                name: f"${{secret.{secret}}}" if secret else _literal(value)
+                for name, (value, secret) in self._headers.items()
             }
         if self._has_body:
             said["body"] = {"file": BODY_FILE} if self.data is None else {"text": _literal(self.data)}
@@ -231,13 +241,21 @@ class QuickLoad:
         return said
 
     @property
+    def _headers(self) -> dict[str, tuple[str, str]]:
+        """Name → its value, and what the study calls it where its value is kept nowhere; else empty."""
+        found: dict[str, tuple[str, str]] = {}
+        names: set[str] = set()
+        for name, value in map(header_of, self.headers):
+            secret = "" if name.lower() in _HARMLESS or not value else _secret_name(name, names)
+            names.add(secret)
+            found[name] = value, secret
+        return found
+
+    @property
     def secrets(self) -> dict[str, tuple[str, str]]:
-        """What stands in headers that carry credentials: name → (the environment variable for it, its value)."""
-        pairs = map(header_of, self.headers)
+        """What stands in headers that are not known to be harmless: name → (the environment variable for it, its value)."""
         return {
-            _secret_name(name): (f"LOAD_{_secret_name(name).upper()}", value)
-            for name, value in pairs
-            if _is_secret(name, value)
+            secret: (f"LOAD_{secret.upper()}", value) for value, secret in self._headers.values() if secret
         }
 
     def server(self, origin: str) -> dict[str, Any]:
@@ -285,13 +303,13 @@ def header_of(text: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _is_secret(header: str, value: str) -> bool:
-    """Whether a header, by its name, says what lets somebody in."""
-    return bool(value) and _CREDENTIAL.search(header) is not None
-
-
-def _secret_name(header: str) -> str:
-    return re.sub(r"[^a-z0-9]", "_", header.lower())
+def _secret_name(header: str, taken: Collection[str]) -> str:
+    """A name for it that a study takes, unlike those that are `taken`."""
+    name = re.sub(r"[^a-z0-9]", "_", header.lower())
+    name = name if name[:1].isalpha() and name not in _WORDS else f"header_{name}"
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _url(text: str) -> str:

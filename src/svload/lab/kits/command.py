@@ -51,6 +51,9 @@ class CommandOptions(KitOptions):
     environment: dict[str, str] = option(
         {}, doc="environment variables for it; no secrets: they would reach the record"
     )
+    secrets: list[str] = option(
+        [], doc="the study's secrets whose variables it inherits; left out, it gets none of them"
+    )
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = option("TERM", doc="the signal that ends it")
 
 
@@ -61,7 +64,7 @@ class Command(Server):
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
     ignores = ("tuning",)
-    harmless = frozenset({"ready", "start_within", "stop_signal"})
+    harmless = frozenset({"ready", "start_within", "secrets", "stop_signal"})
     options: CommandOptions
     _port: int
 
@@ -93,6 +96,7 @@ class Command(Server):
             env={"PORT": str(self._port), **self.options.environment},
             cwd=self.context.study.absolute(),
             stop_signal=self.options.stop_signal,
+            secrets=self.options.secrets,
         )
 
     def ready(self, timeout_s: float) -> None:

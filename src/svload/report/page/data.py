@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
 
+from svload.model.visible import plain_cell
+
 
 @dataclass(frozen=True)
 class Table:
@@ -33,8 +35,7 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.5g}"
-    text = str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return plain_cell(str(value))
 
 
 def packed(tables: Mapping[str, Table]) -> str:

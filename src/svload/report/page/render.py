@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
+from svload.model.visible import plain_cell
 from svload.report.gather import Gathered
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
 from svload.report.page.template import render_template
@@ -42,4 +43,10 @@ def _points(gathered: Gathered) -> Iterator[tuple[str, str, str, str, str]]:
         for owner, metric, line in lines:
             for at, value in zip(line.at_s.tolist(), line.values.tolist(), strict=True):
                 if value == value:
-                    yield trial.name, owner, metric, f"{at:.6g}", f"{value:.6g}"
+                    yield (
+                        plain_cell(trial.name),
+                        plain_cell(owner),
+                        plain_cell(metric),
+                        f"{at:.6g}",
+                        f"{value:.6g}",
+                    )
