@@ -136,3 +136,13 @@ def test_a_lock_that_names_no_readable_study_is_no_defect(elsewhere: Make) -> No
     found = elsewhere({"run": "true"})
     found.lock_path.write_text(found.lock_path.read_text().replace(found.lock().study_dir, "/bin/sh"))
     assert [problem.code for problem in refused(found).problems] == ["run-untrusted"]
+
+
+def test_of_much_that_asks_for_trust_some_is_named(elsewhere: Make) -> None:
+    found = elsewhere(
+        {"run": "true", "environment": {"A": "b" * 5000}}, secrets={f"s{n}": f"S{n}" for n in range(50)}
+    )
+    said = str(refused(found))
+    assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in said
+    assert "and 47 more" in said
+    assert len(said) < 1000

@@ -144,3 +144,13 @@ def test_what_was_known_when_the_run_began_comes_along(tmp_path: Path) -> None:
     again = open_pack(pack_run(made, tmp_path / "one.svload.zip"), tmp_path / "packs")
     assert again.certificates_path.is_file()
     assert again.certificates() == made.certificates()
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a\x1b[31m b"])
+def test_a_packs_name_is_no_place(tmp_path: Path, name: str) -> None:
+    made = make_run(tmp_path / "runs", replicates=1, cases=1, duration_s=0.2)
+    pack = pack_run(made, tmp_path / f"{name}.svload.zip")
+    opened = open_pack(pack, tmp_path / "packs")
+    assert opened.path.resolve().parent.parent == tmp_path / "packs"
+    assert opened.lock() == made.lock()
+    assert open_pack(pack, tmp_path / "packs") == opened

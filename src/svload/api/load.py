@@ -258,6 +258,7 @@ def _study_folder(ask: QuickLoad, files: LoadFiles, out: Path | None) -> Iterato
                 _place(option, path, folder / name)
         if files.ca is not None:
             authority((folder / CA_FILE).read_text("ascii", "replace"), files.ca)
+        (folder / STUDY).unlink(missing_ok=True)  # a link there would lead elsewhere
         (folder / STUDY).write_text(text, encoding="utf-8")
         yield folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svload.model.environment import refuse_strange
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
     from svload.model.study import Lock
     from svload.store import RunDir
 
+MOST_NAMED = 5
+
 
 def must_be_trusted(lock: Lock, place: str) -> None:
     """Raises SvloadError study-untrusted where a study just read asks for more than load and is not the user's own."""
     from svload import lab, study
 
     if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
-        raise fail("study-untrusted", what="; ".join(asked), place=place)
+        raise fail("study-untrusted", what=_some(asked), place=place)
 
 
 def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...]:
@@ -37,9 +40,15 @@ def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...
         study.must_be_sound(lock, str(found.lock_path))
         asked = [*study.needs_trust(lock, lab.asks_trust), *study.reads_here(lock)]
         if asked and not choices.trusted:
-            raise fail("run-untrusted", path=found.path, what="; ".join(asked))
+            raise fail("run-untrusted", path=found.path, what=_some(asked))
     hosts = tuple(dict.fromkeys((*known.hosts, *choices.authorised)))
     run.permitted_targets(case_configs(lock).values(), hosts)
     if choices.trusted or choices.authorised:
         allow_file(found.lock_path, Allowed(choices.trusted, choices.authorised))
     return hosts
+
+
+def _some(asked: Sequence[str]) -> str:
+    """The first few: a study may ask for hundreds."""
+    more = len(asked) - MOST_NAMED
+    return "; ".join(asked[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from svload.model.environment import cache_dir
 from svload.model.errors import fail
 from svload.model.private import private_folder
-from svload.store.layout import PACK_SUFFIX, RunDir
+from svload.store.layout import PACK_SUFFIX, RunDir, folder_name
 from svload.store.seal import sha256_file
 
 MOST_FILES = 200_000
@@ -81,7 +81,7 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     """
     home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"
-    run = RunDir(home / name)
+    run = RunDir(home / folder_name(name))
     if run.lock_path.is_file():
         return run
     private_folder(home)
