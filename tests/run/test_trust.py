@@ -146,3 +146,12 @@ def test_of_much_that_asks_for_trust_some_is_named(elsewhere: Make) -> None:
     assert "lab.app.run: true; lab.app.environment: {'A': 'bbb" in said
     assert "and 47 more" in said
     assert len(said) < 1000
+
+
+@pytest.mark.parametrize("change", [{"case": "nope"}, {"case": "../.."}])
+def test_a_plan_of_other_cases_than_the_locks_is_refused(elsewhere: Make, change: dict[str, str]) -> None:
+    found = elsewhere(HARMLESS)
+    batch = json.loads(found.batch_path(0).read_text())
+    batch["trials"][0] |= change
+    found.batch_path(0).write_text(json.dumps(batch))
+    assert [problem.code for problem in refused(found).problems] == ["run-damaged"]

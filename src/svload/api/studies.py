@@ -265,8 +265,14 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
 
 
 def _as_sealed(found: RunDir) -> None:
-    """What is sealed was measured under the lock and the plan that stand there. Raises SvloadError run-damaged."""
+    """What is sealed was measured under the lock and the plan that stand there, and the plan is of that lock. Raises SvloadError run-damaged."""
     from svload.store import changed_since_sealed
+
+    cases = {case.name for case in found.lock().valid_cases}
+    for trial in found.planned_trials():
+        if trial.case not in cases:
+            reason = f"it plans {trial.trial} of the case “{trial.case}”, which the lock does not run"
+            raise fail("run-damaged", path=found.plan, reason=reason)
 
     if damage := changed_since_sealed(found):
         raise SvloadError(*damage)
