@@ -33,10 +33,25 @@ def make() -> str:
         own = {key: field for key, field in kit.Options.model_fields.items() if key not in common}
         if own:
             texts.append(_options(own))
+            texts.append(_trust(own, kit))
         note = sentence(kit.Options.__doc__).partition(";")[2].strip()
         if note:
             texts.append(note[0].upper() + note[1:] + "\n" if note[0] != "`" else note + "\n")
     return page("Kits", *texts)
+
+
+def _trust(own: Mapping[str, Any], kit: Any) -> str:
+    """What of it needs --trust, and what of `tuning` does not."""
+    asking = [code(name) for name in own if name not in kit.harmless | kit.addresses]
+    said = [f"Needs `--trust`: {', '.join(asking)}."] if asking else []
+    if kit.addresses:
+        said.append(
+            f"Its host needs `--authorise`: {', '.join(code(name) for name in sorted(kit.addresses))}."
+        )
+    if kit.harmless_tuning:
+        plain = ", ".join(code(name) for name in sorted(kit.harmless_tuning))
+        said.append(f"Parameters of `tuning` that need no `--trust` while they have a plain value: {plain}.")
+    return " ".join(said) + "\n" if said else ""
 
 
 def _ignored(names: Sequence[str]) -> str:
@@ -68,6 +83,8 @@ def _kind(annotation: Any) -> str:
     if typing.get_origin(annotation) is Literal:
         return " or ".join(code(str(value)) for value in typing.get_args(annotation))
     inner = [one for one in typing.get_args(annotation) if one is not type(None)]
+    if typing.get_origin(annotation) is list:
+        return "list"
     if typing.get_origin(annotation) is dict:
         return "mapping"
     if inner:
