@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,18 @@ def test_what_acts_outside_needs_trust(kit: type[Kit]) -> None:
 def test_a_new_option_needs_trust_until_it_is_declared(kit: type[Kit]) -> None:
     before = set(asks_trust([spec(kit)]))
     assert {*asks_trust([spec(kit, brand_new="/etc/passwd")])} - before == {"lab.it.brand_new: /etc/passwd"}
+
+
+SUSPECT = re.compile(
+    "path|command|file|user|host|addr|log|include|cert|key|lib|module|script|exec|store|cors|resolver|pass"
+)
+CLEARED = re.compile("open_file_cache.*|(watcher|worker)_logbuf_size|log_limit|sendfile.*")
+
+
+def test_no_harmless_parameter_has_a_name_of_what_acts(kit: type[Kit]) -> None:
+    assert [
+        name for name in sorted(kit.harmless_tuning) if SUSPECT.search(name) and not CLEARED.fullmatch(name)
+    ] == []
 
 
 def hostile_specs(kit: type[Kit]) -> Iterator[ServiceSpec]:
