@@ -36,7 +36,7 @@ def test_a_run_that_the_disk_cannot_hold_is_refused(
     assert problem.code == "disk-full"
     assert "MiB" in str(problem)
     assert "run-started" not in events
-    assert not (tmp_path / "state").exists(), "no lab was begun"
+    assert not (tmp_path / "state" / "labs").exists(), "no lab was begun"
 
 
 class EnoughDisk(Exception):
