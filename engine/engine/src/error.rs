@@ -80,6 +80,8 @@ error_kinds! {
     Http2FrameSize = "http2_frame_size",
     Http2Compression = "http2_compression",
     Http2Flood = "http2_flood",
+    Http2Malformed = "http2_malformed",
+    TlsUnfit = "tls_unfit",
 }
 
 impl ErrorKind {
@@ -157,9 +159,14 @@ impl ErrorKind {
         match flaw {
             Flaw::Expired | Flaw::ExpiredContext { .. } => Self::TlsExpired,
             Flaw::NotValidYet | Flaw::NotValidYetContext { .. } => Self::TlsNotYetValid,
+            Flaw::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+                Self::TlsUnfit
+            }
             Flaw::NotValidForName | Flaw::NotValidForNameContext { .. } => Self::TlsWrongName,
             // Signed by somebody unknown, or by somebody else of a known name.
             Flaw::UnknownIssuer | Flaw::BadSignature => Self::TlsUntrusted,
+            // What our own verifier says of it (see tls.rs).
+            Flaw::ApplicationVerificationFailure => Self::TlsUnfit,
             _ => Self::TlsCertificate,
         }
     }
@@ -217,11 +224,12 @@ mod tests {
         assert_eq!(names[41], "tls_closed");
         assert_eq!(names[42], "capture");
         assert_eq!(names[43], "no_match");
-        assert_eq!(names.len(), 58);
+        assert_eq!(names.len(), 60);
         assert_eq!(
             (names[44], names[57]),
             ("http2_not_negotiated", "http2_flood")
         );
+        assert_eq!((names[58], names[59]), ("http2_malformed", "tls_unfit"));
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

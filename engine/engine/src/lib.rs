@@ -45,3 +45,4 @@ pub use error::{ErrorKind, RunError};
 pub use rehearse::rehearse;
 pub use run::run_share;
 pub use table::{Column, Table};
+pub use take::{json_path_fault, pattern_fault};

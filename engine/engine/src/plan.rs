@@ -88,6 +88,8 @@ pub struct Plan {
     pub allowed: Allowed,
     pub endpoints: Vec<Endpoint>,
     pub groups: Vec<GroupPlan>,
+    /// For servers that only redirects lead to.
+    pub redirect_tls: Option<Tls>,
     by_origin: HashMap<Origin, usize>,
 }
 
@@ -105,6 +107,11 @@ impl Plan {
             .zip(&share.groups)
             .map(|(at, group)| GroupPlan::new(share, group, &endpoints, inputs, at))
             .collect::<Result<_, Fault>>()?;
+        let redirect_tls = share
+            .redirect_tls
+            .as_ref()
+            .map(|tls| Tls::new(tls, "share.redirect_tls"))
+            .transpose()?;
         Ok(Plan {
             seed: share.seed,
             threads: share.threads,
@@ -114,6 +121,7 @@ impl Plan {
             allowed,
             endpoints,
             groups,
+            redirect_tls,
             by_origin,
         })
     }

@@ -52,6 +52,11 @@ impl Origin {
         }
     }
 
+    /// Whether the host is loopback by its name (RFC 6761 §6.3), which nobody needs to look up.
+    pub fn is_loopback(&self) -> bool {
+        matches!(self.host.as_str(), "localhost" | "localhost.localdomain")
+    }
+
     /// `scheme://host:port`, always with the port.
     pub fn full(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };

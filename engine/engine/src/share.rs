@@ -43,6 +43,9 @@ pub struct Share {
     pub spin_ns: i64,
     pub window_ns: (i64, i64),
     pub endpoints: IndexMap<String, EndpointSpec>,
+    /// How servers are verified that only redirects over TLS lead to; none: there is no way to them but from TLS.
+    #[serde(default)]
+    pub redirect_tls: Option<TlsSpec>,
     pub allowed: Vec<String>,
     pub groups: Vec<GroupSpec>,
 }

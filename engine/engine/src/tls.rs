@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::Resumption;
+use rustls::client::{verify_server_name, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 
 use crate::share::{Fault, TlsSpec, TlsVersion};
 
@@ -36,21 +39,32 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| Fault::new(format!("{field}.min"), error.to_string()))?;
-        let mut config = if spec.verify {
-            builder
-                .with_root_certificates(roots(spec, field)?)
-                .with_no_client_auth()
+        let verifier: Arc<dyn ServerCertVerifier> = if spec.verify {
+            let roots = Arc::new(roots(spec, field)?);
+            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| Fault::new(format!("{field}.ca_pem"), error.to_string()))?;
+            Arc::new(NamingUnfit(inner))
         } else {
-            let verifier = Arc::new(AnyCertificate(provider));
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(verifier)
-                .with_no_client_auth()
+            Arc::new(AnyCertificate(provider))
         };
+        let mut config = builder
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::disabled();
         Ok(Tls {
             config: Arc::new(config),
+            name,
+        })
+    }
+
+    /// The same for another server. `None`: the host is neither a name nor an address.
+    pub fn for_host(&self, host: &str) -> Option<Self> {
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).ok()?;
+        Some(Tls {
+            config: self.config.clone(),
             name,
         })
     }
@@ -92,6 +106,86 @@ fn roots(spec: &TlsSpec, field: &str) -> Result<RootCertStore, Fault> {
         return Err(fault("holds no usable CA certificate"));
     }
     Ok(store)
+}
+
+/// Verifies as usual. A certificate that no trusted authority could help is told apart (`ApplicationVerificationFailure`): it has no
+/// names, is of X.509 version 1, or is an authority's own. Else users add an authority, in vain.
+#[derive(Debug)]
+struct NamingUnfit(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for NamingUnfit {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified =
+            self.0
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            Err(Error::InvalidCertificate(flaw)) if is_unfit(&flaw, end_entity, server_name) => {
+                Err(Error::InvalidCertificate(
+                    CertificateError::ApplicationVerificationFailure,
+                ))
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate that is refused for `flaw` could be a server's under no authority.
+fn is_unfit(
+    flaw: &CertificateError,
+    certificate: &CertificateDer<'_>,
+    name: &ServerName<'_>,
+) -> bool {
+    match flaw {
+        // rustls has no names of its own for these.
+        CertificateError::Other(other) => {
+            ["UnsupportedCertVersion", "CaUsedAsEndEntity"].contains(&other.to_string().as_str())
+        }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            ParsedCertificate::try_from(certificate)
+                .and_then(|parsed| verify_server_name(&parsed, name))
+                .is_err_and(|error| has_no_names(&error))
+        }
+        _ => false,
+    }
+}
+
+fn has_no_names(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
+            if presented.is_empty()
+    )
 }
 
 /// `verify: false`: any certificate will do, but signatures are still checked.

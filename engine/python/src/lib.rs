@@ -50,6 +50,18 @@ fn rehearse<'py>(
     write_tables(py, &tables)
 }
 
+/// Why the engine cannot search for a regular expression; None if it can.
+#[pyfunction]
+fn pattern_fault(pattern: &str) -> Option<String> {
+    svload_engine::pattern_fault(pattern)
+}
+
+/// Why a text leads to no place in a JSON value; None if it may lead to one.
+#[pyfunction]
+fn json_path_fault(path: &str) -> Option<String> {
+    svload_engine::json_path_fault(path)
+}
+
 /// Error names in code order; the index is the code, 0 = "".
 #[pyfunction]
 fn error_names() -> Vec<&'static str> {
@@ -131,6 +143,8 @@ fn write_tables<'py>(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_share, module)?)?;
     module.add_function(wrap_pyfunction!(rehearse, module)?)?;
+    module.add_function(wrap_pyfunction!(pattern_fault, module)?)?;
+    module.add_function(wrap_pyfunction!(json_path_fault, module)?)?;
     module.add_function(wrap_pyfunction!(error_names, module)?)?;
     module.add_function(wrap_pyfunction!(truth_serve, module)?)?;
     Ok(())

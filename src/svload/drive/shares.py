@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from svload.drive.packing import MANY_CORES, Part, name_of, packed
 from svload.drive.places import ROOMY, Places, places_of
+from svload.drive.redirect_tls import redirect_tls
 from svload.drive.requests import Taken, Writer, feeders_of
 from svload.model.errors import fail
 from svload.model.facts import Endpoint
@@ -126,6 +127,7 @@ def build_shares(
             "endpoints": {
                 origin: spec for group in groups for origin, spec in _endpoints(group, endpoints).items()
             },
+            **redirect_tls(groups, endpoints),
             "allowed": list(allowed),
             "groups": [
                 _group(config, part, times, endpoints, places_of(group, room), writer)

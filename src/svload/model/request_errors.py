@@ -34,7 +34,7 @@ MEANINGS: Mapping[str, str] = {
     "timeout_head": "the time-out passed in the answer's head, or after interim answers",
     "malformed_header": "a header line that breaks the grammar",
     "malformed_length": "a Content-Length that is no number, or two that differ",
-    "malformed_chunk": "a chunk that breaks the grammar",
+    "malformed_chunk": "a chunk or a trailer that breaks the grammar",
     "short_head": "the stream ended in the answer's head",
     "empty_answer": "a new connection ended before any byte of the answer",
     "bad_redirect": "a redirect without a Location, or with one that makes no sense",
@@ -62,6 +62,8 @@ MEANINGS: Mapping[str, str] = {
     "http2_frame_size": "a frame that is too large, or of a wrong length",
     "http2_compression": "header fields that can't be read",
     "http2_flood": "frames without end that brought no answer on",
+    "http2_malformed": "an answer that breaks HTTP/2's rules: header fields that must not be, no status, a body before its head",
+    "tls_unfit": "the certificate could be a server's under no authority: it has no names, is of X.509 version 1, or an authority's own",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 

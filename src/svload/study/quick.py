@@ -159,7 +159,8 @@ class QuickLoad:
         )  # fmt: skip
 
     def _request_slips(self) -> tuple[tuple[bool, str, str], ...]:
-        https = _url(self.url).startswith("https:")
+        # A redirect may lead to HTTPS.
+        tls = _url(self.url).startswith("https:") or self.follow_redirects > 0
         known = ", ".join(METHODS)
         return (
             (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
@@ -170,8 +171,8 @@ class QuickLoad:
             (self._has_body and self.verb not in WITH_BODY, f"a body does not go with {self.verb}", f"Use --method {', '.join(WITH_BODY)}."),
             ((self.data or "").startswith("@"), f"--data {self.data} is not read as a file", f"Write --data-file {(self.data or '')[1:]}."),
             (self.insecure and self.has_ca_file, "--insecure verifies nothing, so --cacert has no use", "Leave one of them out."),
-            (self.insecure and not https, "--insecure is about HTTPS, and the URL is http", "Leave it out, or write https://."),
-            (self.has_ca_file and not https, "--cacert is about HTTPS, and the URL is http", "Leave it out, or write https://."),
+            (self.insecure and not tls, "--insecure is about HTTPS, and the URL is http", "Leave it out, or write https://."),
+            (self.has_ca_file and not tls, "--cacert is about HTTPS, and the URL is http", "Leave it out, or write https://."),
         )  # fmt: skip
 
     def _check_stages(self) -> None:

@@ -20,6 +20,8 @@ enum State {
     DataLf,
     /// At the start of a trailer line.
     TrailerStart,
+    /// In a trailer's name; it ends with a colon.
+    TrailerName,
     Trailer,
     TrailerLf,
     LastLf,
@@ -89,7 +91,9 @@ impl Chunked {
                 expect(byte, b'\n', State::Size { digits: 0 })?
             }
             State::TrailerStart if byte == b'\r' => State::LastLf,
-            State::TrailerStart | State::Trailer => self.trailer(byte)?,
+            State::TrailerStart if byte == b':' => return Err(WireError::MalformedChunk),
+            State::TrailerStart | State::TrailerName => self.trailer_name(byte)?,
+            State::Trailer => self.trailer(byte)?,
             State::TrailerLf => expect(byte, b'\n', State::TrailerStart)?,
             State::LastLf => expect(byte, b'\n', State::Done)?,
             State::Data | State::Done => self.state,
@@ -146,11 +150,28 @@ impl Chunked {
         expect(byte, b'\n', next)
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<State, WireError> {
+    /// A token and a colon, as in a head: no blank between them.
+    fn trailer_name(&mut self, byte: u8) -> Result<State, WireError> {
+        self.count_trailer()?;
+        match byte {
+            b':' => Ok(State::Trailer),
+            _ if byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte) => {
+                Ok(State::TrailerName)
+            }
+            _ => Err(WireError::MalformedChunk),
+        }
+    }
+
+    fn count_trailer(&mut self) -> Result<(), WireError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > HEADER_LIMIT_BYTES {
             return Err(WireError::HeaderTooLarge);
         }
+        Ok(())
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<State, WireError> {
+        self.count_trailer()?;
         match byte {
             b'\r' => Ok(State::TrailerLf),
             b'\n' | 0 => Err(WireError::MalformedChunk),
@@ -205,6 +226,11 @@ mod tests {
             b"5 5\r\n",
             b"5;a\nb\r\n",
             b"0\r\nX: y\n",
+            b"0\r\nnonsense\r\n\r\n",
+            b"0\r\nX: y\r\nnonsense\r\n\r\n",
+            b"0\r\n: y\r\n\r\n",
+            b"0\r\nX : y\r\n\r\n",
+            b"0\r\n X: y\r\n\r\n",
             b"0\r\n\rX",
         ] {
             assert_eq!(

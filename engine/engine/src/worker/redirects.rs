@@ -1,6 +1,6 @@
 //! Redirect hops: children of their request, each with its own check of where it may go.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Worker;
 use crate::error::ErrorKind;
@@ -8,6 +8,7 @@ use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
 use crate::target::Address;
+use crate::tls::Tls;
 use crate::vu::Form;
 use crate::wire::keep::Keep;
 
@@ -36,7 +37,7 @@ impl Worker<'_> {
         };
         let endpoint = match &hop.origin {
             None => Some(from),
-            Some(origin) => self.authorise(origin),
+            Some(origin) => self.authorise(origin, Some(from)),
         };
         match endpoint {
             Some(endpoint) => self.hop(g, s, endpoint, &method, &hop.path),
@@ -54,7 +55,7 @@ impl Worker<'_> {
         let hop = resolve(&out, false, "/");
         let endpoint = match hop.and_then(|hop| Some((hop.origin?, hop.path))) {
             Some((origin, path)) => self
-                .authorise(&origin)
+                .authorise(&origin, None)
                 .map(|endpoint| (endpoint, path))
                 .ok_or(ErrorKind::UnauthorisedTarget),
             None => Err(ErrorKind::Capture),
@@ -90,11 +91,11 @@ impl Worker<'_> {
         }
     }
 
-    /// The endpoint of an origin that the load may go to; any other is noted down.
-    fn authorise(&mut self, origin: &Origin) -> Option<usize> {
+    /// The endpoint of an origin that the load may go to; any other is noted down. `from`: the endpoint that leads there.
+    fn authorise(&mut self, origin: &Origin, from: Option<usize>) -> Option<usize> {
         let allowed = &self.plan.allowed;
         let found = self
-            .find_endpoint(origin)
+            .find_endpoint(origin, from)
             .filter(|at| allowed.permits(&self.endpoints[*at].address));
         if found.is_none() {
             self.note_unauthorised(origin.full());
@@ -102,8 +103,8 @@ impl Worker<'_> {
         found
     }
 
-    /// The endpoint of an origin: one that the share names, or a literal address (plain HTTP) inside the allowed networks.
-    fn find_endpoint(&mut self, origin: &Origin) -> Option<usize> {
+    /// The endpoint of an origin: one that the share names, or another port of an allowed address that is known without a look-up.
+    fn find_endpoint(&mut self, origin: &Origin, from: Option<usize>) -> Option<usize> {
         if let Some(known) = self.plan.endpoint_of(origin) {
             return Some(known);
         }
@@ -114,18 +115,52 @@ impl Worker<'_> {
         {
             return Some(known);
         }
-        let ip: IpAddr = origin.host.trim_matches(['[', ']']).parse().ok()?;
-        if origin.https || !self.plan.allowed.permits_ip(ip) || self.endpoints.len() >= LITERALS_MAX
-        {
+        let ip = self.known_ip(origin, from)?;
+        if !self.plan.allowed.permits_ip(ip) || self.endpoints.len() >= LITERALS_MAX {
             return None;
         }
+        let tls = match origin.https {
+            true => Some(self.tls_of(from)?.for_host(&origin.host)?),
+            false => None,
+        };
         self.endpoints.push(Endpoint {
             host_header: origin.host_header(),
             origin: origin.clone(),
             address: Address::Inet(SocketAddr::new(ip, origin.port)),
-            tls: None,
+            tls,
         });
         Some(self.endpoints.len() - 1)
+    }
+
+    /// The address of an origin's host: literal, loopback by name, or a named endpoint's that is at the port of its URL.
+    fn known_ip(&self, origin: &Origin, from: Option<usize>) -> Option<IpAddr> {
+        if let Ok(ip) = origin.host.trim_matches(['[', ']']).parse() {
+            return Some(ip);
+        }
+        let inet = |at: usize| match self.endpoints[at].address {
+            Address::Inet(address) => Some(address),
+            Address::Unix(_) => None,
+        };
+        if origin.is_loopback() {
+            let over_v6 = from.and_then(inet).is_some_and(|from| from.is_ipv6());
+            return Some(match over_v6 {
+                true => Ipv6Addr::LOCALHOST.into(),
+                false => Ipv4Addr::LOCALHOST.into(),
+            });
+        }
+        let named = (0..self.plan.endpoints.len())
+            .filter(|at| self.endpoints[*at].origin.host == origin.host)
+            .filter_map(|at| Some((self.endpoints[at].origin.port, inet(at)?)));
+        named
+            .filter(|(port, address)| *port == address.port())
+            .map(|(_, address)| address.ip())
+            .next()
+    }
+
+    /// How a server is verified that only a redirect leads to: as the one that sent us, else as the share says.
+    fn tls_of(&self, from: Option<usize>) -> Option<&Tls> {
+        let sender = from.and_then(|at| self.endpoints[at].tls.as_ref());
+        sender.or(self.plan.redirect_tls.as_ref())
     }
 
     fn hop(&mut self, g: usize, s: u32, endpoint: usize, method: &str, path: &str) {

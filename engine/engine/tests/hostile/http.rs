@@ -396,6 +396,19 @@ fn chunks() -> Vec<Fault> {
             format!("{CHUNKED}0\r\nA: \0\r\n\r\n")
         ),
         says!(
+            "trailer without colon",
+            "malformed_chunk",
+            format!("{CHUNKED}0\r\nnonsense\r\n\r\n")
+        ),
+        says!(
+            "trailer without name",
+            "malformed_chunk",
+            format!("{CHUNKED}0\r\n: x\r\n\r\n")
+        ),
+        fault("trailers", "", patient, |peer| {
+            while peer.answer(format!("{CHUNKED}1\r\nx\r\n0\r\nA: b\r\nC:\r\n\r\n")) {}
+        }),
+        says!(
             "bytes after the last chunk",
             "unexpected_data",
             format!("{CHUNKED}0\r\n\r\nabc")
@@ -491,6 +504,26 @@ fn redirects() -> Vec<Fault> {
             "unauthorised_target",
             "Location: http://elsewhere.test/\r\n"
         ),
+        redirects!(
+            "redirect to localhost over TLS, without a word on how to verify it",
+            "unauthorised_target",
+            "Location: https://localhost/\r\n"
+        ),
+        redirects!(
+            "redirect to a name that only looks like localhost",
+            "unauthorised_target",
+            "Location: http://localhost.test/\r\n"
+        ),
+        fault("redirect to localhost", "", following, |peer| {
+            let port = peer.tcp.local_addr().unwrap().port();
+            while let Some(head) = peer.head() {
+                let go = format!(
+                    "HTTP/1.1 302 Go\r\nLocation: http://localhost:{port}/there\r\nContent-Length: 0\r\n\r\n"
+                );
+                let there = head.starts_with("GET /there ");
+                peer.say(if there { ok("x") } else { go.into_bytes() });
+            }
+        }),
         redirects!("redirect to nowhere", "bad_redirect", ""),
         redirects!(
             "redirect to no host",

@@ -39,9 +39,14 @@ pub trait Both: Read + Write {}
 impl<T: Read + Write> Both for T {}
 
 impl Peer<'_> {
+    /// A request's head. `None`: the client has gone.
+    pub fn head(&mut self) -> Option<String> {
+        read_head(&mut self.stream)
+    }
+
     /// Takes in a request's head. False: the client has gone.
     pub fn asked(&mut self) -> bool {
-        read_head(&mut self.stream).is_some()
+        self.head().is_some()
     }
 
     /// Sends what it can; the client may have gone.

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection};
 use serde_json::{json, Value};
 
@@ -24,6 +26,12 @@ pub enum Certificate {
     WrongName,
     SelfSigned,
     UnknownAuthority,
+    /// Signed by itself: without any name,
+    Nameless,
+    /// an authority's own, as `openssl req -x509` makes it,
+    AuthoritysOwn,
+    /// of X.509 version 1, as `openssl x509 -req -signkey` makes it without extensions.
+    Version1,
 }
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -35,6 +43,21 @@ fn authority() -> Authority {
 }
 
 static TRUSTED: LazyLock<Authority> = LazyLock::new(authority);
+
+const VERSION_1_PEM: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBJTCBzQIUbYkEeV5269RU6N/VtciP5DuUa3cwCgYIKoZIzj0EAwIwFTETMBEG\n\
+A1UEAwwKY2FjaGUudGVzdDAgFw0yNjExMjIxODA4NDNaGA8yMTI2MTAyOTE4MDg0\n\
+M1owFTETMBEGA1UEAwwKY2FjaGUudGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEH\n\
+A0IABEH4b75qIYwQ0SUMNDEvU8hAx/MiBoGz5PG0u5W8hINTBykKj9jvDj9tBA4v\n\
+FYQ7hi6UDJvwLg794VjFAj2uu+gwCgYIKoZIzj0EAwIDRwAwRAIgbpBeo+OQwSK0\n\
+q6trtfJqFtnvmOYIKjNVj+hY3QH68zMCIHL0LyuEkXfqeNn3yaAwLeP+AdAOp5f6\n\
+2P/qO+O44Vjy\n\
+-----END CERTIFICATE-----\n";
+const VERSION_1_KEY_PEM: &str = "-----BEGIN PRIVATE KEY-----\n\
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg9TQphkenpVnH7N8k\n\
+eotNJGA1I+sC/lOVEvxDsg2w5C2hRANCAARB+G++aiGMENElDDQxL1PIQMfzIgaB\n\
+s+TxtLuVvISDUwcpCo/Y7w4/bQQOLxWEO4YulAyb8C4O/eFYxQI9rrvo\n\
+-----END PRIVATE KEY-----\n";
 
 /// The share's side: the one authority that it trusts.
 pub fn trust() -> Value {
@@ -52,22 +75,37 @@ pub fn server(certificate: Certificate) -> Arc<ServerConfig> {
     match certificate {
         Certificate::Expired => params.not_after = rcgen::date_time_ymd(2001, 1, 1),
         Certificate::NotYetValid => params.not_before = rcgen::date_time_ymd(2999, 1, 1),
+        Certificate::Nameless => params.subject_alt_names.clear(),
+        Certificate::AuthoritysOwn => params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained),
         _ => {}
+    }
+    if certificate == Certificate::Version1 {
+        let leaf = CertificateDer::from_pem_slice(VERSION_1_PEM.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(VERSION_1_KEY_PEM.as_bytes()).unwrap();
+        return showing(leaf, key);
     }
     let key = KeyPair::generate().unwrap();
     let leaf = match certificate {
-        Certificate::SelfSigned => params.self_signed(&key),
+        Certificate::SelfSigned | Certificate::Nameless | Certificate::AuthoritysOwn => {
+            params.self_signed(&key)
+        }
         Certificate::UnknownAuthority => params.signed_by(&key, &*authority()),
         _ => params.signed_by(&key, &**TRUSTED),
     };
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    showing(leaf.unwrap().der().clone(), key)
+}
+
+fn showing(leaf: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    // Without the check that a sound server makes of its own certificate.
+    let key = provider.key_provider.load_private_key(key).unwrap();
+    let shown = CertifiedKey::new(vec![leaf], key);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![leaf.unwrap().der().clone()], key)
-        .unwrap();
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
     config.send_half_rtt_data = true;
     Arc::new(config)
 }
@@ -157,6 +195,21 @@ pub fn faults() -> Vec<Fault> {
             "tls_untrusted",
             Certificate::UnknownAuthority,
         ),
+        shown("without a name", "tls_unfit", Certificate::Nameless),
+        shown(
+            "an authority's own",
+            "tls_unfit",
+            Certificate::AuthoritysOwn,
+        ),
+        shown("of version 1", "tls_unfit", Certificate::Version1),
+        Fault {
+            share: |share| {
+                patient(share);
+                let tls = &mut share["endpoints"]["https://cache.test"]["tls"];
+                tls["ca_pem"] = VERSION_1_PEM.into();
+            },
+            ..shown("of version 1, trusted", "tls_unfit", Certificate::Version1)
+        },
         says!(
             "plain HTTP",
             "tls_malformed",

@@ -395,6 +395,70 @@ fn a_redirect_to_an_allowed_address_is_followed() {
 }
 
 #[test]
+fn a_redirect_to_localhost_is_one_to_the_loopback_that_sent_it() {
+    let elsewhere = Server::answering(|_| ok("there"));
+    let port = elsewhere.address.port();
+    for (host, allowed, followed) in [
+        ("localhost", "127.0.0.0/8", true),
+        ("LOCALHOST.localdomain", "127.0.0.0/8", true),
+        ("localhost", "127.0.0.2/32", false),
+        ("localhost.example", "127.0.0.0/8", false),
+    ] {
+        let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = format!(
+            "HTTP/1.1 302 Go\r\nLocation: http://{host}:{port}/x\r\nContent-Length: 0\r\n\r\n"
+        );
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answer = answer.clone();
+                std::thread::spawn(move || {
+                    crate::common::serve(stream, &move |_: &str| answer.clone().into_bytes())
+                });
+            }
+        });
+        let mut share = share(address);
+        share["allowed"] = json!([allowed]);
+        share["groups"][0]["follow_redirects"] = 1.into();
+        let ran = run(&share);
+        if followed {
+            ran.assert_all_ok();
+        } else {
+            ran.assert_all_fail_with("unauthorised_target");
+        }
+    }
+}
+
+#[test]
+fn a_redirect_to_another_port_of_a_named_host_goes_to_its_address() {
+    let elsewhere = Server::answering(|_| ok("there"));
+    let port = elsewhere.address.port();
+    let server = Server::answering(move |_| {
+        format!(
+            "HTTP/1.1 302 Go\r\nLocation: http://shop.test:{port}/x\r\nContent-Length: 0\r\n\r\n"
+        )
+        .into_bytes()
+    });
+    let here = server.address.port();
+    // A name that stands for a server of the lab, at a port that no URL of it says, tells nothing of its other ports.
+    for (origin, followed) in [
+        (format!("http://shop.test:{here}"), true),
+        ("http://shop.test".to_owned(), false),
+    ] {
+        let mut share = share(server.address);
+        share["endpoints"] = json!({&origin: {"address": server.address.to_string(), "tls": null}});
+        share["groups"][0]["request"]["endpoint"] = origin.into();
+        share["groups"][0]["follow_redirects"] = 1.into();
+        let ran = run(&share);
+        if followed {
+            ran.assert_all_ok();
+        } else {
+            ran.assert_all_fail_with("unauthorised_target");
+        }
+    }
+}
+
+#[test]
 fn a_stopped_load_keeps_both_identities() {
     for executor in [
         json!({"kind": "constant-vus", "vus": 5}),

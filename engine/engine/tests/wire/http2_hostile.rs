@@ -122,11 +122,32 @@ fn every_breach_has_its_name() {
             ])
         }),
         ("http2_goaway", |_| frame_of(kind::GOAWAY, 0, 0, &[0; 8])),
-        ("malformed", |id| headers(id, END, &[("server", "x")])),
-        ("malformed", |id| {
+        ("http2_malformed", |id| headers(id, END, &[("server", "x")])),
+        ("http2_malformed", |id| {
             headers(id, END, &[(":status", "200"), ("Upper", "x")])
         }),
-        ("malformed", |id| frame_of(kind::DATA, END, id, b"x")),
+        ("http2_malformed", |id| {
+            headers(id, END, &[(":status", "200"), ("connection", "keep-alive")])
+        }),
+        ("http2_malformed", |id| {
+            headers(id, END, &[(":status", "200"), ("content-length", "two")])
+        }),
+        ("http2_malformed", |id| {
+            headers(id, END, &[(":status", "200"), (":status", "200")])
+        }),
+        ("http2_malformed", |id| {
+            headers(id, END, &[(":status", "200"), ("x y", "1")])
+        }),
+        ("http2_malformed", |id| {
+            headers(id, END, &[(":status", "200"), ("x", "a\r\nb")])
+        }),
+        ("http2_malformed", |id| {
+            whole(&[
+                &headers(id, 0, OK),
+                &headers(id, END, &[(":status", "200")]),
+            ])
+        }),
+        ("http2_malformed", |id| frame_of(kind::DATA, END, id, b"x")),
         ("short_body", |id| {
             whole(&[
                 &headers(id, 0, &[(":status", "200"), ("content-length", "9")]),

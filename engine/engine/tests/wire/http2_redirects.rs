@@ -251,7 +251,7 @@ fn hostile_hops_end_by_their_names() {
             bytes.extend(leads_to(id, "302", &large));
             bytes
         }),
-        ("malformed", |id| {
+        ("http2_malformed", |id| {
             headers(
                 id,
                 flag::END_STREAM,

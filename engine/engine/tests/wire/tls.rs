@@ -148,3 +148,33 @@ fn a_large_body_leaves_through_tls() {
     let heads: i64 = ran.samples("request_bytes").iter().sum();
     assert_eq!(ran.count("bytes_sent"), heads as u64 + 3 * bytes as u64);
 }
+
+#[test]
+fn a_redirect_to_https_is_verified_as_the_share_says() {
+    for (host, name, error) in [
+        ("localhost", "localhost", ""),
+        ("127.0.0.1", "127.0.0.1", ""),
+        ("localhost", "other.test", "tls_wrong_name"),
+    ] {
+        let lab = lab(name);
+        let secure = tls_server(&lab, HELLO);
+        let location = format!("https://{host}:{}/x", secure.address.port());
+        let server = Server::answering(move |_| {
+            format!("HTTP/1.1 301 Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
+                .into_bytes()
+        });
+        let mut share = share(server.address);
+        share["groups"][0]["follow_redirects"] = 1.into();
+        run(&share).assert_all_fail_with("unauthorised_target");
+        share["redirect_tls"] =
+            json!({"server_name": "redirect", "ca_pem": lab.ca_pem, "verify": true, "min": "1.2"});
+        let ran = run(&share);
+        if error.is_empty() {
+            ran.assert_all_ok();
+        } else {
+            ran.assert_all_fail_with(error);
+        }
+        share["allowed"] = json!(["127.0.0.2/32"]);
+        run(&share).assert_all_fail_with("unauthorised_target");
+    }
+}

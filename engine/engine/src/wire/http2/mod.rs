@@ -106,7 +106,7 @@ impl From<Fault> for ErrorKind {
             Fault::Reset(code::CANCEL) => ErrorKind::Http2ResetCancel,
             Fault::Reset(code::ENHANCE_YOUR_CALM) => ErrorKind::Http2ResetEnhanceYourCalm,
             Fault::Reset(_) => ErrorKind::Http2Reset,
-            Fault::Malformed => ErrorKind::Malformed,
+            Fault::Malformed => ErrorKind::Http2Malformed,
             Fault::HeaderTooLarge => ErrorKind::HeaderTooLarge,
             Fault::ShortBody => ErrorKind::ShortBody,
             Fault::UnexpectedData => ErrorKind::UnexpectedData,
