@@ -6,6 +6,7 @@ import itertools
 import json
 import struct
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from svload import _native
 from svload.drive.shares import build_shares, timeline
 from svload.model.facts import Endpoint
-from svload.model.stages import Stage, arrivals_until, due_ns, spans_ns, stages_ns, users_ns
+from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns, users_ns
 from svload.model.study import Case, CaseConfig
 from svload.model.traffic import (
     ConstantArrivalRate,
@@ -107,6 +108,29 @@ def test_poisson_arrivals_in_stages_keep_to_the_integral_on_average() -> None:
         assert abs(sum(due < moment for due in dues) - wanted) < 5 * wanted**0.5
 
 
+def spans_ns(start_vus: int, stages: Sequence[Stage], vu: int) -> list[tuple[int, int]]:
+    """When user number `vu` (from 0) is there: spans [on, off).
+
+    Going up there are n users as soon as the line reaches n, going down n as soon as it has come down to n.
+    """
+    spans: list[tuple[int, int]] = []
+    on = 0 if start_vus > vu else None
+    at = 0
+    low = start_vus
+    for stage in stages:
+        begin, length, high = at, stage.duration_ns, round(stage.target)
+        at = begin + length
+        if on is None and high > vu:
+            on = begin + length * (vu + 1 - low) // (high - low)
+        elif on is not None and high <= vu:
+            spans.append((on, begin + length * (low - vu) // (low - high)))
+            on = None
+        low = high
+    if on is not None:
+        spans.append((on, at))
+    return [(begin, end) for begin, end in spans if end > begin]
+
+
 @settings(deadline=None, max_examples=60)
 @given(start=st.integers(0, 5), ramp=stages(9, whole=True), generators=st.integers(1, 3))
 def test_users_in_stages_are_there_when_the_line_says(
@@ -129,7 +153,35 @@ def test_users_in_stages_are_there_when_the_line_says(
             # A user who is still busy from its last span joins in later; else it begins with the span and never pauses.
             assert len(inside) in range((off - on) // service_ns - 1, -(-(off - on) // service_ns) + 1)
             assert not inside or inside[0] - on < service_ns
-    assert planned == executor.users_ns(0, 60 * S) == users_ns(start, ramp, 0, 60 * S)
+    # Spans are whole ns, the sum is not.
+    assert planned == pytest.approx(executor.users_ns(0, 60 * S), abs=2 * 9 * len(ramp) + 1)
+
+
+@given(
+    start=st.integers(0, 5),
+    ramp=stages(9, whole=True),
+    window=st.tuples(st.integers(0, 16 * S), st.integers(0, 16 * S)),
+)
+def test_users_between_two_moments_are_the_sum_of_their_spans(
+    start: int, ramp: tuple[Stage, ...], window: tuple[int, int]
+) -> None:
+    low, high = sorted(window)
+    spans = [span for vu in range(9) for span in spans_ns(start, ramp, vu)]
+    planned = sum(max(min(off, high) - max(on, low), 0) for on, off in spans)
+    assert users_ns(start, ramp, low, high) == pytest.approx(planned, abs=2 * 9 * len(ramp) + 1)
+
+
+@given(
+    vus=st.integers(1, 50),
+    ramp_ns=st.integers(0, 5 * S),
+    window=st.tuples(st.integers(0, 9 * S), st.integers(0, 9 * S)),
+)
+def test_users_that_come_one_after_another_and_stay(vus: int, ramp_ns: int, window: tuple[int, int]) -> None:
+    low, high = sorted(window)
+    executor = ConstantVus(vus=vus, ramp_up_ns=ramp_ns)
+    starts = [executor.spread_ns * number / vus for number in range(vus)]
+    planned = sum(max(high - max(low, start), 0.0) for start in starts)
+    assert executor.users_ns(low, high) == pytest.approx(planned, rel=1e-12, abs=1.0)
 
 
 @settings(deadline=None, max_examples=40)

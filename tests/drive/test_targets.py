@@ -29,7 +29,18 @@ def test_a_url_is_taken_apart(url: str, endpoint: str, path: str):
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/", "http://", "http://u:p@localhost/", "http://localhost:99999/", "http://localhost:0/"]
+    "url",
+    [
+        "ftp://x/",
+        "http://",
+        "http://u:p@localhost/",
+        "http://localhost:99999/",
+        "http://localhost:0/",
+        "http://local\x7fhost/",
+        "http://lo cal/",
+        "http://bücher.example/",
+        f"http://{'x' * 300}/",
+    ],
 )
 def test_a_bad_url_is_one_clear_mistake(url: str):
     with pytest.raises(SvloadError) as caught:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from svload.host import Agent
-from svload.lab import Lab
+from svload.lab import Lab, all_kits
 from svload.lab.objects import expected_table, planned_objects
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
@@ -41,6 +41,16 @@ def lab(tmp_path: Path, agent: Agent) -> Iterator[Lab]:
     made = Lab([cache(), backend()], agent, tmp_path / "work", tmp_path / "cache")
     yield made
     made.down()
+
+
+def test_it_counts_what_its_kit_says(lab: Lab) -> None:
+    lab.up()
+    counted = lab.counters()
+    for spec in (cache(), backend()):
+        says = all_kits()[spec.kit].counts(spec.options)
+        assert says
+        assert set(says) <= set(counted[spec.name].values)
+    assert ("hits" in counted["cache"].values, "hits" in counted["backend"].values) == (True, False)
 
 
 def fetch(at: Endpoint, path: str, times: int = 1, **headers: str) -> tuple[list[tuple[int, int]], float]:

@@ -183,14 +183,14 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
         ("a: \x01", "character"),
         ("[" * 1200, "nested"),
         ("x: 1\n" * 300_000, "longer than"),
-        ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "beyond"),
+        ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "at most 10,000 values"),
         ("a: &a [*a]", "study-syntax"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_error(text: str, says: str) -> None:
     with pytest.raises(SvloadError) as told:
         read_tree(text, "f")
-    assert told.value.problems[0].code == "study-syntax"
+    assert told.value.problems[0].code in ("study-syntax", "study-too-large")
     assert says in str(told.value)
 
 

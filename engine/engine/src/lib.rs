@@ -43,6 +43,5 @@ pub mod worker;
 
 pub use error::{ErrorKind, RunError};
 pub use rehearse::rehearse;
-pub use run::run_share;
+pub use run::{run_share, share_fault};
 pub use table::{Column, Table};
-pub use take::{json_path_fault, pattern_fault};

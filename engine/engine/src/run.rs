@@ -30,6 +30,12 @@ impl<S> From<Fault> for RunError<S> {
     }
 }
 
+/// What of a share cannot be run; `None`: it can be made ready. Nothing is started, and no packet sent.
+pub fn share_fault(text: &str, inputs: &IndexMap<String, Table>) -> Option<Fault> {
+    let ready = share::parse(text, inputs).and_then(|share| Plan::new(&share, inputs));
+    ready.err()
+}
+
 /// Runs a share to its end. `sink` receives the progress JSON about once a second, from the calling thread; its error stops the load.
 ///
 /// Blocks until the load has ended: by its own duration, or at once when the share's `stop_fd` becomes readable.

@@ -75,16 +75,6 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// Why a text is no regular expression that the engine searches for; `None`: it is one.
-pub fn pattern_fault(text: &str) -> Option<String> {
-    pattern(text).err()
-}
-
-/// Why a text leads to no place in a JSON value; `None`: it may lead to one.
-pub fn json_path_fault(text: &str) -> Option<String> {
-    places(text).err()
-}
-
 /// Takes every variable of a step from its answer; false if one was not found, or is longer than [`VALUE_LIMIT_BYTES`].
 pub fn take_all(takes: &[Take], kept: &Kept, values: &mut [Vec<u8>]) -> bool {
     takes.iter().all(|take| {

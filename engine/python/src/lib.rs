@@ -50,16 +50,13 @@ fn rehearse<'py>(
     write_tables(py, &tables)
 }
 
-/// Why the engine cannot search for a regular expression; None if it can.
+/// What of a share cannot be run, as (field, problem), found without running it; None if it can be
+/// (engine/README.md, "What is refused"). Raises TypeError and ValueError for inputs that are no columns.
 #[pyfunction]
-fn pattern_fault(pattern: &str) -> Option<String> {
-    svload_engine::pattern_fault(pattern)
-}
-
-/// Why a text leads to no place in a JSON value; None if it may lead to one.
-#[pyfunction]
-fn json_path_fault(path: &str) -> Option<String> {
-    svload_engine::json_path_fault(path)
+fn share_fault(share: &str, inputs: &Bound<'_, PyDict>) -> PyResult<Option<(String, String)>> {
+    let inputs = read_tables(inputs)?;
+    let fault = svload_engine::share_fault(share, &inputs);
+    Ok(fault.map(|fault| (fault.field, fault.problem)))
 }
 
 /// Error names in code order; the index is the code, 0 = "".
@@ -143,8 +140,7 @@ fn write_tables<'py>(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_share, module)?)?;
     module.add_function(wrap_pyfunction!(rehearse, module)?)?;
-    module.add_function(wrap_pyfunction!(pattern_fault, module)?)?;
-    module.add_function(wrap_pyfunction!(json_path_fault, module)?)?;
+    module.add_function(wrap_pyfunction!(share_fault, module)?)?;
     module.add_function(wrap_pyfunction!(error_names, module)?)?;
     module.add_function(wrap_pyfunction!(truth_serve, module)?)?;
     Ok(())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from svload.api.runs import RUNS, analyse, case_configs, judge_trial, refused_trials, report, verdict_exit
 from svload.api.trust import allowed_hosts, must_be_trusted
 from svload.api.words import writing
-from svload.model.errors import ExitCode, SvloadError, fail
+from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class RunResult:
 def load_lock(study_path: str, choices: Choices) -> Lock:
     """The study resolved under the choices. Raises SvloadError with every mistake at once, exit 2."""
     from svload import lab, study
+    from svload.drive.refusals import CaseChecks
     from svload.run.trust import is_trusted, trust
 
     path = study.find_study(study_path)
@@ -76,6 +77,8 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         authorised=choices.authorised,
         kits=lab.kit_options(),
         check_lab=lab.find_mistakes,
+        check_case=CaseChecks(),
+        measures=lab.measures,
     )
     if choices.trusted:
         trust(path)
@@ -118,12 +121,12 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
     estimated_s holds no trial that is made once more for a refused one.
     """
-    from svload import analysis, lab, run, study
+    from svload import analysis, lab, study
     from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
     configs = case_configs(lock)
-    if problems := run.too_long(configs.values(), lock.measure.duration_ns):
+    if problems := misfits(configs.values(), lock.measure.duration_ns, place=study_path):
         raise SvloadError(*problems)
     batch = study.first_batch(lock)
     restarts = sum(trial.restart for trial in batch.trials)
@@ -159,10 +162,10 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
             for entry in analysis.plan_comparisons(
-                lock, _claims_of(before) if lock.comparisons else (), _floors(lock)
+                lock, _claims_of(before) if lock.comparisons else (), _floors(lock, configs)
             )
         ],
-        "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust),
+        "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
     }
 
 
@@ -278,11 +281,11 @@ def _as_sealed(found: RunDir) -> None:
         raise SvloadError(*damage)
 
 
-def _floors(lock: Lock) -> Callable[[Contrast], Floor | None] | None:
+def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast], Floor | None] | None:
     """How a comparison's figures are found in this lab's A/A certificate; None without one."""
     from svload import analysis
 
-    certificate, configs = held_certificates(lock).aa, case_configs(lock)
+    certificate = held_certificates(lock).aa
     return (lambda contrast: analysis.floor_of(certificate, lock, contrast, configs)) if certificate else None
 
 
@@ -297,13 +300,21 @@ def held_certificates(lock: Lock) -> Certificates:
 def must_fit(lock: Lock) -> None:
     """Raises SvloadError plan-too-large where this machine lacks descriptors or ports for any case."""
     from svload import run
-    from svload.host.conditions import machine
 
     configs = case_configs(lock).values()
     for config in configs:
         run.secret_values(config)
-    if problems := run.too_long(configs, lock.measure.duration_ns) or run.misfits(configs, machine()):
+    if problems := misfits(configs, lock.measure.duration_ns, place=lock.study_dir):
         raise SvloadError(*problems)
+
+
+def misfits(configs: Collection[CaseConfig], duration_ns: int, place: str) -> list[Problem]:
+    """What this machine cannot carry of a study at `place` (plan-too-large); nothing is started."""
+    from svload import run
+    from svload.host.conditions import machine
+
+    found = run.too_long(configs, duration_ns) or run.misfits(configs, machine())
+    return [replace(problem, place=place) for problem in found]
 
 
 def _gated(lock: Lock) -> set[str]:

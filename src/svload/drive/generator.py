@@ -100,18 +100,19 @@ def _say(message: dict[str, Any]) -> None:
 
 
 def read_inputs(path: Path) -> dict[str, Any]:
-    """A table of inputs/ (CSV) as engine columns: `…_bytes` as u64, all else as text."""
+    """A table of inputs/ (CSV) as engine columns."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         names = next(rows)
         columns: list[list[str]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
-    table: dict[str, Any] = {}
-    for name, column in zip(names, columns, strict=True):
-        if name.endswith("_bytes"):
-            table[name] = ("u64", b"".join(int(value).to_bytes(8, "little") for value in column))
-        else:
-            table[name] = ("utf8", column)
-    return table
+    return {name: engine_column(name, column) for name, column in zip(names, columns, strict=True)}
+
+
+def engine_column(name: str, values: list[str]) -> tuple[str, Any]:
+    """A column as the engine takes it: `…_bytes` as u64, all else as text."""
+    if name.endswith("_bytes"):
+        return "u64", b"".join(int(value).to_bytes(8, "little") for value in values)
+    return "utf8", values
 
 
 if __name__ == "__main__":

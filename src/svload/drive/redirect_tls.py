@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from svload.drive.targets import system_authorities
@@ -21,10 +22,8 @@ def redirect_tls(groups: Sequence[Group], endpoints: Mapping[str, Endpoint]) -> 
     verify = all(endpoint.verify for name, endpoint in endpoints.items() if name in targets)
     trusted = list(dict.fromkeys(endpoint.ca_pem for endpoint in endpoints.values() if endpoint.ca_pem))
     if verify:
-        try:
+        with suppress(SvloadError):
             trusted.append(system_authorities())
-        except SvloadError:
-            pass
     if verify and not trusted:
         return {}
     tls = {"server_name": "redirect", "ca_pem": "".join(trusted) or None, "verify": verify, "min": "1.2"}

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from svload.host import localhost
 from svload.model.errors import fail
-from svload.model.unix_url import PREFIX, split_unix_url
+from svload.model.unix_url import PREFIX, is_host, split_unix_url
 
 if TYPE_CHECKING:
     from svload.model.facts import Endpoint
@@ -69,6 +69,10 @@ def parse_url(url: str, raw: bool = False) -> Target:
         raise fail("url-bad", url=url, reason=f"its scheme is “{parts.scheme}”, not http or https")
     if not parts.hostname:
         raise fail("url-bad", url=url, reason="it names no host")
+    if not is_host(parts.hostname):
+        raise fail(
+            "url-bad", url=url, reason="its host is no host name: letters, digits, - and . were expected"
+        )
     if parts.username or parts.password:
         raise fail("url-bad", url=url, reason="it carries a user or password, which would reach the record")
     if port == 0:
@@ -84,7 +88,7 @@ def parse_connect_to(text: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError as why:
         raise fail("url-bad", url=text, reason=str(why)) from why
-    if not host or not port or parts.netloc != text or "@" in text:
+    if not host or not port or parts.netloc != text or "@" in text or not is_host(host):
         raise fail("url-bad", url=text, reason="a host and a port were expected, such as 127.0.0.1:8443")
     return host, port
 
@@ -105,9 +109,11 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
         return localhost(port), port
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as why:
+    except (OSError, UnicodeError) as why:
         raise fail(
-            "url-bad", url=target.endpoint, reason=f"its host is not known ({why.strerror or why})"
+            "url-bad",
+            url=target.endpoint,
+            reason=f"its host is not known ({getattr(why, 'strerror', None) or why})",
         ) from why
     # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
     *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]

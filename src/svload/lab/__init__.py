@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svload.lab.graph import costs_of
     from svload.lab.lab import Lab, endpoints
     from svload.lab.objects import ObjectTable
-    from svload.lab.setup import check, find_mistakes, install
+    from svload.lab.setup import check, find_mistakes, install, measures
     from svload.lab.trust import asks_trust
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "find_mistakes",
     "install",
     "kit_options",
+    "measures",
 ]
 
 __getattr__ = late(
@@ -38,7 +39,7 @@ __getattr__ = late(
         "graph": ("costs_of",),
         "lab": ("Lab", "endpoints"),
         "objects": ("ObjectTable",),
-        "setup": ("check", "find_mistakes", "install"),
+        "setup": ("check", "find_mistakes", "install", "measures"),
         "trust": ("asks_trust",),
     },
 )

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from svload.lab import kits as folder
 from svload.lab.kit import Kit, KitOptions
 from svload.model.study import ServiceSpec
+from svload.study.bounds import OPTION, SIZE_BYTES, TIME_NS, WORKERS
 from svload.study.mistakes import (
     BAD_VALUE,
     Mistake,
@@ -110,7 +111,7 @@ def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], li
         except ValidationError as why:
             found += _option_mistakes(spec, kind, why)
             continue
-        found += _tls_mistakes(spec, kind, parsed) + _without_effect(spec, kind)
+        found += _tls_mistakes(spec, kind, parsed) + _without_effect(spec, kind) + _too_large(spec, parsed)
     return options, found
 
 
@@ -145,6 +146,20 @@ def _without_effect(spec: ServiceSpec, kind: type[Kit]) -> list[Mistake]:
                 "this svload cannot limit it yet" if key in NOT_YET else f"the kit {kind.name} cannot set it"
             )
             found.append(bad_value(("lab", spec.name, key), reason, spec.options[key], "Leave it out."))
+    return found
+
+
+def _too_large(spec: ServiceSpec, options: KitOptions) -> list[Mistake]:
+    """Numbers beyond all that a server takes: workers are started one by one."""
+    found = []
+    for key in options.model_fields_set:
+        value = getattr(options, key)
+        bound = WORKERS if key.endswith(("workers", "threads")) else OPTION
+        field = type(options).model_fields[key].json_schema_extra
+        unit = field.get("unit") if isinstance(field, dict) else ""
+        bound = {"size": SIZE_BYTES, "time": TIME_NS}.get(str(unit), bound)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > bound.most:
+            found.append(bad_value(("lab", spec.name, key), bound.told, spec.options.get(key)))
     return found
 
 

@@ -19,6 +19,7 @@ from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
+from svload.model.metrics import CATALOGUE
 from svload.model.units import duration_ns, size_bytes
 
 Change = Literal["live", "reload", "restart", "rebuild"]
@@ -130,6 +131,7 @@ class Kit(ABC):
     `harmless` names the kit's own options that can name no command, file, library, user or address, whatever their value, and
     `harmless_tuning` such parameters of the server. `addresses` are the options whose hosts the user authorises. A study that sets
     anything else needs the user's trust; a kit that declares nothing needs it for every option of its own.
+    `starts`: its processes are svload's own, so that their CPU and memory can be read.
     """
 
     name: ClassVar[str]
@@ -142,6 +144,7 @@ class Kit(ABC):
     harmless: ClassVar[frozenset[str]] = frozenset()
     harmless_tuning: ClassVar[frozenset[str]] = frozenset()
     addresses: ClassVar[frozenset[str]] = frozenset()
+    starts: ClassVar[bool] = True
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options
@@ -151,6 +154,21 @@ class Kit(ABC):
     def needs(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Services that this one talks to, from its raw options (`of: backend`)."""
         return (str(options["of"]),) if options.get("of") else ()
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The canonical counters that `counters()` gives under these raw options; None: it does not say."""
+        return () if cls.counters is Kit.counters else None
+
+    @classmethod
+    def measures(cls, options: Mapping[str, Any]) -> frozenset[str] | None:
+        """The metrics of a service (`svload.model.metrics`) that a trial can give; None: not known."""
+        counted = cls.counts(options)
+        if counted is None:
+            return None
+        found = {name for source, name in CATALOGUE if source == "service" and name in counted}
+        found |= {"hit_ratio"} if {"hits", "misses"} <= found else set()
+        return frozenset(found | ({"cpu", "memory"} if cls.starts else set()))
 
     @classmethod
     @abstractmethod

@@ -14,13 +14,33 @@ from svload.lab.kit import KitOptions
 from svload.model.errors import Problem, SvloadError
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
-from svload.study.mistakes import Mistake
+from svload.study.mistakes import Mistake, bad_value
 from svload.study.tree import Node
 
 
 def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
     """All that is wrong with a lab as it is written: kits, options, TLS fronts, what would have no effect, who needs whom."""
-    return check_specs(specs)[1] + check_needs(needs_of(specs))
+    return check_specs(specs)[1] + check_needs(needs_of(specs)) + _ports_twice(specs)
+
+
+def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
+    """Services that ask for the same port: all are on one machine."""
+    found, taken = [], dict[int, str]()
+    for spec in specs:
+        port = spec.options.get("port")
+        if not isinstance(port, int) or isinstance(port, bool):
+            continue
+        if port in taken:
+            told = f"{taken[port]} has this port already"
+            found.append(bad_value(("lab", spec.name, "port"), told, port, "Take another, or leave it out so that svload picks one."))  # fmt: skip
+        taken.setdefault(port, spec.name)
+    return found
+
+
+def measures(specs: Sequence[ServiceSpec]) -> dict[str, frozenset[str] | None]:
+    """Service → the metrics of it that a trial can give, by its kit; None where that is not known."""
+    kits = all_kits()
+    return {spec.name: kits[spec.kit].measures(spec.options) if spec.kit in kits else None for spec in specs}
 
 
 def validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:

@@ -53,12 +53,14 @@ CATALOGUE: dict[str, ErrorKind] = {
         # the study file
         ErrorKind("study-not-found", _USAGE, "There is no study at “{path}”.", "Name a folder that holds study.yaml, or the file itself."),
         ErrorKind("study-syntax", _USAGE, "This is not YAML: {reason}.", "Mend the line; a study is plain YAML 1.2 without tags."),
+        ErrorKind("study-too-large", _USAGE, "The study is too large: {reason}.", "Split it into studies that can be read."),
         ErrorKind("study-unknown-key", _USAGE, "“{key}” is not known in {where}.", "{hint}"),
         ErrorKind("study-missing-key", _USAGE, "{where} needs “{key}”.", "{hint}"),
         ErrorKind("study-bad-value", _USAGE, "{where}: {reason}, found {found}.", "{hint}"),
         ErrorKind("study-unknown-name", _USAGE, "{where} names “{name}”, which is no {kind}.", "{hint}"),
         ErrorKind("study-bad-reference", _USAGE, "“{reference}” cannot be resolved in {where}.", "{hint}"),
         ErrorKind("study-bad-criterion", _USAGE, "“{text}” is not a criterion: {reason}.", "Write [group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms."),
+        ErrorKind("study-refused", _USAGE, "{where}: the engine cannot run it: {reason}.", "Change it, or leave it out."),
         ErrorKind("study-untrusted", _USAGE, "The study may run commands or act outside its lab ({what}), and it is not known to be yours.", "Read it, then add --trust to run it."),
         ErrorKind("run-untrusted", _USAGE, "The run at {path} was not made here by you, and it may act outside the lab or read what is yours ({what}).", "Read its study.lock.json, then add --trust to resume it."),
         ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” carries fail_if, and no outcome of {blocks} blocks could decide it.", "Use at least {needed} replicates, or drop fail_if."),
@@ -89,6 +91,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), and svload follows nothing there.", "Copy it to where it is your own; svload's own folders are named by SVLOAD_STATE and SVLOAD_CACHE."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),
         ErrorKind("file-refused", _LAB, "The system refused {path} ({reason}).", "Name another place, make room, or raise the limit."),
+        ErrorKind("memory-short", _LAB, "The memory that svload may use does not suffice.", "Raise the limit (ulimit -v), or free memory."),
         ErrorKind("agent-lost", _LAB, "The machine's agent is gone ({reason}); what it had started was ended.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("agent-refused", _LAB, "The machine's agent could not do this: {reason}.", "{hint}"),
         ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
@@ -120,7 +123,9 @@ class Problem:
     @property
     def sentence(self) -> str:
         """What happened, in one sentence."""
-        said = self.kind.sentence.format_map(_Known(self.details))
+        said = self.kind.sentence.format_map(
+            _Known({key: _cut(key, value) for key, value in self.details.items()})
+        )
         return said[:-1] if said.endswith(("?.", "!.")) else said
 
     @property
@@ -135,6 +140,17 @@ class Problem:
         tail = f" {self.remedy}" if self.remedy else ""
         said = _SECRET.sub("://…@", f"{head}{self.sentence}{tail} [{self.code}]")
         return _CONTROL.sub(" ", said)
+
+
+MOST_SIGNS = 200
+"""What a message repeats of a file or a command at most."""
+_OWN_WORDS = ("reason", "hint", "tail", "what")
+"""Details that are sentences of svload's or a server's last words: whoever makes them has cut what they repeat."""
+
+
+def _cut(key: str, value: object) -> object:
+    most = 3 * MOST_SIGNS if key in _OWN_WORDS else MOST_SIGNS
+    return value[: most - 1] + "…" if isinstance(value, str) and len(value) > most else value
 
 
 class _Known(dict[str, object]):

@@ -7,7 +7,7 @@ Moments are ns from the begin of the first stage.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import sqrt
+from math import floor, sqrt
 
 from pydantic import Field
 
@@ -58,32 +58,39 @@ def due_ns(start_rps: float, stages: Sequence[Stage], arrivals: float) -> float 
     return None
 
 
-def spans_ns(start_vus: int, stages: Sequence[Stage], vu: int) -> list[tuple[int, int]]:
-    """When user number `vu` (from 0) is there: spans [on, off).
+def users_ns(start_vus: int, stages: Sequence[Stage], low_ns: float, high_ns: float) -> float:
+    """Σ over users of their time between two moments; what it costs goes by the stages, not by the users.
 
     Going up there are n users as soon as the line reaches n, going down n as soon as it has come down to n.
     """
-    spans: list[tuple[int, int]] = []
-    on = 0 if start_vus > vu else None
-    at = 0
+    total = 0.0
     for begin, length, before, after in _pieces(start_vus, stages):
-        low, high = round(before), round(after)
-        at = begin + length
-        if on is None and high > vu:
-            on = begin + length * (vu + 1 - low) // (high - low)
-        elif on is not None and high <= vu:
-            spans.append((on, begin + length * (low - vu) // (low - high)))
-            on = None
-    if on is not None:
-        spans.append((on, at))
-    return [(begin, end) for begin, end in spans if end > begin]
+        low, high = max(low_ns, begin), min(high_ns, begin + length)
+        if high <= low:
+            continue
+        users, target = round(before), round(after)
+        total += min(users, target) * (high - low)
+        changing = abs(target - users)
+        step = length / max(changing, 1)
+        if target > users:
+            total += present_ns(begin + step, step, changing, low, high)
+        else:
+            # Who leaves is who comes, with the clock turned round.
+            total += present_ns(-(begin + length), step, changing, -high, -low)
+    return total
 
 
-def users_ns(start_vus: int, stages: Sequence[Stage], low_ns: float, high_ns: float) -> float:
-    """Σ over users of their time between two moments."""
-    most = max([start_vus, *(round(stage.target) for stage in stages)])
-    return sum(
-        max(min(off, high_ns) - max(on, low_ns), 0.0)
-        for vu in range(most)
-        for on, off in spans_ns(start_vus, stages, vu)
-    )
+def present_ns(first_ns: float, step_ns: float, count: int, low_ns: float, high_ns: float) -> float:
+    """Σ over `count` users, who come every `step_ns` from `first_ns` on and stay, of their time between two moments."""
+    if high_ns <= low_ns:
+        return 0.0
+    if step_ns <= 0:
+        return count * max(high_ns - max(low_ns, first_ns), 0.0)
+
+    def came_by(moment_ns: float) -> int:
+        return max(0, min(count, floor((moment_ns - first_ns) / step_ns) + 1))
+
+    there, later = came_by(low_ns), came_by(high_ns)
+    arrivals = later - there
+    mean_ns = first_ns + step_ns * (there + later - 1) / 2
+    return there * (high_ns - low_ns) + arrivals * (high_ns - mean_ns)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from svload.model.base import Frozen
-from svload.model.stages import Stage, arrivals_until, stages_ns, users_ns
+from svload.model.stages import Stage, arrivals_until, present_ns, stages_ns, users_ns
 
 FIRST_CYCLE_NS = 5_000_000
 """VUs without think time and without a ramp start spread over this (METHOD §1: spread over the first cycle)."""
@@ -316,8 +316,7 @@ class Spread(ClosedLoop):
 
     def users_ns(self, low_ns: float, high_ns: float) -> float:
         """Σ over VUs of the time after their planned first request (for a fixed amount of work: if it never ended)."""
-        starts = (self.spread_ns * number / self.vus for number in range(self.vus))
-        return sum(max(high_ns - max(low_ns, start), 0.0) for start in starts)
+        return present_ns(0.0, self.spread_ns / self.vus, self.vus, low_ns, high_ns)
 
 
 class ConstantVus(Spread):

@@ -27,3 +27,8 @@ def split_unix_url(url: str) -> UnixUrl | None:
     """The parts of a Unix socket's URL; None for any other."""
     match = _URL.fullmatch(url)
     return UnixUrl(match[1], match[2], match[3] or "/") if match else None
+
+
+def is_host(text: str) -> bool:
+    """Whether a URL's host is a name or an address as the engine writes them: plain ASCII."""
+    return re.fullmatch(r"[A-Za-z0-9._~:%-]{1,253}", text) is not None

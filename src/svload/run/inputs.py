@@ -10,6 +10,7 @@ from pathlib import Path
 
 from svload.model.errors import fail
 from svload.model.traffic import TableSource
+from svload.study import read_file
 
 Table = Mapping[str, Sequence[object]]
 
@@ -37,41 +38,11 @@ def own_table(source: TableSource) -> Table:
         return {"value": source.values}
     if source.numbers is not None:
         return {"value": range(source.numbers[0], source.numbers[1] + 1)}
-    file = Path(source.csv or source.parquet or "")
+    kind, file = ("parquet", source.parquet) if source.parquet is not None else ("csv", source.csv)
     try:
-        table = _parquet(file) if source.parquet is not None else _csv(file)
+        return read_file(kind, Path(file or ""))
     except (OSError, ValueError) as why:
         raise fail("input-unreadable", path=file, reason=str(why)) from why
-    for name in (name for name in table if name.endswith("_bytes")):
-        if not all(str(value).isdigit() for value in table[name]):
-            raise fail(
-                "input-unreadable",
-                path=file,
-                reason=f"the column {name} holds more than whole numbers of bytes",
-            )
-    return table
-
-
-def _csv(file: Path) -> Table:
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.reader(lines)
-        names = next(rows)
-        columns = list(zip(*rows, strict=True))
-    return dict(zip(names, columns, strict=True))
-
-
-def _parquet(file: Path) -> Table:
-    import pyarrow
-    from pyarrow.parquet import read_table
-
-    try:
-        table = read_table(file)
-        columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    except pyarrow.ArrowException as why:
-        raise ValueError(str(why)) from why
-    if not table.num_rows or any(None in values for values in columns.values()):
-        raise ValueError("it has no rows, or a row lacks a value")
-    return columns
 
 
 def tables_of(folder: Path) -> dict[str, Path]:

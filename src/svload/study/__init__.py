@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svload.study.command import moved
     from svload.study.config import resolve
     from svload.study.editor import json_schema
+    from svload.study.feeders import read_file
     from svload.study.first import init_study, url_of, with_port
     from svload.study.load import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch, plot_of
@@ -29,6 +30,7 @@ __all__ = [
     "must_be_sound",
     "needs_trust",
     "plot_of",
+    "read_file",
     "reads_here",
     "resolve",
     "study_digest",
@@ -41,6 +43,7 @@ __getattr__ = late(
     {
         "command": ("moved",),
         "config": ("resolve",),
+        "feeders": ("read_file",),
         "editor": ("json_schema",),
         "first": ("init_study", "url_of", "with_port"),
         "load": ("find_study", "load_study", "study_digest"),

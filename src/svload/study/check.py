@@ -5,16 +5,16 @@ Reads plain data that may be broken anywhere; what is no mapping or text is pass
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from svload.model.metrics import Source, parse_criterion
-from svload.model.study import Factor
+from svload.model.metrics import MetricRef, Source, parse_criterion, parse_metric
+from svload.model.study import Case, CaseConfig, Factor
 from svload.study import schema, values
 from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
-from svload.study.factors import Kits, check_when
+from svload.study.factors import Kits, check_when, level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
 from svload.study.steps import step_owners, variables
@@ -43,22 +43,42 @@ def owners_of(data: Mapping[str, Any]) -> dict[str, Source]:
     return owners | dict.fromkeys(step_owners(data), "traffic")
 
 
-def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None) -> list[Mistake]:
+def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None) -> Iterator[Mistake]:
     """Names that stand for nothing, references that can never be resolved, criteria that are none."""
     factors, unsure = vocabulary.factors, vocabulary.unsure
-    mistakes = list(_clashes(data))
-    mistakes += _references(data, vocabulary)
+    yield from _clashes(data)
+    yield from _references(data, vocabulary)
     for path, when in _whens(data):
-        mistakes += check_when(when, path, factors, unsure)
-    mistakes += _targets(data)
-    mistakes += comparison_mistakes(data, factors, unsure, owners_of(data))
-    mistakes += bring_up_mistakes(data)
-    mistakes += _criteria(data, factors)
+        yield from check_when(when, path, factors, unsure)
+    yield from _targets(data)
+    yield from _waiting_in_a_circle(data)
+    yield from comparison_mistakes(data, factors, unsure, owners_of(data))
+    yield from bring_up_mistakes(data)
+    yield from _criteria(data, factors)
     for name, service in _dicts(_mapping(data, "lab")):
         kit = kit_of(service)
         if kits is not None and kit is not None and not values.holds_reference(kit) and kit not in kits:
-            mistakes.append(unknown_name(("lab", name, "kit"), kit, "kit", kits))
-    return mistakes
+            yield unknown_name(("lab", name, "kit"), kit, "kit", kits)
+
+
+def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
+    """Groups that begin only after each other."""
+    waits = {
+        name: group["start_when"].removesuffix(".ramped")
+        for name, group in _dicts(_mapping(data, "traffic"))
+        if isinstance(group.get("start_when"), str)
+    }
+    for name in waits:
+        seen, at = {name}, waits[name]
+        while at in waits and at not in seen:
+            seen.add(at)
+            at = waits[at]
+        if at == name and len(seen) > 1:
+            told = f"{' and '.join(sorted(seen))} wait for each other in a circle"
+            yield bad_value(
+                ("traffic", name, "start_when"), told, waits[name], "Let one of them begin by itself."
+            )
+            return
 
 
 def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
@@ -142,6 +162,10 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
         for place, service in enumerate(reset if isinstance(reset, list) else [reset]):
             at: Path = (*path, "reset", place) if isinstance(reset, list) else (*path, "reset")
             yield from named(at, service, "service", services)
+            named_service = services.get(service) if isinstance(service, str) else None
+            if isinstance(named_service, dict) and "at" in named_service:
+                told = f"{service} runs already, and svload cannot bring it back to any state"
+                yield bad_value(at, told, service, "Leave it out.")
         yield from named((*path, "warm"), step.get("warm"), "feeder", _mapping(data, "feeders"))
         yield from named((*path, "through"), step.get("through"), "service", services)
     for name, group in _dicts(groups):
@@ -187,6 +211,83 @@ def check_criteria(texts: Iterable[str], data: Mapping[str, Any], path: Path) ->
             parse_criterion(text, owners)
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
+
+
+def check_given(
+    config: CaseConfig, given: Mapping[str, frozenset[str] | None], data: Mapping[str, Any]
+) -> Iterable[Mistake]:
+    """Criteria and comparisons over what a case's services count of themselves, and this one does not. `given`: service → metrics."""
+    if all(known is None for known in given.values()):
+        return
+    owners, places = owners_of(data), _threshold_places(data)
+    texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
+    texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
+    refs = [(path, text, parse_criterion(text, owners).ref) for path, text in texts if _parses(text, owners)]
+    for index, item in enumerate(_sequence(data, "compare")):
+        metric = item.get("metric") if isinstance(item, dict) else None
+        if isinstance(metric, str) and (ref := _metric(metric, owners)):
+            refs.append((("compare", index, "metric"), metric, ref))
+    for path, text, ref in refs:
+        known = given.get(ref.owner) if ref.metric.source == "service" else None
+        if known is not None and ref.metric.name not in known:
+            gives = f"it gives {', '.join(sorted(known))}" if known else "it gives none"
+            yield bad_criterion(path, text, f"{ref.owner} does not count its {ref.metric.name} ({gives})")
+
+
+def _metric(text: str, owners: dict[str, Source]) -> MetricRef | None:
+    try:
+        return parse_metric(text, owners)
+    except ValueError:
+        return None
+
+
+def _parses(text: str, owners: dict[str, Source]) -> bool:
+    try:
+        parse_criterion(text, owners)
+    except ValueError:
+        return False
+    return True
+
+
+def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
+    """Each threshold's text → where it stands."""
+    found: dict[str, Path] = {}
+    for index, item in enumerate(_sequence(data, "thresholds")):
+        path: Path = ("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)
+        found[str(item.get("that") if isinstance(item, dict) else item)] = path
+    return found
+
+
+def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
+    for factor, level in case.levels.items():
+        levels = _mapping(data, "factors").get(factor)
+        fields = levels.get(level) if isinstance(levels, dict) else None
+        expects = fields.get("expect") if isinstance(fields, dict) else None
+        if text == expects or (isinstance(expects, list) and text in expects):
+            return ("factors", factor, level, "expect")
+    return ("factors",)
+
+
+def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mistake]:
+    """Comparisons that have no pair of cases left: their baseline, or all that it is compared with, is excluded."""
+    if all(case.excluded is not None for case in cases):
+        return  # told as such
+    for index, item in enumerate(_sequence(data, "compare")):
+        factor = item.get("factor") if isinstance(item, dict) else None
+        if not isinstance(factor, str) or item.get("baseline") is None:
+            continue
+        baseline, when = item["baseline"], item.get("when")
+        when = when if isinstance(when, dict) else {}
+        meant = [case for case in cases if factor in case.levels and matches(when, case.levels)]
+        if not meant:
+            continue
+        run = {case.levels[factor] for case in meant if case.excluded is None}
+        if level_name(baseline) not in run:
+            told = f"every case of {factor}: {level_name(baseline)} is excluded, there is nothing to compare with"
+            yield bad_value(("compare", index, "baseline"), told, level_name(baseline))
+        elif len(run) < 2:
+            told = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
+            yield bad_value(("compare", index, "factor"), told, factor)
 
 
 def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:

@@ -44,16 +44,16 @@ def resolve(lock: Lock, case: Case) -> CaseConfig:
     if config is None:
         raise SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
     folder = FilePath(lock.study_dir)
-    groups = tuple(_placed(group, folder) for group in config.groups)
+    groups = tuple(placed(group, folder) for group in config.groups)
     set_up = tuple(
         part.model_copy(update={"request": _with_file(part.request, folder)}) for part in config.set_up
     )
-    tables = tuple(_table_placed(table, folder) for table in config.tables)
+    tables = tuple(_tableplaced(table, folder) for table in config.tables)
     return config.model_copy(update={"groups": groups, "set_up": set_up, "tables": tables})
 
 
-def _placed(group: Group, folder: FilePath) -> Group:
-    """The group with its bodies' files as paths that hold everywhere on this machine."""
+def placed(group: Group, folder: FilePath) -> Group:
+    """The group with its bodies' files as paths that hold everywhere on this machine; `folder` is the study's."""
     scenarios = tuple(
         scenario.model_copy(
             update={
@@ -76,7 +76,7 @@ def _with_file(request: Request, folder: FilePath) -> Request:
     return request.model_copy(update={"body": body.model_copy(update={"file": file})})
 
 
-def _table_placed(table: TableSource, folder: FilePath) -> TableSource:
+def _tableplaced(table: TableSource, folder: FilePath) -> TableSource:
     kinds = {"csv": table.csv, "parquet": table.parquet}
     return table.model_copy(
         update={kind: str((folder / name).absolute()) for kind, name in kinds.items() if name is not None}

@@ -6,19 +6,20 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from svload.model.study import Case, Factor, Level
+from svload.study.bounds import LEVELS, TOLD
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, strings_in
 from svload.study.tree import Path, kit_of
 
-MAX_CASES = 100_000
-MAX_TRIALS = 1_000_000
-"""What can be planned: of each trial the plan has a line."""
+MOST_SIGNS = 200
+"""A level's longest name: it stands in tables and in names of files."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 Change = Literal["request", "live", "restart", "rebuild"]
 Kits = Mapping[str, type[BaseModel]]
 """Kit name → its options model, whose fields carry `change` (svload.lab.kit.option)."""
@@ -52,15 +53,18 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
         mistakes.append(
             bad_value(path, "a list of levels, or level: {field: value}, was expected", raw, "Write [a, b].")
         )
-    levels: list[Level] = []
+    if len(entries) > LEVELS.most:
+        return None, [bad_value(path, LEVELS.told, f"{len(entries):,}")]
+    levels: dict[str, Level] = {}
     for place, key, value, fields in entries:
         if fields is not None and not isinstance(fields, dict):
             value, fields = fields, None
             if isinstance(value, list):
                 mistakes.append(bad_value(place, "a value or fields (name: value) were expected", value))
-        if not key.strip() or "\n" in key:
-            mistakes.append(bad_value(place, "a level needs a name", key))
-        if any(level.name == key for level in levels):
+        if not key.strip() or _CONTROL.search(key) or len(key) > MOST_SIGNS:
+            told = f"a level's name was expected: 1 to {MOST_SIGNS} signs that can be seen"
+            mistakes.append(bad_value(place, told, key))
+        if key in levels:
             mistakes.append(bad_value(place, "this level stands here a second time", key))
             continue
         fields = dict(fields or {})
@@ -74,8 +78,8 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
         for word in fields:
             if not re.fullmatch(r"[A-Za-z][\w-]*", word):
                 mistakes.append(bad_value((*place, word), "a field's name was expected: a letter, then letters, digits, - and _", word))  # fmt: skip
-        levels.append(Level(name=key, value=value, fields=fields, expect=tuple(texts)))
-    return (Factor(name=name, levels=tuple(levels)) if levels else None), mistakes
+        levels[key] = Level(name=key, value=value, fields=fields, expect=tuple(texts))
+    return (Factor(name=name, levels=tuple(levels.values())) if levels else None), mistakes
 
 
 def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
@@ -87,21 +91,19 @@ def _names(wanted: Any) -> list[str]:
     return [level_name(item) for item in (wanted if isinstance(wanted, (list, tuple)) else [wanted])]
 
 
-def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Iterable[str]) -> list[Mistake]:
+def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Iterable[str]) -> Iterator[Mistake]:  # fmt: skip
     """Unknown factors and levels of a `when`; a factor whose own text is broken (`unsure`) is passed over."""
-    mistakes = []
     for name, wanted in when.items() if isinstance(when, dict) else ():
         if name in unsure:
             continue
         if name not in factors:
-            mistakes.append(unknown_name((*path, name), name, "factor", factors))
+            yield unknown_name((*path, name), name, "factor", factors)
             continue
-        known = [level.name for level in factors[name].levels]
+        known = {level.name for level in factors[name].levels}
         for place, level in enumerate(_names(wanted)):
             if level not in known:
                 at: Path = (*path, name, place) if isinstance(wanted, list) else (*path, name)
-                mistakes.append(unknown_name(at, level, f"level of {name}", known))
-    return mistakes
+                yield unknown_name(at, level, f"level of {name}", known)
 
 
 def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str]) -> tuple[Case, ...]:  # fmt: skip
@@ -135,7 +137,7 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
         details: dict[str, object] = {"where": "the table", "reason": reason, "found": found, "hint": hint}
         mistakes.append(Mistake(path, BAD_VALUE, details, f"{file}:{line}"))
 
-    rows = csv.DictReader(io.StringIO(text))
+    rows = csv.DictReader(io.StringIO(text, newline=""))
     wanted = {"case", *(factor.name for factor in factors)}
     header = set(rows.fieldnames or ())
     if header - {"valid"} != wanted or len(header) < len(rows.fieldnames or ()):
@@ -145,7 +147,11 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
             ", ".join(rows.fieldnames or ()),
         )
         return names, valid, mistakes
-    for line, row in enumerate(rows, start=2):
+    called: set[str] = set()
+    for row in rows:
+        line = rows.line_num
+        if len(mistakes) >= TOLD.most:
+            break
         if None in row or None in row.values():
             told(line, f"{len(header)} values were expected", ",".join(str(value) for value in row.values()))
             continue
@@ -166,9 +172,10 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
                     nearest(level, known),
                     ("factors", factor.name),
                 )
-        if levels in names or name in names.values():
+        if levels in names or name in called:
             told(line, "this case stands here a second time", name)
         names[levels] = name
+        called.add(name)
         if row.get("valid"):
             valid[name] = str(row["valid"]).strip().lower() in ("yes", "true", "1")
     return names, valid, mistakes

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterable, Mapping
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
 from svload.model.traffic import Feeder, TableSource
 from svload.study import schema
-from svload.study.mistakes import Mistake, bad_value
+from svload.study.beside import file_beside, text_beside
+from svload.study.bounds import ROWS, TABLE_BYTES
+from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.references import COLUMNS
 from svload.study.values import holds_reference
 
+_SIZE = re.compile(r"[0-9]{1,18}")
 VALUE = ("value",)
 """The column of a list or a range."""
 _FILES = ("csv", "parquet")
@@ -40,17 +46,11 @@ def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, .
     name = feeder[kind]
     if folder is None or not isinstance(name, str) or holds_reference(name):
         return None
-    file = _inside(folder, name)
+    file = file_beside(folder, name)
     try:
         return header(kind, file) if file else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, csv.Error):
         return None
-
-
-def _inside(folder: FilePath, name: str) -> FilePath | None:
-    """The file beside the study; None where there is none, or it lies elsewhere and is not to be opened."""
-    file = (folder / name).resolve()
-    return file if folder.resolve() in file.parents and file.is_file() else None
 
 
 def header(kind: str, file: FilePath) -> tuple[str, ...]:
@@ -64,12 +64,64 @@ def header(kind: str, file: FilePath) -> tuple[str, ...]:
         except ArrowException as why:
             raise ValueError(str(why)) from why
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        names = tuple(next(csv.reader(lines), ()))
-        if not names or not all(names) or len(set(names)) < len(names):
-            raise ValueError("its first line does not name the columns, each once")
-        if next(lines, None) is None:
-            raise ValueError("it has no rows")
-    return names
+        return _names(next(csv.reader(lines), []))
+
+
+def read_file(kind: str, file: FilePath) -> dict[str, Sequence[object]]:
+    """The rows of a CSV or Parquet file: column name → values. Raises OSError, and ValueError that says what is wrong and where."""
+    if file.stat().st_size > TABLE_BYTES.most:
+        raise ValueError(f"at most {TABLE_BYTES.most:,} bytes are read ({TABLE_BYTES.because})")
+    table = _parquet(file) if kind == "parquet" else _csv(file)
+    for name in (name for name in table if name.endswith("_bytes")):
+        if not all(_SIZE.fullmatch(str(value)) for value in table[name]):
+            raise ValueError(f"the column {shortened(name)} holds more than whole numbers of bytes")
+    return table
+
+
+def _csv(file: FilePath) -> dict[str, Sequence[object]]:
+    rows = csv.reader(io.StringIO(text_beside(file, TABLE_BYTES.most), newline=""), strict=True)
+    found: list[list[str]] = []
+    try:
+        names = _names(next(rows, []))
+        for row in rows:
+            if len(row) != len(names):
+                raise ValueError(
+                    f"line {rows.line_num} has {len(row)} values, and {len(names)} columns are named"
+                )
+            if any("\0" in value for value in row):
+                raise ValueError(f"line {rows.line_num} holds a NUL")
+            found.append(row)
+            if len(found) > ROWS.most:
+                raise ValueError(f"{ROWS.told}")
+    except csv.Error as why:
+        raise ValueError(f"line {rows.line_num}: {why}") from why
+    if not found:
+        raise ValueError("it has no rows")
+    return dict(zip(names, zip(*found, strict=True), strict=True))
+
+
+def _names(first: Sequence[str]) -> tuple[str, ...]:
+    if not first or not all(first) or len(set(first)) < len(first):
+        raise ValueError("its first line does not name the columns, each once")
+    return tuple(first)
+
+
+def _parquet(file: FilePath) -> dict[str, Sequence[object]]:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        found = ParquetFile(file)
+        size = sum(found.metadata.row_group(at).total_byte_size for at in range(found.num_row_groups))
+        if found.metadata.num_rows > ROWS.most or size > TABLE_BYTES.most:
+            raise ValueError(f"{ROWS.told}, of {TABLE_BYTES.most:,} bytes at most")
+        table = found.read()
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    except ArrowException as why:
+        raise ValueError(" ".join(str(why).split())) from why
+    if not table.num_rows or any(None in values for values in columns.values()):
+        raise ValueError("it has no rows, or a row lacks a value")
+    return columns
 
 
 def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake]:
@@ -81,14 +133,23 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
             if not isinstance(named, str) or holds_reference(named):
                 continue
             path = ("feeders", name, kind)
-            file = _inside(folder, named)
+            file = file_beside(folder, named)
             if file is None:
                 yield bad_value(path, "a file inside the study's folder was expected", named)
                 continue
-            try:
-                header(kind, file)
-            except (OSError, ValueError) as why:
-                yield bad_value(path, f"a table was expected ({why})", named)
+            found = file.stat()
+            if told := _fault(kind, file, found.st_mtime_ns, found.st_size):
+                yield bad_value(path, f"a table was expected ({told})", named)
+
+
+@lru_cache(maxsize=64)
+def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
+    """What is wrong with a file's rows; empty for nothing. A study's profiles ask for the same files again."""
+    try:
+        read_file(kind, file)
+    except (OSError, ValueError) as why:
+        return str(why)
+    return ""
 
 
 def read_feeder(name: str, part: schema.FeederPart) -> tuple[Feeder, TableSource | None]:

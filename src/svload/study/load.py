@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -13,13 +16,13 @@ from svload.model.errors import Problem, SvloadError, fail
 from svload.model.metrics import canonical_limit
 from svload.model.study import Case, CaseConfig, Comparison, Factor, Lock, Measure, ServiceSpec, Threshold
 from svload.model.traffic import Group
-from svload.study import schema, values
-from svload.study.check import check_criteria, check_names, check_shape
+from svload.model.units import duration_ns
+from svload.study import bounds, schema, values
+from svload.study.beside import file_beside, text_beside
+from svload.study.check import check_criteria, check_given, check_names, check_shape, uncompared
 from svload.study.comparisons import mixed_loads
 from svload.study.config import resolve_case
 from svload.study.factors import (
-    MAX_CASES,
-    MAX_TRIALS,
     Kits,
     changes,
     level_name,
@@ -29,7 +32,7 @@ from svload.study.factors import (
 )
 from svload.study.feeders import feeder_columns, file_mistakes
 from svload.study.mistakes import Mistake, bad_value, nearest, unknown_key
-from svload.study.references import Vocabulary, references_in, strings_in
+from svload.study.references import Vocabulary, references_in, strings_in, values_in
 from svload.study.repair import repaired
 from svload.study.steps import INLINE, variables
 from svload.study.tree import Node, Path, kit_of, merge, override, plain, read_tree
@@ -37,6 +40,10 @@ from svload.study.tree import Node, Path, kit_of, merge, override, plain, read_t
 STUDY_FILE = "study.yaml"
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
 """Services → what is wrong with them, at paths that begin with `lab`."""
+CheckCase = Callable[[CaseConfig, int, FilePath], Iterable[Mistake]]
+"""A case, its measured time in ns and the study's folder → what the engine would refuse of it."""
+Measures = Callable[[Sequence[ServiceSpec]], Mapping[str, frozenset[str] | None]]
+"""Services → the metrics that each can give; None: not known."""
 
 
 def find_study(name_or_path: str | FilePath) -> FilePath:
@@ -65,12 +72,15 @@ def load_study(
     authorised: Sequence[str] = (),
     kits: Kits | None = None,
     check_lab: CheckLab | None = None,
+    check_case: CheckCase | None = None,
+    measures: Measures | None = None,
 ) -> Lock:
     """The lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
 
     `overrides` maps dotted keys (`measure.duration`) to values, texts being read as YAML. `kits` maps kit names to their
     options models: with it kits are checked, and what a change costs follows the option's `change`. `check_lab` finds what is wrong
-    with a lab's services (svload.lab.find_mistakes): this room knows no kit.
+    with a lab's services (svload.lab.find_mistakes), `measures` what each of them can say of itself: this room knows no kit.
+    `check_case` finds what the engine would refuse (svload.drive.refusals.CaseChecks).
     Raises SvloadError with every mistake of the study and all its profiles at once, each with `file:line`.
     """
     file = find_study(path)
@@ -83,6 +93,8 @@ def load_study(
         raise fail("study-syntax", place=str(file), reason=str(why)) from why
     tree, problems = read_tree(text, str(file))
     base, profiles = _split(tree, problems)
+    if len(profiles) > bounds.PROFILES.most:
+        raise SvloadError(bad_value(("profiles",), bounds.PROFILES.told, len(profiles)).problem(tree))
     if profile is not None and profile not in profiles:
         details: dict[str, object] = {"name": profile, "hint": nearest(profile, profiles)}
         problems.append(Problem("profile-unknown", details, base.place))
@@ -90,7 +102,7 @@ def load_study(
     wanted = merge(base, profiles[profile]) if profile else base
     for key, value in (overrides or {}).items():
         wanted = override(wanted, key, value)
-    checks = _Checks(file.parent, kits, check_lab)
+    checks = _Checks(file.parent, kits, check_lab, check_case, measures, variants=len(profiles) + 1)
     draft = checks.run(wanted, whole=profile is None and not overrides, chosen=True)
     problems += draft.problems
     for name in (None, *profiles):
@@ -111,8 +123,8 @@ def study_digest(path: str | FilePath) -> str:
 
 def _digest(file: FilePath, named: Any) -> str:
     digest = hashlib.sha256(file.read_bytes())
-    if isinstance(named, str) and (file.parent / named).is_file():
-        digest.update((file.parent / named).read_bytes())
+    if isinstance(named, str) and (table := file_beside(file.parent, named)):
+        digest.update(table.read_bytes())
     return digest.hexdigest()
 
 
@@ -167,9 +179,15 @@ class _Found:
         self.paths: list[Path] = []
         self.problems: list[Problem] = []
 
+    @property
+    def full(self) -> bool:
+        """Whether as many were found as are told."""
+        return len(self.paths) >= bounds.TOLD.most
+
     def add(self, mistakes: Iterable[Mistake]) -> None:
         """Take the new ones of a pass (which may stand in one place), and go on with the study as it was meant."""
-        fresh = [mistake for mistake in mistakes if not self._known(mistake.path)]
+        left = bounds.TOLD.most - len(self.paths)
+        fresh = list(islice((mistake for mistake in mistakes if not self._known(mistake.path)), max(left, 0)))
         self.paths += [mistake.path for mistake in fresh]
         self.problems += [mistake.problem(self.tree) for mistake in fresh]
         self.tree = repaired(self.tree, fresh)
@@ -185,6 +203,9 @@ class _Checks:
     folder: FilePath
     kits: Kits | None
     check_lab: CheckLab | None
+    check_case: CheckCase | None
+    measures: Measures | None
+    variants: int
 
     def run(self, tree: Node, whole: bool, chosen: bool) -> _Draft:
         """The draft of a study; `whole`: neither profile nor override has taken anything out of it.
@@ -222,9 +243,10 @@ class _Checks:
                 for name, raw in _mapping(data, "factors").items()
                 if (factor := read_factor(name, raw)[0])
             ]
-            cases, mistakes = _cases(data, factors, self.folder, whole)
+            cases, mistakes = _cases(data, factors, self.folder, whole, self.variants)
             self._each_case(data, factors, cases, found, chosen)
             found.add(mistakes)
+            found.add(uncompared(data, cases))
         return _Draft(data, changes(data, factors, self.kits), cases, found.problems)
 
     def _each_case(
@@ -253,6 +275,13 @@ class _Checks:
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
                 found.add(self._lab_mistakes(config.services, chosen))
+            if found.full:
+                return
+            if self.measures is not None:
+                given = self.measures(config.services)
+                found.add(check_given(config, given, data))
+            if chosen and self.check_case is not None and not found.problems:
+                found.add(self.check_case(config, _duration_ns(data), self.folder))
         found.add(mixed_loads(data, cases, configs))
 
     def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
@@ -310,10 +339,14 @@ def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistak
             body = request.body
             if body is None or body.file is None:
                 continue
-            file = (folder / body.file).resolve()
-            if folder.resolve() not in file.parents or not file.is_file():
+            if file_beside(folder, body.file) is None:
                 path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
                 yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)
+
+
+def _duration_ns(data: Mapping[str, Any]) -> int:
+    """The measured time of a study without mistakes."""
+    return duration_ns(_mapping(data, "measure").get("duration", "1s"))
 
 
 def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -321,27 +354,34 @@ def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, strict: bool) -> tuple[tuple[Case, ...], list[Mistake]]:  # fmt: skip
-    """The cases and what is wrong with their names and exclusions. `strict`: also rows of levels that are not there."""
-    count = 1
-    for factor in factors:
-        count *= len(factor.levels)
-    if count > MAX_CASES:
-        return (), [bad_value(("factors",), f"at most {MAX_CASES} cases can be planned", count)]
+def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, strict: bool, variants: int) -> tuple[tuple[Case, ...], list[Mistake]]:  # fmt: skip
+    """The cases and what is wrong with their names and exclusions. `strict`: also rows of levels that are not there.
+
+    `variants`: how often all this is done, for the study and its profiles.
+    """
+    count = math.prod(len(factor.levels) for factor in factors)
+    if count > bounds.CASES.most:
+        return (), [bad_value(("factors",), bounds.CASES.told, f"{count:,}")]
+    values = values_in({key: part for key, part in data.items() if key != "factors"})
+    if count * (values + bounds.VALUES_OF_A_CASE) * variants > bounds.WORK.most and count > 1:
+        asked = f"{values:,} values × {count:,} cases" + f" × {variants} variants" * (variants > 1)
+        return (), [bad_value(("factors",), bounds.WORK.told, asked)]
     mistakes: list[Mistake] = []
     names: dict[tuple[str, ...], str] = {}
     valid: dict[str, bool] = {}
     if isinstance(table := data.get("case_names"), str):
-        file = (folder / table).resolve()
-        if folder.resolve() not in file.parents or not file.is_file():
+        file = file_beside(folder, table)
+        if file is None:
             mistakes.append(
                 bad_value(("case_names",), "a file inside the study's folder was expected", table)
             )
         elif factors:
-            names, valid, told = read_case_names(
-                file.read_text(encoding="utf-8-sig"), str(folder / table), factors
-            )
-            mistakes += told if strict else []
+            try:
+                text = text_beside(file, bounds.TABLE_BYTES.most)
+                names, valid, told = read_case_names(text, str(folder / table), factors)
+                mistakes += told if strict else []
+            except (OSError, ValueError, csv.Error) as why:
+                mistakes.append(bad_value(("case_names",), f"a table of cases was expected ({why})", table))
     rules = data.get("exclude")
     sound = [rule for rule in (rules if isinstance(rules, list) else []) if _is_rule(rule)]
     cases = make_cases(factors, sound, names)
@@ -351,10 +391,9 @@ def _cases(data: dict[str, Any], factors: Sequence[Factor], folder: FilePath, st
             mistakes.append(bad_value(("case_names",), f"{case.name} is {said}", table))
     replicates = _mapping(data, "measure").get("replicates")
     valid_cases = sum(case.excluded is None for case in cases)
-    if isinstance(replicates, int) and valid_cases * replicates > MAX_TRIALS:
-        reason = f"at most {MAX_TRIALS:,} trials can be planned"
+    if isinstance(replicates, int) and valid_cases * replicates > bounds.TRIALS.most:
         asked = f"{valid_cases} × {replicates}"
-        mistakes.append(bad_value(("measure", "replicates"), reason, asked))
+        mistakes.append(bad_value(("measure", "replicates"), bounds.TRIALS.told, asked))
     if cases and all(case.excluded is not None for case in cases):
         mistakes.append(bad_value(("exclude",), "no case is left", f"{len(cases)} excluded"))
     return cases, mistakes

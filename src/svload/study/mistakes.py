@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from svload.model.errors import Problem
+from svload.study.bounds import TOLD
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
@@ -37,13 +38,22 @@ class Mistake:
 
 def where(path: Path) -> str:
     """`traffic.background.vus`, `compare[0].metric`; the whole study for an empty path."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{show(step)}" for step in path)
     return text.removeprefix(".") or "the study"
+
+
+MOST_SHOWN = 40
+"""Words of a list that a hint names."""
+MOST_LIKE, MOST_SIGNS = 200, 100
+"""Among more words, and for longer ones, only the same word in other letters is looked for: likeness takes a millisecond for 20."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The valid word that was probably meant."""
-    near = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.5)
+    words = sorted(set(known))
+    if len(words) > MOST_LIKE or len(word) > MOST_SIGNS:
+        words = [other for other in words if other.lower() == word.lower()]
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return near[0] if near else None
 
 
@@ -52,13 +62,20 @@ def nearest(word: str, known: Iterable[str]) -> str:
     words = sorted(set(known))
     if near := closest(word, words):
         return f"Did you mean “{near}”?"
-    return f"Known: {', '.join(words)}." if words else "There is none."
+    return listed(words) if words else "There is none."
+
+
+def listed(known: Iterable[str]) -> str:
+    """`Known: a, b.`, cut where the list is long."""
+    words = sorted(set(known))
+    shown = ", ".join(map(show, words[:MOST_SHOWN]))
+    return f"Known: {shown}{f' and {len(words) - MOST_SHOWN:,} more' if len(words) > MOST_SHOWN else ''}."
 
 
 def unknown_key(path: Path, known: Iterable[str]) -> Mistake:
     """A key that does not belong there."""
     words, key = list(known), str(path[-1])
-    details: dict[str, object] = {"key": key, "where": where(path[:-1]), "hint": nearest(key, words)}
+    details: dict[str, object] = {"key": show(key), "where": where(path[:-1]), "hint": nearest(key, words)}
     return Mistake(path, UNKNOWN_KEY, details, meant=closest(key, words))
 
 
@@ -66,31 +83,50 @@ def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> M
     """A name that stands for nothing; `kind` is what it should have been (service, factor …)."""
     words = list(known)
     hint = nearest(str(name), words)
-    details: dict[str, object] = {"where": where(path), "name": name, "kind": kind, "hint": hint}
+    details: dict[str, object] = {"where": where(path), "name": show(name), "kind": show(kind), "hint": hint}
     return Mistake(path, UNKNOWN_NAME, details, meant=closest(str(name), words))
 
 
 def bad_value(path: Path, reason: str, found: object, hint: str = "", meant: str | None = None) -> Mistake:
     """A value that cannot stand there."""
-    details: dict[str, object] = {"where": where(path), "reason": reason, "found": show(found), "hint": hint}
+    details: dict[str, object] = {
+        "where": where(path),
+        "reason": shortened(reason),
+        "found": show(found),
+        "hint": hint,
+    }
     return Mistake(path, BAD_VALUE, details, meant=meant)
+
+
+def refused(path: Path, reason: str) -> Mistake:
+    """What the engine would not run."""
+    return Mistake(path, "study-refused", {"where": where(path), "reason": shortened(reason)})
 
 
 def bad_reference(path: Path, reference: str, hint: str, meant: str | None = None) -> Mistake:
     """A `${…}` that cannot be resolved there."""
-    details: dict[str, object] = {"reference": reference, "where": where(path), "hint": hint}
+    details: dict[str, object] = {"reference": show(reference), "where": where(path), "hint": hint}
     return Mistake(path, BAD_REFERENCE, details, meant=meant)
 
 
 def bad_criterion(path: Path, text: str, reason: str) -> Mistake:
     """A text that the metric grammar does not accept."""
-    return Mistake(path, "study-bad-criterion", {"text": text, "reason": reason.rstrip("?.")})
+    return Mistake(
+        path, "study-bad-criterion", {"text": show(text), "reason": shortened(reason.rstrip("?."))}
+    )
 
 
 def show(value: object) -> str:
     """A found value, short enough for a sentence."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"a number of {value.bit_length()} bits"
     text = "nothing" if value is None else str(value) or "an empty text"
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """A text that may hold what stands in a file, short enough for a message."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def wrong(reason: str, hint: str = "", meant: str | None = None) -> PydanticCustomError:
@@ -147,7 +183,7 @@ def _explained(
 
 def in_our_words(title: str, known: Mapping[str, str], why: ValidationError) -> ValidationError:
     """`why` in the catalogue's codes; `known` maps the keys of the checked mapping to their lines of documentation."""
-    errors = why.errors(include_url=False)
+    errors = why.errors(include_url=False)[: TOLD.most]
     strangers = [
         str(error["loc"][0])
         for error in errors
@@ -165,7 +201,7 @@ def in_our_words(title: str, known: Mapping[str, str], why: ValidationError) -> 
 def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
     """The mistakes of a part at `path` whose errors are in our words already."""
     found = []
-    for error in why.errors(include_url=False):
+    for error in why.errors(include_url=False)[: TOLD.most]:
         context = dict(error.get("ctx", {}))
         unwritten = ("[key]",) if error["type"] == UNKNOWN_KEY else _NOT_WRITTEN
         loc = (*path, *(step for step in error["loc"] if step not in unwritten))

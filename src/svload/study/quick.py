@@ -218,7 +218,11 @@ class QuickLoad:
             stages = [_stage(stage) for stage in self._stages]
             if self.open_loop:
                 rates = [{"duration": one["lasts"], "target": f"{one['target']}/s"} for one in stages]
-                return {"executor": "ramping-arrival-rate", "stages": rates, "start_rate": self.rate_rps or 0}
+                return {
+                    "executor": "ramping-arrival-rate",
+                    "stages": rates,
+                    "start_rate": f"{self.rate_rps or 0!r}/s",
+                }
             users = [{"duration": one["lasts"], "target": round(_number(one["target"]))} for one in stages]
             return {"executor": "ramping-vus", "stages": users, "start_vus": self.vus or 0}
         if self.requests is not None:

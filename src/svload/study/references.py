@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svload.model.study import Factor, Level
-from svload.study.mistakes import Mistake, bad_reference, closest
+from svload.study.bounds import TEXT_BYTES
+from svload.study.mistakes import Mistake, bad_reference, closest, listed
 from svload.study.tree import Path
 
 REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
@@ -126,7 +127,7 @@ def _suggestion(reference: str, known: set[str]) -> tuple[str, str | None]:
     if meant is None and not known:
         return "There is nothing here that it could stand for.", None
     if meant is None:
-        return f"Known: {', '.join(f'${{{word}}}' for word in sorted(known))}.", None
+        return listed(f"${{{word}}}" for word in known), None
     return f"Did you mean “${{{meant}}}”?", meant
 
 
@@ -145,6 +146,7 @@ class Resolver:
     levels: Mapping[str, Level]
     vocabulary: Vocabulary
     mistakes: list[Mistake] = field(default_factory=list)
+    made: int = 0
 
     def put_in(self, value: Any, path: Path) -> Any:
         """`value` with its references resolved; paths inside stay valid.
@@ -165,6 +167,10 @@ class Resolver:
         return value
 
     def _text(self, text: str, path: Path, stays: Stays, depth: int) -> Any:
+        self.made += len(text)
+        if self.made > TEXT_BYTES.most:
+            self._grown(path, text)
+            return MISSING
         if depth > MAX_NESTING:
             self.mistakes.append(bad_reference(path, text, "It leads back to itself."))
             return MISSING
@@ -176,9 +182,13 @@ class Resolver:
 
         def put(match: re.Match[str]) -> str:
             nonlocal missing
-            if match[1]:
+            if match[1] or self.made > TEXT_BYTES.most:
                 return match[0]
             found = self._again(self._look_up(match[2].strip(), stays), path, stays, depth)
+            self.made += len(found) if isinstance(found, str) else 1
+            if self.made > TEXT_BYTES.most:
+                self._grown(path, text)
+                found = MISSING
             if found is MISSING:
                 missing = True
             if isinstance(found, (dict, list)):
@@ -191,6 +201,11 @@ class Resolver:
         if missing and "headers" not in path:
             self._lacking(text, path)
         return MISSING if missing and "headers" in path else resolved
+
+    def _grown(self, path: Path, text: str) -> None:
+        if not self.mistakes:
+            told = f"With its references put in it has more than {TEXT_BYTES.most:,} signs."
+            self.mistakes.append(bad_reference(path, text, told))
 
     def _again(self, found: Any, path: Path, stays: Stays, depth: int) -> Any:
         """A level's field may itself hold references."""
@@ -239,6 +254,13 @@ def strings_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
             yield from strings_in(child, (*path, index))
     elif isinstance(value, str):
         yield path, value
+
+
+def values_in(value: Any) -> int:
+    """How many values there are, mappings and lists among them."""
+    if isinstance(value, dict):
+        return 1 + sum(map(values_in, value.values()))
+    return 1 + sum(map(values_in, value)) if isinstance(value, list) else 1
 
 
 def unescaped(value: Any) -> Any:

@@ -12,14 +12,17 @@ from pydantic import (
     model_validator,
 )
 
-from svload.study.distributions import SizeOrLaw
+from svload.study.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
+from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
 from svload.study.mistakes import wrong
 from svload.study.schema_traffic import AnyOneGroup, AnySetUp, RequestPart, Steps
 from svload.study.values import (
     AnyWholeNumber,
+    AtMost,
     Count,
     FileName,
     Name,
+    NoLonger,
     OrAlone,
     OrReference,
     Part,
@@ -69,10 +72,29 @@ class Objects(Part):
     """A set of objects that a store is filled with."""
 
     service: str = Field(alias="in", description="the service that stores them")
-    accounts: Count = Field(1, description="how many accounts they are spread over")
-    containers: Count = Field(1, description="how many containers, over all accounts")
-    count: Count = Field(description="how many objects")
+    accounts: Annotated[Count, AtMost(CONTAINERS)] = Field(
+        1, description="how many accounts they are spread over"
+    )
+    containers: Annotated[Count, AtMost(CONTAINERS)] = Field(
+        1, description="how many containers, over all accounts"
+    )
+    count: Annotated[Count, AtMost(OBJECTS)] = Field(description="how many objects")
     size: SizeOrLaw = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
+
+    @model_validator(mode="after")
+    def _not_too_much(self) -> Objects:
+        match self.size:
+            case ConstantSize(constant=typical) | UniformSize(uniform=(typical, _)):
+                pass
+            case LognormalSize(lognormal=law):
+                typical = law.median
+        if (
+            isinstance(typical, int)
+            and isinstance(self.count, int)
+            and typical * self.count > DATA_BYTES.most
+        ):
+            raise wrong(DATA_BYTES.told, "Write fewer objects, or smaller ones.")
+        return self
 
 
 class FeederPart(Part):
@@ -108,13 +130,9 @@ class FeederPart(Part):
             raise wrong(f"take: {self.take} has no last row", "Leave when_exhausted out.")
         if self.numbers is not None:
             low, high = self.numbers
-            if isinstance(low, int) and isinstance(high, int) and not 0 <= high - low < MOST_NUMBERS:
-                raise wrong(f"a range of 1 to {MOST_NUMBERS:,} numbers was expected")
+            if isinstance(low, int) and isinstance(high, int) and not 0 <= high - low < ROWS.most:
+                raise wrong(f"a range of 1 to {ROWS.most:,} numbers was expected ({ROWS.because})")
         return self
-
-
-MOST_NUMBERS = 10_000_000
-"""The longest range: it is written out under inputs/."""
 
 
 class StepPart(Part):
@@ -232,7 +250,9 @@ class StudyFile(Part):
     name: FileName = Field(description="the study's name, also of its runs' folders")
     question: str = Field("", description="what it shall answer, in a sentence")
     seed: PlainWholeNumber = Field(1, description="of everything random; --seed overrides it")
-    lab: Annotated[dict[Name, Service], Field(description="the services: name: {kit, options}")] = {}
+    lab: Annotated[
+        dict[Name, Service], NoLonger(SERVICES), Field(description="the services: name: {kit, options}")
+    ] = {}
     data: Annotated[dict[Name, Objects], Field(description="what the stores are filled with")] = {}
     factors: Factors = {}
     exclude: list[ExclusionPart] = Field([], description="combinations that are not run, and why")

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from svload.model.errors import Problem, SvloadError
+from svload.study.bounds import DIGITS, TEXT_BYTES, VALUES, Bound
 
 Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
-MAX_BYTES = 1_000_000
-MAX_NODES = 100_000
 MAX_DEPTH = 40
 WHOLE = frozenset({"size", "think_time", "body"})
 """Keys whose mapping is one value (a distribution): a profile replaces it instead of merging into it."""
@@ -35,8 +34,12 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
 
     A file that is called .json is one: read as such, its places are the file. Raises SvloadError study-syntax where there is no tree at all.
     """
-    if len(text.encode()) > MAX_BYTES:
-        raise SvloadError(_syntax(f"it is longer than {MAX_BYTES} bytes", file))
+    if not is_text(text):
+        raise SvloadError(_syntax("half a surrogate pair is no text", file))
+    if len(text.encode()) > TEXT_BYTES.most:
+        raise SvloadError(
+            _syntax(f"it is longer than {TEXT_BYTES.most:,} bytes ({TEXT_BYTES.because})", file)
+        )
     if file.endswith(".json"):
         return _of_json(text, file), []
     from ruamel.yaml import YAML
@@ -65,23 +68,42 @@ def _of_json(text: str, file: str) -> Node:
     """The tree of one JSON document. Raises SvloadError study-syntax."""
 
     def refuse(number: str) -> None:
-        raise ValueError(f"“{number}” is no number to measure with")
+        raise ValueError(f"“{_shortened(number)}” is no number to measure with")
+
+    def whole(number: str) -> int:
+        if len(number) > DIGITS.most:
+            refuse(number)
+        return int(number)
+
+    count = 0
 
     def node(value: Any, depth: int) -> Node:
+        nonlocal count
+        count += 1
+        if count > VALUES.most:
+            raise SvloadError(_too_large(VALUES, file))
         if depth > MAX_DEPTH:
             raise ValueError("it is nested beyond every sensible study")
+        if isinstance(value, float) and not math.isfinite(value):
+            refuse(str(value))
+        if not all(map(is_text, value if isinstance(value, dict) else [value])):
+            raise ValueError("half a surrogate pair is no text")
         if isinstance(value, dict):
             return Node({key: node(item, depth + 1) for key, item in value.items()}, file)
         return Node([node(item, depth + 1) for item in value] if isinstance(value, list) else value, file)
 
     try:
-        return node(json.loads(text, parse_constant=refuse), 0)
+        return node(json.loads(text, parse_constant=refuse, parse_int=whole), 0)
     except (ValueError, RecursionError) as why:
         raise SvloadError(_syntax(str(why), file)) from why
 
 
+def _too_large(bound: Bound, place: str) -> Problem:
+    return Problem("study-too-large", {"reason": bound.told}, place)
+
+
 def _syntax(reason: str, place: str) -> Problem:
-    return Problem("study-syntax", {"reason": reason}, place)
+    return Problem("study-syntax", {"reason": reason if len(reason) <= 200 else reason[:199] + "…"}, place)
 
 
 class _Reader:
@@ -96,8 +118,10 @@ class _Reader:
         """`raw` as ours; `line` is the key's where it has one."""
         self.count += 1
         place = f"{self.file}:{raw.start_mark.line + 1 if line is None else line}"
-        if self.count > MAX_NODES or depth > MAX_DEPTH:
-            raise SvloadError(_syntax("it is nested or repeated beyond every sensible study", place))
+        if self.count > VALUES.most:
+            raise SvloadError(_too_large(VALUES, place))
+        if depth > MAX_DEPTH:
+            raise SvloadError(_syntax("it is nested beyond every sensible study", place))
         kind = type(raw).__name__
         if kind == "ScalarNode":
             return Node(self.scalar(raw, place), place)
@@ -107,12 +131,12 @@ class _Reader:
         mapping: dict[str, Node] = {}
         for key, value in raw.value:
             key_line = key.start_mark.line + 1
-            if type(key).__name__ != "ScalarNode":
+            if type(key).__name__ != "ScalarNode" or not is_text(key.value):
                 self.faults.append(_syntax("a key must be a word", f"{self.file}:{key_line}"))
                 continue
             if key.value in mapping:
                 self.faults.append(
-                    _syntax(f"“{key.value}” stands here a second time", f"{self.file}:{key_line}")
+                    _syntax(f"“{_shortened(key.value)}” stands here a second time", f"{self.file}:{key_line}")
                 )
             mapping[str(key.value)] = self.node(value, key_line, depth + 1)
         return Node(mapping, place)
@@ -120,12 +144,17 @@ class _Reader:
     def scalar(self, raw: Any, place: str) -> Scalar:
         """A plain value; dates stay text."""
         tag, text = str(raw.tag).removeprefix("tag:yaml.org,2002:"), str(raw.value)
+        if not is_text(text):
+            self.faults.append(_syntax("half a surrogate pair is no text", place))
+            return ""
         if raw.style is None and tag == "null":
             return None
         try:
             if raw.style is None and tag == "bool":
                 return text.lower() == "true"
             if raw.style is None and tag == "int":
+                if len(text) > DIGITS.most:
+                    raise ValueError
                 return int(text.replace("_", ""), 0 if text[:3].lstrip("+-")[:2] in ("0x", "0o") else 10)
             if raw.style is None and tag == "float":
                 number = float(text.replace("_", ""))
@@ -133,8 +162,8 @@ class _Reader:
                     return number
                 raise ValueError
         except ValueError:
-            self.faults.append(_syntax(f"“{text}” is no number to measure with", place))
-            return text
+            self.faults.append(_syntax(f"“{_shortened(text)}” is no number to measure with", place))
+            return _shortened(text)
         if tag not in ("str", "timestamp", "merge", "value"):
             self._no_tag(raw, place)
         return text
@@ -145,7 +174,21 @@ class _Reader:
             "seq",
             "str",
         ):
-            self.faults.append(_syntax(f"the tag {raw.tag} is not data", place))
+            self.faults.append(_syntax(f"the tag {_shortened(str(raw.tag))} is not data", place))
+
+
+def is_text(value: object) -> bool:
+    """False for a text that no file can hold: one with half a surrogate pair."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def plain(node: Node) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
@@ -16,15 +16,19 @@ OfServices = Callable[[Sequence[ServiceSpec]], Sequence[str]]
 """Services → what of their options needs trust (svload.lab.asks_trust): this room knows no kit."""
 
 
-def needs_trust(lock: Lock, of_services: OfServices) -> list[str]:
-    """What may act outside the lab: options as each case resolves them (`lab.app.run: …`), and the code in the study's folder."""
+def needs_trust(
+    lock: Lock, of_services: OfServices, configs: Iterable[CaseConfig] | None = None
+) -> list[str]:
+    """What may act outside the lab: options as each case resolves them (`lab.app.run: …`), and the code in the study's folder.
+
+    `configs` are the valid cases', where they are known already.
+    """
     found: list[str] = []
     labs: set[str] = set()
-    for case in lock.valid_cases:
-        services = resolve(lock, case).services
-        if (lab := repr(services)) not in labs:
+    for config in configs if configs is not None else (resolve(lock, case) for case in lock.valid_cases):
+        if (lab := repr(config.services)) not in labs:
             labs.add(lab)
-            found += of_services(services)
+            found += of_services(config.services)
     folder = Path(lock.study_dir)
     for kind in CODE_FOLDERS:
         found += [str(path) for path in sorted((folder / kind).glob("*.py"))]

@@ -30,7 +30,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from svload.model.units import duration_ns, parse_quantity, size_bytes
+from svload.model.units import duration_ns, parse_quantity, size_bytes, units_of
+from svload.study.bounds import QUANTUM_NS, RATE_RPS, SIZE_BYTES, SPIN_NS, TIME_S, Bound
 from svload.study.mistakes import in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
@@ -147,7 +148,51 @@ class Pick(Decided):
         return self.choose(value).model_validate(value, context=context)
 
 
-def _measured(convert: Callable[[Any], float | int], least: float, example: str) -> Callable[[Any], Any]:
+class AtMost:
+    """A number up to a bound, whose reason is told."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> Any:
+            if isinstance(value, int) and value > self.bound.most:
+                raise wrong(self.bound.told)
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "maximum": self.bound.most}
+
+
+class NoLonger:
+    """A list up to a bound, whose reason is told."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> Any:
+            if isinstance(value, (list, dict)) and len(value) > self.bound.most:
+                raise wrong(f"{self.bound.told}, and these are {len(value):,}")
+            return value
+
+        return core_schema.no_info_before_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        shown = handler(schema)
+        word = "maxProperties" if shown.get("type") == "object" else "maxItems"
+        return {**shown, word: self.bound.most}
+
+
+def _measured(
+    convert: Callable[[Any], float | int], least: float, example: str, bound: Bound, unit: float
+) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             raise wrong("a quantity was expected", f"Write {example}.")
@@ -155,8 +200,8 @@ def _measured(convert: Callable[[Any], float | int], least: float, example: str)
             number = convert(value)
         except ValueError as why:
             raise wrong(str(why), f"Write {example}.") from None
-        if number >= 2**62:
-            raise wrong("it is beyond all that can be measured", f"Write {example}.")
+        if number > bound.most * unit:
+            raise wrong(bound.told, f"Write {example}.")
         if number < least:
             raise wrong(
                 "it must not be negative" if least == 0 else "it must be above 0", f"Write {example}."
@@ -169,21 +214,36 @@ def _measured(convert: Callable[[Any], float | int], least: float, example: str)
 QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
 
 
-def _quantity(convert: Callable[[Any], float | int], least: float, example: str) -> tuple[Any, Any]:
+def _quantity(
+    convert: Callable[[Any], float | int], least: float, example: str, bound: Bound, unit: float = 1
+) -> tuple[Any, Any]:
     shape = WithJsonSchema({**QUANTITY, "examples": [example]})
-    return PlainValidator(_measured(convert, least, example)), shape
+    return PlainValidator(_measured(convert, least, example, bound, unit)), shape
 
 
-_TIME = _quantity(duration_ns, 0, "200 ms")
-_SPAN = _quantity(duration_ns, 1, "20s")
-_SIZE = _quantity(size_bytes, 1, "40 KiB")
-_RATE = _quantity(lambda value: parse_quantity(value, "rate_rps"), 1e-9, "500/s")
-_RATE_OR_ZERO = _quantity(lambda value: parse_quantity(value, "rate_rps"), 0, "500/s")
+def _rate_rps(value: str | float | int) -> float:
+    """A rate with its unit: 5 might be meant a second or a minute."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[\d.,_eE+-]+\s*", value):
+        value = float(value.replace(",", "").replace("_", ""))
+    if not isinstance(value, str) and value != 0:
+        raise ValueError(f"a unit is missing ({', '.join(units_of('rate_rps'))})")
+    return parse_quantity(value, "rate_rps")
+
+
+_TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, 1e9)
+_SPIN = _quantity(duration_ns, 0, "60 us", SPIN_NS)
+_QUANTUM = _quantity(duration_ns, 0, "1 ms", QUANTUM_NS)
+_SPAN = _quantity(duration_ns, 1, "20s", TIME_S, 1e9)
+_SIZE = _quantity(size_bytes, 1, "40 KiB", SIZE_BYTES)
+_RATE = _quantity(_rate_rps, 1e-9, "500/s", RATE_RPS)
+_RATE_OR_ZERO = _quantity(_rate_rps, 0, "500/s", RATE_RPS)
 PlainSpanNs = Annotated[int, _SPAN[0], _SPAN[1]]
 PlainCount = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 PlainWholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 """The plain ones are read before the cases are made: no `${…}`."""
 TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
+SpinNs = Annotated[int, _SPIN[0], _SPIN[1], OrReference()]
+QuantumNs = Annotated[int, _QUANTUM[0], _QUANTUM[1], OrReference()]
 SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
 SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
 RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]

@@ -17,7 +17,7 @@ from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
 from svload.model.pem import holds_certificate
-from svload.model.unix_url import PREFIX, split_unix_url
+from svload.model.unix_url import PREFIX, is_host, split_unix_url
 
 _LOCAL = ("127.0.0.1", "::1")
 SCHEMES: Mapping[str, int | None] = {"http": 80, "https": 443, "tcp": None, "tls": None}
@@ -32,6 +32,8 @@ def _whole_server(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError("write the server's address, such as http://127.0.0.1:8080")
+    if not is_host(parts.hostname):
+        raise ValueError("its host is no host name: letters, digits, - and . were expected")
     if parts.path not in ("", "/") or parts.query or parts.username:
         raise ValueError("only scheme, host and port belong here; the path goes into the request")
     if parts.port == 0 or (parts.port is None and SCHEMES[parts.scheme] is None):
@@ -70,6 +72,7 @@ class External(Kit):
     Options = ExternalOptions
     costs = Costs(up_s=0.0)
     front = False
+    starts = False
     ignores = ("port", "cpus", "memory", "nofile", "tuning")
     harmless = frozenset({"ca_file", "verify"})
     addresses = frozenset({"at", "connect_to"})

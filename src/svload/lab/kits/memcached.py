@@ -54,6 +54,11 @@ class Memcached(Server):
     _port: int
 
     @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """All of them."""
+        return "requests", "hits", "misses", "connections", "bytes_out"
+
+    @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
         """The programme."""
         return [] if program("memcached") else [missing(cls.name, "memcached", ["memcached"])]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
 from svload.host.page_cache import in_page_cache
 from svload.lab import web
@@ -23,16 +23,21 @@ from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
+from svload.study.bounds import FILES_BYTES
+from svload.study.mistakes import shortened
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _TUNING = re.compile(r"[a-z_0-9]+")
 MOST_FILE_BYTES = 64 << 20
+MOST_FILES = 1_000
 
 
 def _files(written: Any) -> dict[str, int]:
     if not isinstance(written, dict):
         raise ValueError("write paths with sizes, such as {/1k: 1 KiB}")
     found = {str(path): size_bytes(size) for path, size in written.items()}
+    if sum(found.values()) > FILES_BYTES.most or len(found) > MOST_FILES:
+        raise ValueError(f"{FILES_BYTES.told}, in {MOST_FILES:,} files")
     for path, size in found.items():
         if not _PATH.fullmatch(path) or ".." in path:
             raise ValueError(f"“{path}” is no plain path such as /1k")
@@ -53,6 +58,15 @@ class NginxOptions(KitOptions):
     workers: int = option(1, ge=1, doc="worker processes")
     worker_connections: int = option(1024, ge=1, doc="most connections of each worker")
     backlog: int = option(511, ge=1, doc="length of the accept queue")
+
+    @field_validator("tuning")
+    @classmethod
+    def _plain_directives(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+        for name, value in tuning.items():
+            if not _TUNING.match(name):
+                raise ValueError(f"“{shortened(name, 60)}” is no name of a directive")
+            _spelled(value)
+        return tuning
 
 
 _HARMLESS = words(
@@ -114,11 +128,7 @@ class Nginx(Server):
             f"  {kind}_temp_path {work}/temporary/{kind};"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
-        tuning = "\n".join(
-            f"  {name} {_spelled(value)};"
-            for name, value in options.tuning.items()
-            if _TUNING.fullmatch(name)
-        )
+        tuning = "\n".join(f"  {name} {_spelled(value)};" for name, value in options.tuning.items())
         listeners = f"    listen {address}:{self._http} backlog={options.backlog};\n"
         if self._https is not None and self.context.credentials:
             listeners += (
@@ -186,6 +196,11 @@ http {{
         """It has no state; the proof says what is open."""
         return {"active_connections": self._stub()["active"]}
 
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """What its status page shows."""
+        return "requests", "connections"
+
     def counters(self) -> Counters:
         """Requests and connections of the service's own ports: those of the status page, known by its log, are taken off; its files."""
         at_ns = time.monotonic_ns()
@@ -231,6 +246,6 @@ def _user() -> str:
 
 def _spelled(value: Any) -> str:
     text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
-    if any(sign in text for sign in ";{}\n"):
-        raise ValueError(f"“{text}” is no plain value of a directive")
+    if isinstance(value, (dict, list)) or not text.isprintable() or any(sign in text for sign in ";{}#'\"\\"):
+        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a directive")
     return text

@@ -262,6 +262,11 @@ class Swift(Server):
         """Its memcached is flushed (which also ends every token); what it stores stays. Proof: a key set before is gone after."""
         return memcache.reset(self, self._ports["memcached"])
 
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """What its proxy counts, if it is asked to."""
+        return ("requests",) if options.get("count_requests", True) else ()
+
     def counters(self) -> Counters | None:
         """What the proxy counted: requests it answered, by status, and bytes of GET bodies. True once they settled."""
         if not self.options.count_requests:

@@ -75,6 +75,9 @@ Stall = Annotated[
 Rate = Annotated[int | None, BeforeValidator(_rate), WithJsonSchema({"type": ["string", "null"]})]
 
 
+COUNTED = ("requests", "connections", "tls_handshakes", "tls_resumed", "bytes_out")
+
+
 class TruthOptions(KitOptions):
     """Options of `truth`. Those that are `live` change without a restart; unlike the server's own `tuning`, they carry units."""
 
@@ -286,6 +289,11 @@ class Truth(Server):
         found = web.call_json(self.url(self._admin, "/counters"))
         assert isinstance(found, dict)
         return found
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """A cache counts hits and misses too."""
+        return (*COUNTED, *(("hits", "misses") if options.get("role") == "cache" else ()))
 
     def counters(self) -> Counters:
         """Exact at any moment."""

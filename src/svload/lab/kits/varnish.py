@@ -184,6 +184,11 @@ class Varnish(Server):
             log=self.log_of("varnishd"),
         )
 
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """What MAIN counters make."""
+        return tuple(CANONICAL)
+
     def counters(self) -> Counters:
         """True once its threads are idle."""
         at_ns = time.monotonic_ns()

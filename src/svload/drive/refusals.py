@@ -1,0 +1,212 @@
+"""What the engine would refuse of a case, found by its own checks before anything is started."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload import _native
+from svload.drive.generator import engine_column
+from svload.drive.requests import Taken
+from svload.drive.set_up import trial_set_up
+from svload.drive.shares import build_shares, timeline
+from svload.model.errors import SvloadError
+from svload.model.facts import Endpoint
+from svload.model.study import CaseConfig
+from svload.model.traffic import ClosedLoop, Group, Request, TableSource
+from svload.study.beside import file_beside, text_beside
+from svload.study.bounds import PATTERNS, TABLE_BYTES
+from svload.study.config import placed
+from svload.study.feeders import read_file
+from svload.study.mistakes import Mistake, bad_value, refused, shortened
+from svload.study.steps import INLINE
+from svload.study.tree import Path as Place
+
+MOST_ROWS = 1_000
+"""Rows of a table that are checked: all its columns, and enough rows for most users."""
+_GROUP = re.compile(r"share\.groups\[(\d+)\]\.(.*)", re.DOTALL)
+_STEP = re.compile(r"scenarios\[(\d+)\]\.steps\[(\d+)\]\.request\.?(.*)", re.DOTALL)
+_ENTRY = re.compile(r"(checks|take|dialogue|headers|source_addresses)\[(\d+)\]")
+_PATTERN_KEYS = {"matches", "match", "regex"}
+Columns = Mapping[str, Sequence[object]]
+
+
+class CaseChecks:
+    """Finds, case after case of one study, the first thing that the engine would not run, at the study's place of it.
+
+    Nothing is started; no packet is sent. A pattern that was taken once is not made again: that may cost 10 ms.
+    """
+
+    def __init__(self) -> None:
+        self.proven: set[str] = set()
+
+    def __call__(self, config: CaseConfig, duration_ns: int, folder: Path) -> Iterator[Mistake]:
+        """What is wrong with a case; `folder` is the study's."""
+        yield from _authorities(config, folder)
+        groups = tuple(placed(group, folder).model_copy(update={"generators": 1}) for group in config.groups)
+        alone = config.model_copy(update={"groups": groups})
+        variables = {take.name: "x" for part in config.set_up for take in part.request.take}
+        taken = Taken({**config.secrets, **variables})
+        known = _somewhere(alone)
+        try:
+            shares = build_shares(alone, 1, timeline(alone, duration_ns), known, [], taken=taken, cores=1)
+            before = trial_set_up(alone, 1, known, [], Taken(config.secrets))
+        except (SvloadError, KeyError):
+            return  # a scheme that a service does not speak: known once the lab is up
+        tables = _tables(config, folder)
+        for share in (*shares, *([before] if before else [])):
+            inputs = {name: _columns(table) for name, table in (tables | dict(share.values)).items()}
+            patterns: set[str] = set()
+            spec = self._without_proven(share.spec, patterns)
+            if len(self.proven | patterns) > PATTERNS.most:
+                yield refused(("traffic",), PATTERNS.told)
+                return
+            fault = _native.share_fault(json.dumps(spec), inputs)
+            if fault is None:
+                self.proven |= patterns
+            elif fault[0].endswith(".stop_offset_ns"):
+                return  # too many intervals: told with all times of the trial (plan-too-large)
+            elif share is before:
+                yield refused(("setup",), fault[1])
+            else:
+                yield _at_its_place(*fault, [groups[at] for at in share.groups])
+            if fault is not None:
+                return
+
+    def _without_proven(self, value: Any, patterns: set[str]) -> Any:
+        """A share with a plain pattern in place of each that was taken already; the others are gathered."""
+        if isinstance(value, list):
+            return [self._without_proven(item, patterns) for item in value]
+        if not isinstance(value, dict):
+            return value
+        found = {key: self._without_proven(item, patterns) for key, item in value.items()}
+        for key in _PATTERN_KEYS & found.keys():
+            if isinstance(text := found[key], str):
+                found[key] = "x" if text in self.proven else text
+                patterns.add(text)
+        return found
+
+
+def _somewhere(config: CaseConfig) -> dict[str, Endpoint]:
+    """An endpoint of the right scheme for each target."""
+    requests = [request for group in config.groups for request in group.requests]
+    requests += [part.request for part in config.set_up]
+    return {
+        request.endpoint: Endpoint(
+            scheme="https" if request.secure else "http", address="127.0.0.1", port=1, verify=False
+        )
+        for request in requests
+        if request.url is None
+    }
+
+
+def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
+    """Files of certificate authorities that are not there, lie elsewhere, or hold none."""
+    for service in config.services:
+        name = service.options.get("ca_file")
+        if not isinstance(name, str):
+            continue
+        path = ("lab", service.name, "ca_file")
+        file = file_beside(folder, name)
+        if file is None:
+            yield bad_value(path, "a file inside the study's folder was expected", name)
+            continue
+        try:
+            pem = text_beside(file, TABLE_BYTES.most)
+        except (OSError, ValueError) as why:
+            yield bad_value(path, f"a PEM file was expected ({why})", name)
+            continue
+        if told := _tls_fault(pem):
+            yield bad_value(path, f"a PEM file of a certificate authority was expected (it {told})", name)
+
+
+def _tls_fault(pem: str) -> str:
+    """What the engine has against an authority; empty for nothing."""
+    tls = {"server_name": "x", "ca_pem": pem, "verify": True, "min": "1.2"}
+    return _probe({"https://x": {"address": "127.0.0.1:1", "tls": tls}})
+
+
+def _probe(endpoints: Mapping[str, Any]) -> str:
+    (origin,) = endpoints
+    group = {
+        "name": "x", "client": "engine", "connection": "keep-alive", "record": "histogram", "start_offset_ns": 0,
+        "stop_offset_ns": 1, "graceful_stop_ns": 0, "follow_redirects": 0, "feeders": {},
+        "executor": {"kind": "constant-vus", "vus": 1},
+        "request": {"name": "x", "method": "GET", "endpoint": origin, "path": [{"text": "/"}], "headers": [],
+                    "timeout_ns": 1, "expect_status": [], "checks": []},
+    }  # fmt: skip
+    share = {
+        "format": 1, "id": "x", "seed": 1, "start_at_ns": 0, "interval_ns": 1, "window_ns": [0, 1],
+        "endpoints": endpoints, "allowed": [], "groups": [group],
+    }  # fmt: skip
+    fault = _native.share_fault(json.dumps(share), {})
+    return fault[1] if fault else ""
+
+
+def _tables(config: CaseConfig, folder: Path) -> dict[str, Columns]:
+    """Tables as the share asks for them: as many rows as there are, or as are checked."""
+    users = max(
+        (group.executor.most_vus for group in config.groups if isinstance(group.executor, ClosedLoop)),
+        default=1,
+    )
+    found = {source.name: _rows(source, folder, max(users, MOST_ROWS)) for source in config.tables}
+    for objects in config.objects:
+        rows = min(objects.count, max(users, MOST_ROWS))
+        found[objects.name] = {"path": ["/o"] * rows, "size_bytes": [1] * rows, "digest": ["0" * 64] * rows}
+    return found
+
+
+def _rows(source: TableSource, folder: Path, most: int) -> Columns:
+    if source.values is not None:
+        return {"value": source.values[:most]}
+    if source.numbers is not None:
+        low, high = source.numbers
+        return {"value": range(low, min(high, low + most - 1) + 1)}
+    kind, name = ("parquet", source.parquet) if source.parquet is not None else ("csv", source.csv)
+    file = file_beside(folder, name or "")
+    table = read_file(kind, file) if file is not None else {"value": [""]}
+    return {column: values[:most] for column, values in table.items()}
+
+
+def _columns(table: Columns) -> dict[str, tuple[str, Any]]:
+    return {name: engine_column(name, [str(value) for value in values]) for name, values in table.items()}
+
+
+def _at_its_place(field: str, problem: str, groups: Sequence[Group]) -> Mistake:
+    """A fault of the share at what the study wrote."""
+    match = _GROUP.fullmatch(field)
+    if match is None:
+        return refused(("traffic",), shortened(f"{field} {problem}"))
+    group, rest = groups[int(match[1])], match[2]
+    path: Place = ("traffic", group.name)
+    if step := _STEP.fullmatch(rest):
+        request = group.scenarios[int(step[1])].steps[int(step[2])].request
+        return refused((*_request_at(request, path), *_inside(step[3], request)), problem)
+    if rest.startswith("request"):
+        rest = rest.removeprefix("request").removeprefix(".")
+        return refused((*_request_at(group.request, path), *_inside(rest, group.request)), problem)
+    if rest.startswith("feeders."):
+        return refused(("feeders", *rest.split(".")[1:]), f"{problem} (traffic.{group.name})")
+    if entry := _ENTRY.match(rest):
+        return refused((*path, entry[1], int(entry[2])), problem)
+    return refused((*path, rest.removeprefix("executor.")), problem)
+
+
+def _request_at(request: Request, path: Place) -> Place:
+    return ("requests", request.name) if request.name not in (INLINE, "request") else (*path, "request")
+
+
+def _inside(field: str, request: Request) -> Place:
+    """`checks[1]` → check, 1; `take[0]` → take and the variable's name."""
+    entry = _ENTRY.match(field)
+    if entry is None:
+        return (field.partition(".")[0],) if field else ()
+    word, at = entry[1], int(entry[2])
+    if word == "take":
+        return ("take", request.take[at].name)
+    if word == "headers":
+        return ("headers", request.headers[at][0])
+    return ("check" if word == "checks" else word, at)

@@ -1,0 +1,25 @@
+"""Files that a study names: only what lies in its own folder is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def file_beside(folder: Path, name: str) -> Path | None:
+    """The plain file of that name inside the study's folder; None where there is none, or the name leads elsewhere or is no name."""
+    try:
+        file = (folder / name).resolve()
+        return file if folder.resolve() in file.parents and file.is_file() else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def text_beside(file: Path, most_bytes: int) -> str:
+    """Its text. Raises ValueError with what is wrong with it and on which line, OSError."""
+    if file.stat().st_size > most_bytes:
+        raise ValueError(f"it is longer than {most_bytes:,} bytes")
+    data = file.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as why:
+        raise ValueError(f"line {1 + data.count(10, 0, why.start)} is no UTF-8 text") from why

@@ -1,0 +1,189 @@
+"""What a hostile study says is told by plan, within five seconds, with file and line: never a traceback, never only by run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import api
+from svload.api import Choices
+from svload.model.errors import ExitCode, SvloadError
+
+STUDY = """\
+name: x
+lab: {w: {at: "http://127.0.0.1:1"}}
+traffic: {g: {executor: constant-vus, vus: 1, request: GET http://w/}}
+measure: {duration: 1s, replicates: 1}
+"""
+AT = '{w: {at: "http://127.0.0.1:1"}}'
+ASKS = "request: GET http://w/"
+WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """A study with something put in place of something, or added; what must be told, and at which line."""
+
+    name: str
+    old: str
+    new: str
+    says: str
+    line: int
+    more: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    also: tuple[str, str] = ("", "")
+
+    @property
+    def text(self) -> str:
+        assert self.old in STUDY
+        return STUDY.replace(self.old, self.new).replace(*self.also) + self.more
+
+
+def added(name: str, more: str, says: str, line: int = 5, **files: bytes) -> Hostile:
+    named = {file.replace("_", "."): data for file, data in files.items()}
+    return Hostile(name, "", "", says, line, more, named)
+
+
+def group(name: str, new: str, says: str) -> Hostile:
+    return Hostile(name, "constant-vus, vus: 1", new, says, 3)
+
+
+def asking(name: str, request: str, says: str) -> Hostile:
+    return Hostile(name, ASKS, f"request: {request}", says, 3)
+
+
+def lab(name: str, services: str, says: str, more: str = "", **files: bytes) -> Hostile:
+    named = {file.replace("_", "."): data for file, data in files.items()}
+    return Hostile(name, AT, services, says, 2, more, named)
+
+
+def levels(count: int, prefix: str = "l") -> str:
+    return "[" + ",".join(f"{prefix}{number}" for number in range(count)) + "]"
+
+
+CSV = "feeders: {f: {csv: c.csv}}\n"
+NAMES = "factors: {a: [1, 2]}\ncase_names: c.csv\n"
+
+INTERNAL = [
+    group("hexadecimal digits", f"constant-vus, vus: 0x{'1' * 5000}", "is no number to measure with"),
+    group("decimal digits", f"constant-vus, vus: {'1' * 5000}", "is no number to measure with"),
+    added("NUL in a CSV's name", 'feeders: {f: {csv: "a\\0b.csv"}}\n', "a file inside the study's folder"),
+    added("NUL in the table of cases' name", 'case_names: "a\\0b"\n', "a file inside the study's folder"),
+    asking(
+        "NUL in a body's name", '{post: http://w/, body: {file: "a\\0b"}}', "a file inside the study's folder"
+    ),
+    added("case names that are no UTF-8", NAMES, "line 2 is no UTF-8 text", 6, c_csv=b"case,a\n\xff,1\n"),
+    added("a long case name", NAMES, "field larger than", 6, c_csv=b'case,a\nA,"' + b"x" * 140_000 + b'"\n'),
+    added("a long CSV field", CSV, "line 2: field larger", c_csv=b"a\n" + b"x" * 140_000 + b"\n"),
+    added("a long CSV heading", CSV, "line 1: field larger", c_csv=b"a" * 140_000 + b"\nx\n"),
+    added("half a surrogate pair", 'question: "\\ud800"\n', "half a surrogate pair"),
+    added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
+    lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "no plain value"),
+    lab("a directive's odd name", '{w: {kit: nginx, tuning: {"Send File": "on"}}}', "no name of a directive"),
+    lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "no host name"),
+    added("a level that a terminal obeys", 'factors: {a: ["\\e[2J", b]}\n', "a level's name was expected"),
+]
+GROWING = (
+    "factors: {a: [{x: {"
+    + ", ".join(f'f{n}: "{f"${{a.f{n + 1}}}" * 10}"' for n in range(7))
+    + ", f7: zzzz}}]}\n"
+)
+LARGE = [
+    group("users", "constant-vus, vus: 2000000000", "at most 1,000,000 virtual users"),
+    group("users by stages", "ramping-vus, stages: [{duration: 1s, target: 2000000000}]", "at most 1,000,000"),
+    group("places", "constant-arrival-rate, rate: 1/s, max_vus: 2000000000", "at most 1,000,000 virtual users"),
+    group("iterations", "per-vu-iterations, vus: 9, iterations: 90000000000", "at most 10,000,000,000 iterations"),
+    group("users times iterations", "per-vu-iterations, vus: 900000, iterations: 900000", "at most 10,000,000,000"),
+    group("generators", "constant-vus, vus: 9000, generators: 9000", "at most 1,024 generators"),
+    group("a rate", "constant-arrival-rate, rate: 5e12/s", "at most 100,000,000 arrivals"),
+    group("spinning", "constant-vus, vus: 1, spin: 200 ms", "10 ms: it takes a core"),
+    group("a quantum", "constant-vus, vus: 1, pacing_quantum: 9s", "1 s: what is due waits"),
+    group("a ramp", "constant-vus, vus: 1, ramp_up: 9999 h", "90 days"),
+    asking("a body", "{post: http://w/, body: {random: 4000 TiB}}", "1 TiB"),
+    added("levels", f"factors: {{a: {levels(2000)}}}\n", "at most 1,000 levels"),
+    added("very many levels", f"factors: {{a: {levels(20_000)}}}\n", "at most 10,000 values"),
+    added("cases", f"factors: {{a: {levels(300)}, b: {levels(300)}}}\n", "at most 1,000 cases"),
+    added("work", f"factors: {{a: {levels(900)}}}\nthresholds: [{', '.join(['g.response.p50 < 1 s'] * 300)}]\n", "at most 150,000 values"),
+    Hostile("trials", "replicates: 1", "replicates: 999999", "at most 50,000 trials", 4),
+    Hostile("objects", AT, "{w: {kit: truth, role: store}}", "at most 1,000,000 objects", 5, "data: {d: {in: w, count: 99999999999, size: 1 KiB}}\n"),
+    added("rows", "feeders: {f: {range: [1, 10000000], take: unique}}\n", "1 to 1,000,000 numbers"),
+    lab("workers", "{w: {kit: truth, role: store, workers: 100000000000}}", "at most 1,024 workers"),
+    lab("files", "{w: {kit: nginx, files: {" + ",".join(f"/f{n}: 64 MiB" for n in range(99)) + "}}}", "at most 1,073,741,824 bytes"),
+    Hostile("bytes of objects", AT, "{w: {kit: truth, role: store}}", "at most 109,951,162,777,600 bytes", 5, "data: {d: {in: w, count: 900000, size: 900 GiB}}\n"),
+    lab("services", "{" + ", ".join(f"w{n}: {{kit: nginx}}" for n in range(300)) + "}", "at most 100 services"),
+    asking("patterns", "{get: http://w/, check: [" + ", ".join(f'"body matches x{n}"' for n in range(300)) + "]}", "at most 100 different regular"),
+    added("profiles", "profiles: {" + ", ".join(f"p{n}: {{}}" for n in range(30)) + "}\n", "at most 20 profiles"),
+    Hostile("text that grows", ASKS, 'request: {get: "http://w/${a.f0}"}', "more than 1,000,000 signs", 3, GROWING),
+]  # fmt: skip
+LATER = [
+    asking("look-around", '{get: http://w/, check: ["body matches (?=x)y"]}', "look-around"),
+    asking("no pattern", '{get: http://w/, check: ["body matches ("]}', "no regular expression"),
+    asking("an oversized pattern", '{get: http://w/, check: ["body matches (a{1000}){1000}"]}', "exceeds size limit"),
+    asking("look-behind", '{get: http://w/, take: {v: {regex: "(?<=a)b"}}}', "look-around"),
+    asking("a place in JSON", '{get: http://w/, take: {v: {json: "a[99999999999999999999999]"}}}', "no JSON path"),
+    Hostile("a dialogue that waits for nothing", ASKS, "request: {tcp: tcp://w, dialogue: [{match: 'a*'}]}", "before anything has come", 3, also=("http://127", "tcp://127")),
+    asking("statuses that descend", "{get: http://w/, expect_status: 300-200}", "must not be below"),
+    Hostile("no authority", AT, '{w: {at: "https://127.0.0.1:1", ca_file: no.pem}}', "a file inside the study's folder", 2, also=("GET http:", "GET https:")),
+    Hostile("an authority that is none", AT, '{w: {at: "https://127.0.0.1:1", ca_file: c.pem}}', "holds no usable", 2, files={"c.pem": b"garbage"}, also=("GET http:", "GET https:")),
+    Hostile("an authority elsewhere", AT, '{w: {at: "https://127.0.0.1:1", ca_file: ../../x.pem}}', "a file inside the study's folder", 2, also=("GET http:", "GET https:")),
+    lab("a port twice", "{w: {kit: truth, role: store, port: 8181}, v: {kit: truth, role: store, port: 8181}}", "w has this port already"),
+    added("ragged rows", CSV, "line 3 has 1 values", c_csv=b"a,b\n1,2\n3\n"),
+    added("NUL in a row", CSV, "line 2 holds a NUL", c_csv=b"a,b\n1,\x00\n"),
+    added("sizes that are none", CSV, "whole numbers of bytes", c_csv=b"a_bytes,b\nx,1\n"),
+    group("an address of another machine", "constant-vus, vus: 1, source_addresses: 192.0.2.7", "no address of this machine"),
+    Hostile("fewer rows than users", "vus: 1, request: GET http://w/", 'vus: 5, request: "GET http://w/${f.value}"', "at least one row a VU", 5, "feeders: {f: {range: [1, 2], take: unique}}\n"),
+    group("a rate without its unit", "constant-arrival-rate, rate: 5", "a unit is missing"),
+    added("what an outside server does not count", "thresholds: [w.hit_ratio >= 99 %]\n", "does not count its hit_ratio"),
+    added("an expectation of it", 'factors: {a: {x: {expect: "w.hits == 0"}, y: {}}}\n', "does not count its hits"),
+    Hostile("what a store does not count", AT, "{w: {kit: truth, role: store}}", "does not count its hit_ratio", 5, "thresholds: [w.hit_ratio >= 99 %]\n"),
+    added("a reset of what runs already", "before_trial: [{reset: w}]\n", "cannot bring it back"),
+    Hostile("groups that wait for each other", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "in a circle", 3, also=("vus: 1, request: GET http://w/}}", "vus: 1, start_when: h.ramped, request: GET http://w/}}")),
+    added("a baseline that is excluded", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 1}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "is excluded", 7),
+    added("nothing to compare with", "factors: {a: [1, 2]}\nexclude: [{when: {a: 2}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", "nothing to compare", 7),
+]  # fmt: skip
+
+
+def planned(folder: Path, text: str, files: dict[str, bytes] | None = None) -> dict[str, Any]:
+    (folder / "study.yaml").write_text(text, encoding="utf-8")
+    for name, data in (files or {}).items():
+        (folder / name).write_bytes(data)
+    return api.plan(str(folder), Choices(out=folder / "runs"))
+
+
+@pytest.mark.parametrize("hostile", [*INTERNAL, *LARGE, *LATER], ids=lambda one: one.name)
+def test_it_is_told_with_its_line(hostile: Hostile, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(SvloadError) as told:
+        planned(tmp_path, hostile.text, hostile.files)
+    assert time.monotonic() - begun < WITHIN_S
+    assert told.value.exit_code == ExitCode.USAGE
+    for problem in told.value.problems:
+        assert len(str(problem).removeprefix(problem.place)) < 500, problem
+        assert problem.place.startswith(str(tmp_path)), problem
+    meant = [problem for problem in told.value.problems if hostile.says in str(problem)]
+    assert meant, [str(problem) for problem in told.value.problems]
+    assert int(meant[0].place.rpartition(":")[2]) == hostile.line
+
+
+CLEAN = [
+    Hostile("plain", "", "", "", 0),
+    added("text beyond ASCII", 'question: "😀 ü"\n', ""),
+    added("whole rows", CSV, "", c_csv=b'a,b\n1,"x,\ny"\n3,4\n'),
+    Hostile("as many rows as users", "vus: 1, request: GET http://w/", 'vus: 2, request: "GET http://w/${f.value}"', "", 0, "feeders: {f: {range: [1, 2], take: unique}}\n"),
+    asking("the engine's patterns", '{get: http://w/, check: ["body matches (?<year>\\\\d+)"], take: {v: {regex: "x(.)"}}}', ""),
+    lab("ports apart", "{w: {kit: truth, role: store, port: 8181}, v: {kit: truth, role: store, port: 8182}}", ""),
+    lab("what a cache counts", "{b: {kit: truth, role: store}, w: {kit: truth, role: cache, of: b}}", "", "thresholds: [w.hit_ratio >= 99 %, w.cpu < 2]\n"),
+    added("levels that look like mark-up", 'factors: {a: ["[/b]", "[a-z]+"]}\n', ""),
+    lab("plain directives", "{w: {kit: nginx, tuning: {sendfile: true, keepalive_requests: 100, keepalive_timeout: 65s}}}", ""),
+    added("a baseline that is run", "factors: {a: [1, 2, 3]}\nexclude: [{when: {a: 3}, because: no}]\ncompare: [{factor: a, baseline: 1, metric: g.response.p50}]\n", ""),
+    Hostile("groups that wait for one", "traffic: {", "traffic: {h: {executor: constant-vus, vus: 1, start_when: g.ramped, request: GET http://w/}, ", "", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("clean", CLEAN, ids=lambda one: one.name)
+def test_what_is_sound_is_planned(clean: Hostile, tmp_path: Path) -> None:
+    assert planned(tmp_path, clean.text, clean.files)["trials"] >= 1
