@@ -54,6 +54,12 @@ def run() -> NoReturn:
         _say_interrupted()
     except OSError as error:
         sys.exit(_refused(error) if error.errno in _REFUSALS else _internal(error))
+    except MemoryError:
+        sys.exit(_out_of_memory())
+    except ImportError as error:
+        # What the loader says where an address space is full.
+        full = any(words in str(error) for words in ("failed to map segment", "cannot allocate memory"))
+        sys.exit(_out_of_memory() if full else _internal(error))
     except Exception as error:
         sys.exit(_usage(error) if hasattr(error, "format_message") else _internal(error))
 
@@ -86,6 +92,14 @@ def _refused(error: OSError) -> int:
         _print_traceback()
     said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror)
     print(f"svload: {said}", file=sys.stderr)
+    return int(ExitCode.LAB_FAILED)
+
+
+def _out_of_memory() -> int:
+    """The machine's or the user's limit; what was sealed is on disk."""
+    from svload.model.errors import ExitCode, fail
+
+    print(f"svload: {fail('memory-short')}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
 
 

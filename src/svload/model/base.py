@@ -51,20 +51,33 @@ class Artefact(Frozen):
     @classmethod
     def read(cls, path: Path) -> Self:
         """The artefact at `path`. Raises SvloadError: run-damaged, format-newer; FileNotFoundError if absent."""
+        if path.exists() and not path.is_file():
+            raise fail("run-damaged", path=path, reason="it is no plain file")
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
             found = int(raw["format"])
-        except (ValueError, KeyError, TypeError) as why:
-            raise fail("run-damaged", path=path, reason=f"it is no artefact ({why})") from why
+        except RecursionError as why:
+            raise fail(
+                "run-damaged", path=path, reason="it is no artefact (nested beyond all sense)"
+            ) from why
+        except (ValueError, KeyError, TypeError, OverflowError) as why:
+            raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
         if found > cls.FORMAT:
             raise fail("format-newer", path=path, found=found, known=cls.FORMAT)
         try:
             return cls.model_validate(cls.upgrade(raw))
+        except (KeyError, TypeError, AttributeError, RecursionError) as why:
+            raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
         except ValidationError as why:
             first = why.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
-            raise fail("run-damaged", path=path, reason=f"{where}: {first['msg']}") from why
+            raise fail("run-damaged", path=path, reason=f"{_short(where)}: {_short(first['msg'])}") from why
 
     def to_json(self) -> str:
         """Stable text: same content, same bytes."""
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
+
+
+def _short(told: object) -> str:
+    text = " ".join(str(told).split())
+    return text if len(text) <= 200 else text[:199] + "…"

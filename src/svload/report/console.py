@@ -27,14 +27,16 @@ class PlainConsole(Console):
 
 
 def console() -> Console:
-    """stdout; without a terminal 100 columns and no colour."""
+    """stdout; without a terminal 100 columns and no colour. What stands in a study is no mark-up: `[/b]` is a level like any other."""
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH))
-    return PlainConsole(file=_drawn(sys.stdout), highlight=False, width=width, soft_wrap=False)
+    return PlainConsole(
+        file=_drawn(sys.stdout), highlight=False, markup=False, emoji=False, width=width, soft_wrap=False
+    )
 
 
 def live_console() -> Console:
     """stderr."""
-    return PlainConsole(file=_drawn(sys.stderr), stderr=True, highlight=False)
+    return PlainConsole(file=_drawn(sys.stderr), stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def _drawn(stream: Any) -> IO[str]:

@@ -18,19 +18,27 @@ def find_run(text: str, out_dir: Path) -> RunDir:
             return open_pack(path)
         if (path / "study.lock.json").is_file():
             run = RunDir(path.resolve())
-            if link := _link_in(run.path):
-                raise fail("run-linked", path=link, target=os.readlink(link))
+            if strange := _no_plain_file(run.path):
+                raise _strange(strange)
             return run
     raise fail("run-not-found", path=candidates[0])
 
 
-def _link_in(folder: Path) -> Path | None:
-    """A symbolic link in a run, which never makes one: what is written or moved there would be somebody else's."""
+def _no_plain_file(folder: Path) -> Path | None:
+    """What in a run is neither folder nor plain file: a link, by which what is written or moved there would be somebody else's; a pipe,
+    which nobody writes to. A run never makes one."""
     for at, folders, files in os.walk(folder):
         for name in folders + files:
-            if (found := Path(at) / name).is_symlink():
+            found = Path(at) / name
+            if found.is_symlink() or not (found.is_file() or found.is_dir()):
                 return found
     return None
+
+
+def _strange(path: Path) -> SvloadError:
+    if path.is_symlink():
+        return fail("run-linked", path=path, target=os.readlink(path))
+    return fail("run-damaged", path=path, reason="it is no plain file")
 
 
 def unfinished_runs(out_dir: Path) -> list[RunDir]:
@@ -40,8 +48,8 @@ def unfinished_runs(out_dir: Path) -> list[RunDir]:
     return [
         run
         for run in runs
-        if {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
-        and not _link_in(run.path)
+        if not _no_plain_file(run.path)
+        and {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
     ]
 
 
