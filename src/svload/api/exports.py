@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from svload.api.damage import damage_is_told
 from svload.api.runs import RUNS, read_findings
 from svload.api.words import writing
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 TableKind = Literal["csv", "parquet"]
 
 
+@damage_is_told
 def export_tables(
     run_name: str, kind: TableKind, to: Path | None = None, out: Path = RUNS
 ) -> tuple[Path, ...]:
@@ -30,6 +32,7 @@ def export_tables(
         return export_views(found, folder, kind)
 
 
+@damage_is_told
 def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
     """The run as OpenMetrics text, also written to `to`, whole or not at all. A run that is going on is read from its journals
     alone, so that looking costs the measuring machine next to nothing.
@@ -60,6 +63,7 @@ def _has_ended(found: RunDir) -> bool:
     return marks[-1:] == ["run-ended"]
 
 
+@damage_is_told
 def summary(run_name: str, out: Path = RUNS) -> str:
     """The findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
     from svload.report.markdown import summary_markdown
@@ -68,6 +72,7 @@ def summary(run_name: str, out: Path = RUNS) -> str:
     return summary_markdown(read_findings(find_run(run_name, out)))
 
 
+@damage_is_told
 def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
     """Every figure of the run into `folder`, as SVG, PDF and PNG at both column widths, and their captions; the files.
 

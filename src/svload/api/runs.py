@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from svload.api.damage import damage_is_told
 from svload.api.words import writing
 from svload.model.errors import ExitCode, fail
 from svload.model.events import Event
@@ -22,6 +23,7 @@ Emit = Callable[[Event], None]
 RUNS = Path("runs")
 
 
+@damage_is_told
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
@@ -63,6 +65,7 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
     return run.planted_config(config, lock.plants.get(case.name), lock.measure.duration_ns)
 
 
+@damage_is_told
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
     from svload.host.forks import spread
@@ -148,6 +151,7 @@ def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[s
     return words | (measured_words(machines[-1]) if machines else {})
 
 
+@damage_is_told
 def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, dict[str, Path]]:
     """Analyse a run and write all that people read: report.html, report.xlsx, junit.xml, findings.json (in derived/).
 
@@ -178,6 +182,7 @@ def verdict_exit(findings: Findings) -> ExitCode:
     return ExitCode.worst(codes)
 
 
+@damage_is_told
 def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim | Findings:
     """What is behind a trial's numbers, or a comparison's claim, by its name (or its beginning); without a name all findings, with every doubt.
 
@@ -205,6 +210,7 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim 
     )
 
 
+@damage_is_told
 def read_findings(found: RunDir) -> Findings:
     """derived/findings.json, made anew if it is not there or of another analysis."""
     from svload import analysis
@@ -217,6 +223,7 @@ def read_findings(found: RunDir) -> Findings:
     return analyse(found)
 
 
+@damage_is_told
 def compare(
     first: str, second: str, out: Path = RUNS, page: Path | None = None
 ) -> tuple[list[dict[str, Any]], Path]:
@@ -237,6 +244,7 @@ def compare(
     return rows, path
 
 
+@damage_is_told
 def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tuple[Any, ...]]]:
     """SQL over a run's tables: column names and rows. Raises SvloadError usage with DuckDB's own words."""
     from svload import store
@@ -244,6 +252,7 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
     return store.query(store.find_run(run_name, out), sql)
 
 
+@damage_is_told
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
     """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than was sealed, "damage": a sentence for each}.
 
@@ -261,6 +270,7 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
     }
 
 
+@damage_is_told
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
     """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and without this machine's folders."""
     from svload.store import find_run, pack_run, thin_copy

@@ -1,0 +1,144 @@
+"""What every case is held to: no internal error, no wait over five seconds, no exit code that is not documented."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+CODES = (0, 1, 2, 3, 4, 130)
+WAIT_S = 5.0
+WAITED = "waited for"
+HUNG_S = 30.0
+"""A busy machine may take a case's five seconds of CPU this long; then it is ended."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a case found: how it ended, and what is wrong with that (empty: nothing)."""
+
+    ended: str
+    wrong: str = ""
+
+
+@dataclass
+class Tally:
+    """Cases by how they ended, and the failures with all that repeats them."""
+
+    kind: str
+    seed: int
+    ended: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    cpu_s: float = 0.0
+
+    def __str__(self) -> str:
+        ways = ", ".join(f"{name} {count:,}" for name, count in sorted(self.ended.items()))
+        return f"{self.kind}: {self.ended.total():,} cases in {self.cpu_s:.0f} s of CPU, {len(self.failures)} failures ({ways})"
+
+
+Fuzzer = Callable[[Random, Path], Case]
+
+
+def fuzz(kind: str, one: Fuzzer, seed: int, seconds: float, first: int = 0, most: int | None = None) -> Tally:
+    """Play cases for so long. Each has a seed of its own, so that it is played again by its number alone."""
+    tally, begun, number = Tally(kind, seed), time.monotonic(), first
+    before_s = _cpu_s()
+    while time.monotonic() - begun < seconds and (most is None or number - first < most):
+        with tempfile.TemporaryDirectory(prefix="svload-fuzz-") as folder:
+            found = one(Random(f"{kind} {seed} {number}"), Path(folder))
+        tally.ended[found.ended] += 1
+        if found.wrong:
+            again = f"python -m tests.fuzz --only {kind} --seed {seed} --case {number}"
+            tally.failures.append(f"{found.wrong}\n  again: {again}")
+            print(tally.failures[-1], file=sys.stderr, flush=True)
+        number += 1
+    tally.cpu_s = _cpu_s() - before_s
+    return tally
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def command(words: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> Case:
+    """Run `svload WORDS` in a fork of this process and judge how it ended. What only waited is run again: the machine may have been busy."""
+    found = _command(words, folder, environment or {})
+    return _command(words, folder, environment or {}) if WAITED in found.wrong else found
+
+
+def has_waited(waited_s: float, cpu_s: float) -> str:
+    """What is wrong with a case's time; empty for nothing."""
+    if cpu_s > WAIT_S:
+        return f"took {cpu_s:.1f} s of CPU"
+    return f"{WAITED} {waited_s:.1f} s" if waited_s > WAIT_S and cpu_s < waited_s / 20 else ""
+
+
+def _command(words: Sequence[str], folder: Path, environment: dict[str, str]) -> Case:
+    said = folder / "said"
+    pid = os.fork()
+    if pid == 0:
+        _become(words, folder, said, environment)
+    begun = time.monotonic()
+    status, used = _wait(pid, begun)
+    told = said.read_text(encoding="utf-8", errors="replace") if said.exists() else ""
+    waited_s = time.monotonic() - begun
+    cpu_s = used.ru_utime + used.ru_stime
+    ended = f"exit {os.waitstatus_to_exitcode(status)}"
+    shown = f"svload {' '.join(map(str, words))}"[:300]
+    if os.WIFSIGNALED(status):
+        return Case(
+            "killed", f"{shown}: ended by signal {os.WTERMSIG(status)} after {waited_s:.1f} s\n{told[-2000:]}"
+        )
+    if os.waitstatus_to_exitcode(status) not in CODES:
+        return Case(ended, f"{shown}: {ended}\n{told[-2000:]}")
+    # SVLOAD_DEBUG shows where the system refused a file, too.
+    if "[internal]" in told or ("Traceback" in told and "[file-refused]" not in told):
+        return Case(ended, f"{shown}: an internal error\n{told[-4000:]}")
+    late = has_waited(waited_s, cpu_s)
+    return Case(ended, late and f"{shown}: {late}")
+
+
+def _wait(pid: int, begun: float) -> tuple[int, resource.struct_rusage]:
+    handle = os.pidfd_open(pid)
+    import select
+
+    try:
+        if not select.select([handle], [], [], HUNG_S)[0]:
+            os.kill(pid, signal.SIGKILL)
+        _, status, used = os.wait4(pid, 0)
+    finally:
+        os.close(handle)
+    return status, used
+
+
+def _become(words: Sequence[str], folder: Path, said: Path, environment: dict[str, str]) -> None:
+    """Be the command; never returns."""
+    from svload.cli import main
+
+    code = 99
+    try:
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for descriptor in (1, 2):
+            os.dup2(out, descriptor)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.argv = ["svload", *map(str, words)]
+        os.environ.update(environment, SVLOAD_DEBUG="1")
+        os.chdir(folder)
+        main.run()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,86 @@
+"""A few seconds of each fuzzer in every run of the tests, always the same cases; `python -m tests.fuzz` goes on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.fuzz import answers, oracle, packs, studies
+from tests.fuzz.oracle import Case, Fuzzer, command, fuzz
+
+from svload.model.errors import SvloadError, fail
+
+SEED = 20_240_229
+SECONDS = 12.0
+
+
+@pytest.mark.parametrize(("kind", "one"), [("studies", studies.one), ("answers", answers.one)])
+def test_nothing_breaks(kind: str, one: Fuzzer) -> None:
+    tally = fuzz(kind, one, SEED, SECONDS, most=150)
+    assert not tally.failures, "\n".join([f"seed {SEED}", *tally.failures])
+    assert tally.ended.total() > 3, "they are hardly played"
+
+
+@pytest.mark.truth
+def test_no_damaged_run_breaks_a_command() -> None:
+    packs.ready()
+    tally = fuzz("packs", packs.one, SEED, SECONDS, most=40)
+    assert not tally.failures, "\n".join([f"seed {SEED}", *tally.failures])
+    assert tally.ended.total() > 3, "they are hardly played"
+
+
+def test_the_same_seed_makes_the_same_studies() -> None:
+    makers = (studies._made, studies._mutated, studies._struck)
+    for make in makers:
+        assert make(Random("x 1 2")) == make(Random("x 1 2"))
+
+
+def test_a_failure_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: object, **__: object) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("svload.api.plan", broken)
+    tally = fuzz("studies", studies.one, 1, SECONDS, most=1)
+    assert "ZeroDivisionError" in tally.failures[0]
+    assert "--only studies --seed 1 --case 0" in tally.failures[0]
+
+
+def test_a_long_message_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wordy(*_: object, **__: object) -> object:
+        raise SvloadError(*(fail("usage", reason="x", hint="y" * 5_000).problems))
+
+    monkeypatch.setattr("svload.api.plan", wordy)
+    assert "a message of" in fuzz("studies", studies.one, 1, SECONDS, most=1).failures[0]
+
+
+@pytest.mark.parametrize(
+    ("breach", "words"),
+    [
+        ("raise ValueError('x')", "internal error"),
+        ("sys.exit(77)", "exit 77"),
+        ("os.kill(os.getpid(), 9)", "signal 9"),
+    ],
+)
+def test_a_command_that_breaks_is_seen(
+    breach: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        exec(f"import os, sys\n{breach}")
+
+    monkeypatch.setattr("svload.api.verify", broken)
+    found = command(["verify", "x"], tmp_path)
+    assert words in found.wrong
+
+
+def test_a_command_that_refuses_is_none(tmp_path: Path) -> None:
+    assert command(["verify", "nowhere"], tmp_path) == Case("exit 2")
+    assert oracle.CODES == (0, 1, 2, 3, 4, 130)
+
+
+def test_an_identity_that_is_broken_is_seen() -> None:
+    sound = {"begun": 3, "ok": 2, "failed": 1, "in_flight": 0, "due": 4, "dropped": 1, "waiting": 0}
+    assert not answers._broken(sound | {"errors": {"malformed": 1}})
+    assert answers._broken(sound | {"errors": {"malformed": 2}})
+    assert answers._broken(sound | {"errors": {"unheard_of": 1}})
+    assert answers._broken(sound | {"ok": 3, "errors": {"malformed": 1}})
