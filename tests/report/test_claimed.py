@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.report.told_facts import outcomes
 
-from svload.model.results import Claim, Estimate, Findings
+from svload.model.results import Estimate, Findings
 from svload.report.claimed import LONGEST_WORDS, MARKS, claimed, details
 from svload.report.gather import gather
 from svload.report.page.render import render_page
@@ -103,14 +103,3 @@ def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: 
     for css in ("point decided", "point within", "point open"):
         assert css in answer
     assert answer.count('class="plot"') == 3, "a comparison without a ratio has nothing to draw"
-
-
-def test_a_claim_of_an_older_run_has_its_outcome_too(reported: Reporter) -> None:
-    first: Claim = reported("plain").findings.claims[0]
-    for state, outcome in (("claim", "decided"), ("refused", "refused"), ("undecidable", "open")):
-        (one,) = claimed(
-            reported("plain").findings.model_copy(
-                update={"claims": (first.model_copy(update={"state": state}),)}
-            )
-        )
-        assert one.outcome == outcome

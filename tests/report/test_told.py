@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from html import unescape
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,8 @@ class _Cells:
             cells = re.findall(r'<td class="num[^"]*"[^>]*>(.*?)</td>', row, re.S)
             if head and cells:
                 found[head[1]] = [
-                    re.sub(r"<small.*", "", re.sub(r"</?span[^>]*>", "", cell), flags=re.S) for cell in cells
+                    unescape(re.sub(r"<small.*", "", re.sub(r"</?span[^>]*>", "", cell), flags=re.S))
+                    for cell in cells
                 ]
         return found
 

@@ -77,7 +77,7 @@ def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OthersMonitor:
 
 def test_who_it_is_stands_beside_what_it_used(tmp_path: Path, monitor: OthersMonitor) -> None:
     """The kernel's threads and our own are left out; of a command's arguments only a file's name is told."""
-    words = ["/usr/bin/python3", "/home/anna/work/crunch.py", "--password=xyz"]
+    words = ["/usr/bin/python3", "/srv/crunch.py", "--password=xyz"]
     machine(
         tmp_path,
         (2, "kthreadd", 0, 0, []),

@@ -25,7 +25,6 @@ from svload.report.words import (
 
 MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "✗"}
 """An outcome's sign, the same in terminal, page and Markdown."""
-_OF_STATE = {"claim": "decided", "refused": "refused"}
 GATE_WORDS = {"fail": "gate failed", "pass": "gate passed", "open": "gate open"}
 GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
 LONGEST_WORDS = 25
@@ -58,8 +57,7 @@ class Claimed:
     @property
     def outcome(self) -> str:
         """decided, no difference, open or refused."""
-        claim = self.claim
-        return _OF_STATE.get(claim.state, "open") if claim.outcome == "open" else claim.outcome
+        return self.claim.outcome
 
     @property
     def mark(self) -> str:
