@@ -15,6 +15,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
+sys.path.append(os.path.dirname(__file__))
+import killer
+
 from svload.cli.warm_keeper import LOADED, carry_out, take_over
 from svload.host.algebra import stay_single_threaded
 
@@ -55,6 +58,8 @@ def _stand_by(said: dict[str, Any], descriptors: list[int]) -> NoReturn:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.close(told)
         take_over(said, taken)
+        if killer.AT in os.environ:
+            killer.install()
         os._exit(carry_out())
     for descriptor in taken:
         os.close(descriptor)

@@ -55,7 +55,7 @@ def _has_ended(found: RunDir) -> bool:
     """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended (its analysis is told after that)."""
     from svload.store import read_events
 
-    if {trial.trial for trial in found.planned_trials()} <= set(found.sealed_trials()):
+    if found.is_complete():
         return True
     marks = [
         event.kind for event in read_events(found.events).events if event.kind in ("run-started", "run-ended")

@@ -348,7 +348,16 @@ def execute_run(
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
-    """Run what is not sealed yet and analyse it; safe to call again after any crash."""
+    """Run what is not sealed yet and analyse it; safe to call again after any crash. Raises SvloadError run-busy where another process does."""
+    from svload.store import hold_run
+
+    with hold_run(found):
+        return _execute_held(found, emit, choices, abort_if, early)
+
+
+def _execute_held(
+    found: RunDir, emit: Emit, choices: Choices, abort_if: AbortIf, early: EarlyHands | None
+) -> RunResult:
     from svload import analysis, run
     from svload.store import Journal
 
@@ -370,7 +379,7 @@ def execute_run(
     findings: Findings | None = None
     files: dict[str, Path] = {}
     codes = [outcome.exit_code]
-    if found.sealed_trials():
+    if outcome.sealed:
         with Journal(found.events) as journal:
 
             def tell(event: Event) -> None:

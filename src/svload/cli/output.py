@@ -119,7 +119,7 @@ def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = Fa
         show_findings(result.findings, result.files)
         if say_what_is_lost and (line := quieter_line(result.findings)):
             typer.echo(line)
-    if not result.outcome.complete:
+    if not result.outcome.complete and result.run.lock_path.exists():
         typer.echo(
             f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}",
             err=True,

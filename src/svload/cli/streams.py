@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -37,7 +38,11 @@ def sound_streams() -> None:
 
 
 class _Outliving(io.FileIO):
-    """A descriptor that is /dev/null as soon as nobody reads it any more."""
+    """A descriptor that is /dev/null as soon as nobody reads it any more: its reader has gone, or its terminal has hung up."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "wb", closefd=False)
+        self._terminal = os.isatty(number)
 
     def write(self, data: object) -> int:
         """As FileIO's."""
@@ -48,6 +53,8 @@ class _Outliving(io.FileIO):
             return len(memoryview(data))  # type: ignore[arg-type]
         except OSError as why:
             let_go(self.fileno())
+            if self._terminal and why.errno == errno.EIO:
+                return len(memoryview(data))  # type: ignore[arg-type]
             raise OSError(why.errno, why.strerror, _NAMES[self.fileno()]) from why
 
 
@@ -70,7 +77,7 @@ def _outliving(stream: object) -> io.TextIOWrapper:
         return stream
     stream.flush()
     return PlainStream(
-        io.BufferedWriter(_Outliving(number, "wb", closefd=False)),
+        io.BufferedWriter(_Outliving(number)),
         encoding=stream.encoding,
         errors="replace",
         line_buffering=stream.line_buffering or stream.write_through,

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from svload.host import journal, linux
-from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
+from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, NEW_OWNER, OWNER, SOCKET
 
 _ORPHAN_BOUND_S = 5.0
 _POLL_S = 0.01
@@ -139,7 +139,7 @@ def clear(folder: Path) -> None:
         if json.loads((folder / OWNER).read_text(encoding="utf-8")).get("made_folder"):
             shutil.rmtree(folder, ignore_errors=True)
             return
-    for name in (SOCKET, JOURNAL, OWNER, AGENT_LOG, LOCK):
+    for name in (SOCKET, JOURNAL, OWNER, NEW_OWNER, AGENT_LOG, LOCK):
         (folder / name).unlink(missing_ok=True)
 
 

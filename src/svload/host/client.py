@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from svload.host import journal
-from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, OWNER, SOCKET
+from svload.host.folders import AGENT_LOG, JOURNAL, LOCK, NEW_OWNER, OWNER, SOCKET
 from svload.host.unix_socket import is_own, short_path
 from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
 from svload.model.messages import Action, Lease, Notice
@@ -317,7 +317,7 @@ def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
         },
         indent=1,
     )  # fmt: skip
-    fresh = folder / f"{OWNER}.new"
+    fresh = folder / NEW_OWNER
     fresh.write_text(text + "\n", encoding="utf-8")
     os.replace(fresh, folder / OWNER)
 

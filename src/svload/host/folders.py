@@ -12,6 +12,8 @@ __all__ = ["cache_dir", "folder_bytes", "labs_dir", "state_dir"]
 SOCKET = "agent.sock"
 LOCK = "agent.lock"
 OWNER = "owner.json"
+NEW_OWNER = f"{OWNER}.new"
+"""The owner until it is whole; a killed process leaves it."""
 JOURNAL = "journal.jsonl"
 AGENT_LOG = "agent.log"
 

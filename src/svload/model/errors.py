@@ -96,6 +96,8 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("agent-refused", _LAB, "The machine's agent could not do this: {reason}.", "{hint}"),
         ErrorKind("generator-failed", _LAB, "A generator failed: {reason}.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("machine-busy", _LAB, "Another svload load is running on this machine ({owner}).", "Wait for it to end, or leave out --no-wait."),
+        ErrorKind("run-busy", _LAB, "Another svload goes on with {path} at this moment.", "Wait for it to end, or look at it with “svload report {path}”."),
+        ErrorKind("run-gone", _LAB, "The run's folder {path} was removed or moved while it ran; it is not complete.", "Run the study again, or put the folder back and “svload resume {path}”."),
         ErrorKind("interrupted", ExitCode.INTERRUPTED, "Interrupted; what was sealed is kept.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("load-interrupted", ExitCode.INTERRUPTED, "Interrupted; the load was stopped before its end.", "{hint}"),
         ErrorKind("internal", _LAB, "svload itself failed: {reason}.", "This is a defect of svload; the details are in {log}."),

@@ -39,7 +39,7 @@ from svload.model.events import Event, EventKind
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
 from svload.run.hands import EarlyHands, Hands, start_hands
-from svload.run.inputs import own_table, tables_of, write_table
+from svload.run.inputs import csv_bytes, own_table, tables_of, write_table
 from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
 from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
@@ -98,9 +98,14 @@ def begin(
     """
     allow(lock)
     run = RunDir.create(out, lock.name, lock.profile)
-    write_artefact(run.lock_path, lock)
-    write_artefact(run.batch_path(0), batch or study.first_batch(lock))
     write_artefact(run.certificates_path, certificates or Certificates())
+    if batch is not None:
+        write_artefact(run.batch_path(0), batch)
+    write_artefact(
+        run.lock_path, lock
+    )  # from here on it can be resumed: the study's own plan is made of the lock
+    if batch is None:
+        write_artefact(run.batch_path(0), study.first_batch(lock))
     return run
 
 
@@ -121,9 +126,13 @@ def execute(run: RunDir, options: Options) -> Outcome:
         try:
             execution.go()
         except SvloadError as error:
-            for problem in error.problems:
-                problem.details.setdefault("run", run.path)
             execution.error = error
+        except OSError as why:
+            execution.error = fail("file-refused", path=why.filename or run.path, reason=why.strerror or why)
+        if execution.gone():
+            execution.error = fail("run-gone", path=run.path)
+        for problem in execution.error.problems if execution.error else ():
+            problem.details.setdefault("run", run.path)
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
         emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun}))
@@ -153,8 +162,10 @@ class _Execution:
     lab_broken: bool = False
     load_cores: int = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
+    folder: os.stat_result = field(init=False)
 
     def __post_init__(self) -> None:
+        self.folder = self.run.path.stat()
         self.load_cores = len(split_cores(os.sched_getaffinity(0)).load)
         self.configs = {
             case.name: on_cores(study.resolve(self.lock, case), self.load_cores)
@@ -163,6 +174,7 @@ class _Execution:
 
     def go(self) -> None:
         self._enough_disk()
+        self._have_plan()
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
                   machine=describe_machine())  # fmt: skip
@@ -186,10 +198,20 @@ class _Execution:
             while (found := self._next()) is not None and not self.stop.is_set():
                 self._attempt(bench, *found)
 
+    def gone(self) -> bool:
+        """Whether the run's folder is no longer the one that it began in: nothing that follows would be kept."""
+        try:
+            now = self.run.path.stat()
+        except FileNotFoundError:
+            return True
+        same = (now.st_ino, now.st_dev) == (self.folder.st_ino, self.folder.st_dev)
+        return not (same and self.run.lock_path.exists())
+
     def outcome(self) -> Outcome:
+        gone = self.gone()
         planned = self.run.planned_trials()
-        sealed = set(self.run.sealed_trials())
-        complete = all(trial.trial in sealed for trial in planned)
+        sealed = set() if gone else set(self.run.sealed_trials())
+        complete = not gone and self.run.is_complete()
         codes = [ExitCode.DONE if complete else ExitCode.LAB_FAILED]
         if self.error is not None:
             codes.append(self.error.exit_code)
@@ -239,6 +261,17 @@ class _Execution:
                 wait_for_quiet(self.options.wait_quiet_s, look, self._notice, self.stop.is_set)
             elif text := warning(look()):
                 self._notice(text)
+
+    def _have_plan(self) -> None:
+        """A run that was killed before its plan gets it now: nothing random is in it but the lock's seed. Raises SvloadError run-damaged."""
+        path = self.run.batch_path(0)
+        if not path.exists():
+            if self.run.batches() or self.run.sealed_trials():
+                raise fail("run-damaged", path=path, reason="the plan's first batch is missing")
+            write_artefact(path, study.first_batch(self.lock))
+            self._say("notice", text=f"{path} was missing; the plan is made again from the run's lock")
+        for folder in (self.run.trials, self.run.attempts):
+            folder.mkdir(exist_ok=True)
 
     def _bring_up(self, stack: ExitStack) -> Bench:
         first = self._next()
@@ -303,14 +336,12 @@ class _Execution:
 
     def _fill(self, config: CaseConfig, lab: Lab) -> dict[str, Path]:
         """Fill the stores; a resumed run fills again and must find the same table, or says that it does not."""
-        known = tables_of(self.run.inputs)
+        known = tables_of(self.run.inputs, measured=bool(self.run.sealed_trials()))
         for objects in config.objects:
             with self._phase("fill"):
                 table = lab.fill(objects, self.lock.seed)
             if objects.name in known:
-                before = known[objects.name].read_bytes()
-                if write_table(self.run.inputs, objects.name, table).read_bytes() != before:
-                    known[objects.name].write_bytes(before)
+                if csv_bytes(table) != known[objects.name].read_bytes():
                     raise fail(
                         "fill-failed",
                         service=objects.service,
@@ -328,6 +359,7 @@ class _Execution:
     # the loop
 
     def _next(self) -> tuple[Batch, TrialPlan] | None:
+        self._still_there()
         sealed = set(self.run.sealed_trials())
         batches = self.run.batches()
         for batch in batches:
@@ -391,7 +423,12 @@ class _Execution:
             self.advised = True
             self._notice(text)
 
+    def _still_there(self) -> None:
+        if self.gone():
+            raise fail("run-gone", path=self.run.path)
+
     def _failed(self, bench: Bench, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
+        self._still_there()
         problem = error.problems[0]
         self._keep(plan.trial, attempt, "failed", problem.sentence)
         logs = keep_logs(bench.agent.dir, self.run.attempt(plan.trial, attempt).path / "logs")

@@ -10,23 +10,28 @@ from pathlib import Path
 
 from svload.model.errors import fail
 from svload.model.traffic import TableSource
+from svload.store.seal import sha256_file, write_text, write_whole
 from svload.study import read_file
 
 Table = Mapping[str, Sequence[object]]
 
 
 def write_table(folder: Path, name: str, table: Table) -> Path:
-    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the CSV's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the CSV's path. The CSV comes last."""
+    data = csv_bytes(table)
+    path = folder / f"{name}.csv"
+    write_text(path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest() + "\n")
+    write_whole(path, data)
+    return path
+
+
+def csv_bytes(table: Table) -> bytes:
+    """What `write_table` writes."""
     buffer = io.StringIO()
     rows = csv.writer(buffer, lineterminator="\n")
     rows.writerow(table)
     rows.writerows(zip(*table.values(), strict=True))
-    data = buffer.getvalue().encode()
-    path = folder / f"{name}.csv"
-    path.write_bytes(data)
-    (folder / f"{name}.sha256").write_text(hashlib.sha256(data).hexdigest() + "\n")
-    return path
+    return buffer.getvalue().encode()
 
 
 def own_table(source: TableSource) -> Table:
@@ -45,15 +50,23 @@ def own_table(source: TableSource) -> Table:
         raise fail("input-unreadable", path=file, reason=str(why)) from why
 
 
-def tables_of(folder: Path) -> dict[str, Path]:
-    """The tables of inputs/ by name, each proved by its digest. Raises SvloadError run-damaged."""
+def tables_of(folder: Path, *, measured: bool = True) -> dict[str, Path]:
+    """The tables of inputs/ by name, each proved by its digest; of a run that has `measured` nothing yet, those that are whole.
+
+    Raises SvloadError run-damaged where a table that trials were measured with is not proved.
+    """
     found = {}
     for path in sorted(folder.glob("*.csv")):
-        digest = path.with_suffix(".sha256")
-        if not digest.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest.read_text().strip():
+        if _is_proved(path):
+            found[path.stem] = path
+        elif measured:
             raise fail("run-damaged", path=path, reason="its digest does not match")
-        found[path.stem] = path
     return found
+
+
+def _is_proved(path: Path) -> bool:
+    digest = path.with_suffix(".sha256")
+    return digest.is_file() and sha256_file(path) == digest.read_text(errors="replace").strip()
 
 
 def row_count(path: Path) -> int:

@@ -80,7 +80,7 @@ class TrialRun:
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
-        self.folder.path.mkdir(parents=True)
+        self.folder.path.mkdir()
         with Journal(self.folder.events) as journal:
             self._journal = journal
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)

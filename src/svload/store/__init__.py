@@ -11,6 +11,7 @@ from svload.model.late import late
 
 if TYPE_CHECKING:
     from svload.store.find import find_run, last_run, unfinished_runs
+    from svload.store.hold import hold_run
     from svload.store.journal import Journal, Journalled, read_events
     from svload.store.layout import RunDir, TrialDir, folder_name
     from svload.store.pack import open_pack, pack_run
@@ -31,6 +32,7 @@ __all__ = [
     "export_views",
     "find_run",
     "folder_name",
+    "hold_run",
     "last_run",
     "merge_shares",
     "open_pack",
@@ -55,6 +57,7 @@ __getattr__ = late(
     {
         "journal": ("Journal", "Journalled", "read_events"),
         "find": ("find_run", "last_run", "unfinished_runs"),
+        "hold": ("hold_run",),
         "layout": ("RunDir", "TrialDir", "folder_name"),
         "pack": ("open_pack", "pack_run"),
         "parquet": ("TrialData", "merge_shares", "read_trial", "write_trial_tables"),

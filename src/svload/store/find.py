@@ -42,15 +42,10 @@ def _strange(path: Path) -> SvloadError:
 
 
 def unfinished_runs(out_dir: Path) -> list[RunDir]:
-    """Runs under `out_dir` with planned trials that have no seal, the newest first."""
+    """Runs under `out_dir` with planned trials that have no seal, or without a plan, the newest first."""
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
-    return [
-        run
-        for run in runs
-        if not _no_plain_file(run.path)
-        and {trial.trial for trial in run.planned_trials()} - set(run.sealed_trials())
-    ]
+    return [run for run in runs if not _no_plain_file(run.path) and not run.is_complete()]
 
 
 def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
@@ -60,7 +55,7 @@ def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | 
     for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):
         try:
             lock = run.lock()
-            complete = {trial.trial for trial in run.planned_trials()} <= set(run.sealed_trials())
+            complete = run.is_complete()
         except SvloadError:
             continue
         if complete and (lock.name, lock.profile) == (study, profile):

@@ -135,6 +135,11 @@ class RunDir:
         """events.jsonl of the whole run."""
         return self.path / "events.jsonl"
 
+    @property
+    def unlinked_latest(self) -> Path:
+        """Beside the run: the link that becomes `latest`, until it does."""
+        return self.path.parent / f".{LATEST}.{self.name}"
+
     def batch_path(self, number: int) -> Path:
         """plan/NNN.json."""
         return self.plan / f"{number:03}.json"
@@ -187,6 +192,11 @@ class RunDir:
         begun = [trial.trial for trial in self.planned_trials() if self.trial(trial.trial).path.is_dir()]
         return tuple(name for name in begun if not self.trial(name).seal.exists())
 
+    def is_complete(self) -> bool:
+        """Whether every planned trial is sealed. A run without its plan is not."""
+        planned = {trial.trial for trial in self.planned_trials()}
+        return bool(planned) and planned <= set(self.sealed_trials())
+
     def kept_attempts(self) -> tuple[TrialDir, ...]:
         """The attempts that did not count, by name."""
         found = sorted(self.attempts.glob("*.a[0-9]*")) if self.attempts.is_dir() else []
@@ -234,7 +244,7 @@ class RunDir:
         link = self.path.parent / LATEST
         if link.exists() and not link.is_symlink():
             return
-        temporary = self.path.parent / f".{LATEST}.{os.getpid()}"
+        temporary = self.unlinked_latest
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(self.path.name)
         os.replace(temporary, link)

@@ -21,6 +21,7 @@ from svload.model.environment import cache_dir
 from svload.model.errors import fail
 from svload.model.private import private_folder
 from svload.store.layout import PACK_SUFFIX, RunDir, folder_name
+from svload.store.leftovers import sweep
 from svload.store.seal import sha256_file
 
 MOST_FILES = 200_000
@@ -62,6 +63,7 @@ def pack_run(run: RunDir, out: Path | None = None) -> Path:
     if target.is_dir():
         target = target / (run.name + PACK_SUFFIX)
     target.parent.mkdir(parents=True, exist_ok=True)
+    sweep(target.parent, f"{target.name}.*.tmp")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with zipfile.ZipFile(temporary, "w") as archive:

@@ -25,11 +25,16 @@ def write_artefact(path: Path, artefact: Artefact) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """As `write_artefact`, for plain text (UTF-8). Parents are made. Raises OSError (disk full) and leaves the old file then."""
+    write_whole(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """As `write_text`, for bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

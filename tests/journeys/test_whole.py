@@ -1,0 +1,178 @@
+"""A run is complete only if all of it is there: killed at any write, its plan or its folder gone, two that go on with it at once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import random
+import shutil
+import signal
+import subprocess
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from . import killer
+from .loaded import run_loaded
+from .world import SVLOAD, World, findings, only_run, sealed
+
+STUDY = """\
+name: small
+lab: {store: {kit: truth, role: store, service_time: 1 ms}}
+data: {objects: {in: store, containers: 2, count: 20, size: 1 KiB}}
+feeders: {object: {from: objects, take: random}}
+factors: {path: {cold: {mark: a}, hot: {mark: b}}}
+requests: {fetch: {get: "http://store${object.path}", headers: {X-Mark: "${path.mark}"}}}
+traffic: {users: {executor: constant-vus, vus: 2, request: fetch}}
+measure: {duration: 0.2s, replicates: 1}
+"""
+TRIALS = 2
+SAMPLE = 8
+"""Kill points a test; SVLOAD_EVERY_WRITE=1/1 takes all of them, 3/8 the third eighth."""
+
+
+@pytest.fixture
+def study(world: World) -> str:
+    (world.root / "study.yaml").write_text(STUDY)
+    return "study.yaml"
+
+
+def drained(descriptor: int) -> bool:
+    with suppress(OSError):
+        while os.read(descriptor, 4096):
+            pass
+    return True
+
+
+def killed(world: World, at: int, *args: str) -> list[str]:
+    """The writes of a command until it is killed at number `at` (0: to its end)."""
+    told = world.root / "writes"
+    ended = run_loaded(args, world.env | {killer.AT: str(at), killer.TOLD: str(told)}, world.root, 120)
+    wanted = (-signal.SIGKILL,) if at else (0, 4)
+    assert ended.returncode in wanted, (ended.stderr[-1500:], told.read_text()[-300:])
+    return told.read_text().splitlines()
+
+
+def check_whole(world: World, run: Path, moment: str) -> None:
+    """Resumed, all trials are there, every seal holds, and nothing half written is left."""
+    before = sealed(run)
+    ended = world.svload("resume", str(run), "--json")
+    assert ended.returncode in (0, 4), (moment, ended.stderr[-1500:])
+    said = json.loads(ended.stdout)
+    assert (said["sealed"], said["planned"], said["complete"]) == (TRIALS, TRIALS, True), moment
+    after = sealed(run)
+    assert {name: after.get(name) for name in before} == before, moment
+    assert len(list(run.glob("trials/*/seal.json"))) == TRIALS == len(list(run.glob("trials/*"))), moment
+    checked = world.svload("verify", str(run))
+    assert checked.returncode == 0, (moment, checked.stderr)
+    assert findings(run)["complete"], moment
+    assert (world.runs / "latest").resolve() == run.resolve(), moment
+    left = [*run.rglob(".*"), *world.runs.glob(".*")]
+    assert left == [], (moment, left)
+
+
+def play(world: World, study: str, at: int, command: str) -> str:
+    """One kill, what it hit, and what was left of it put right."""
+    shutil.rmtree(world.runs)
+    world.runs.mkdir()
+    args = ("run", study, "--out", str(world.runs))
+    if command == "report":
+        assert world.svload(*args).returncode in (0, 4)
+        args = ("report", str(only_run(world)))
+    moment = f"{command}: {killed(world, at, *args)[-1]}"
+    runs = [path for path in world.runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    if not any((run / "study.lock.json").exists() for run in runs):
+        for run in runs:
+            assert world.svload("resume", str(run)).returncode == 2, moment
+            assert not any(run.glob("trials/*")), moment
+        assert not (world.runs / "latest").exists(), moment
+        return "nothing had begun"
+    check_whole(world, runs[0], moment)
+    assert world.silent() == [], moment
+    assert world.labs() == [], moment
+    return "whole"
+
+
+@pytest.mark.truth_long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_killed_at_any_write_a_run_is_resumed_and_whole(world: World, study: str, command: str):
+    writes = killed(world, 0, "run", study, "--out", str(world.runs))
+    if command == "report":
+        writes = killed(world, 0, "report", str(only_run(world)))
+    assert len(writes) > (10 if command == "report" else 60), writes
+    points = list(range(1, len(writes) + 1))
+    if part := os.environ.get("SVLOAD_EVERY_WRITE"):
+        first, step = map(int, part.split("/"))
+        points = points[first - 1 :: step]
+    else:
+        draw = random.Random(22)
+        whole_plan = next(
+            (n for n, line in enumerate(writes, 1) if "rename" in line and "000.json" in line), 1
+        )
+        points = sorted({whole_plan, *draw.sample(points, SAMPLE if command == "run" else 2)})
+    done = [play(world, study, at, command) for at in points]
+    print(
+        f"{command}: {len(done)} kills, {done.count('whole')} resumed and whole, the others before anything had begun"
+    )
+    assert done.count("whole") >= len(done) // 2
+
+
+def test_a_run_without_its_plan_is_not_complete_and_gets_it_again(world: World, study: str):
+    assert world.svload("run", study, "--out", str(world.runs)).returncode in (0, 4)
+    run = only_run(world)
+    shutil.rmtree(run / "plan")
+    with_seals = world.svload("resume", str(run))
+    assert with_seals.returncode == 2
+    assert "000.json is damaged" in with_seals.stderr
+    shutil.rmtree(run / "trials")
+    (run / "trials").mkdir()
+    ended = world.svload("resume", "--out", str(world.runs))  # without a name: it is unfinished
+    assert "the plan is made again" in ended.stderr
+    check_whole(world, run, "plan")
+
+
+def test_a_run_whose_folder_goes_ends_with_a_clear_error(world: World, study: str):
+    with world.start("run", study, "--out", str(world.runs)) as command:
+        assert command.wait_for(lambda lines: any(line.startswith("[1/") for line in lines))
+        while only := [path for path in world.runs.iterdir() if not path.is_symlink()]:
+            shutil.rmtree(only[0], ignore_errors=True)
+        assert command.end() == 3, command.lines
+    assert "was removed or moved while it ran" in command.lines[-1]
+    assert not (world.runs / "latest").exists()
+    assert world.silent() == []
+
+
+def test_two_that_go_on_with_one_run_do_not_meet(world: World, study: str):
+    with world.start("run", study, "--out", str(world.runs), "--duration", "2s") as command:
+        assert command.wait_for(lambda lines: bool([*world.runs.glob("*/trials/*/events.jsonl")]))
+        second = world.svload("resume", str(only_run(world)))
+        assert second.returncode == 3
+        assert "Another svload goes on with" in second.stderr
+        assert command.end() in (0, 4), command.lines
+    assert len(list(only_run(world).glob("trials/*/seal.json"))) == TRIALS
+    assert not list(only_run(world).glob("attempts/*"))
+
+
+def test_a_terminal_that_hangs_up_interrupts(world: World, study: str):
+    """The window is closed: SIGHUP to the foreground group, and stderr refuses every byte from then on."""
+    leader, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*SVLOAD, "run", study, "--out", str(world.runs), "--duration", "5s"],
+        env=world.env, cwd=world.root, stdin=terminal, stdout=terminal, stderr=terminal,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(terminal)
+    try:
+        os.set_blocking(leader, False)
+        wait_until(lambda: drained(leader) and [*world.runs.glob("*/trials/*/events.jsonl")], 60)
+        os.close(leader)
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+    assert world.silent() == []
