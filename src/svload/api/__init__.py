@@ -6,7 +6,7 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 from __future__ import annotations
 
 from svload.api.certificates import AA_PAIRS, aa, certify
-from svload.api.exports import export_tables, figures, findings_schema, openmetrics, summary
+from svload.api.exports import export_tables, figures, findings_schema, has_ended, openmetrics, summary
 from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up, warm_end, warm_keep
 from svload.api.load import LoadFiles, LoadResult, load
 from svload.api.quick import doctor, init, probe
@@ -14,6 +14,7 @@ from svload.api.runs import (
     RUNS,
     analyse,
     compare,
+    damaged,
     judge_trial,
     pack,
     query,
@@ -29,7 +30,7 @@ from svload.study.quick import QuickLoad
 
 __all__ = [
     "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "aa", "analyse",
-    "certify", "compare", "demo", "doctor", "export_tables", "figures", "findings_schema", "init", "judge_trial", "lab_down",
+    "certify", "compare", "damaged", "demo", "doctor", "export_tables", "figures", "findings_schema", "has_ended", "init", "judge_trial", "lab_down",
     "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query",
     "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "warm_end",
     "warm_keep", "why",

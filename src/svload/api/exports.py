@@ -51,6 +51,13 @@ def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps:
     return text
 
 
+def has_ended(run_name: str, out: Path = RUNS) -> bool:
+    """Whether no execution writes to the run, as far as its files say. Raises SvloadError run-not-found, run-damaged."""
+    from svload.store import find_run
+
+    return _has_ended(find_run(run_name, out))
+
+
 def _has_ended(found: RunDir) -> bool:
     """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended (its analysis is told after that)."""
     from svload.store import read_events

@@ -18,7 +18,7 @@ from svload.api.words import authority, writing
 from svload.host import passing_folder
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
-from svload.model.request_hints import HINTS, no_server
+from svload.model.request_hints import HINTS, no_answer, no_server
 from svload.run.hands import early_hands
 from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
 
@@ -144,9 +144,25 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
         summary = _summary(ask, result.run, trial, result)
         if hopeless := _hopeless(target.endpoint, summary.ok, summary.errors):
             raise hopeless
+        if not summary.ok:
+            error = _nothing_ok(summary)
+            code = ExitCode.worst([code, error.exit_code])
     if out is not None:
         summary = summary.model_copy(update={"run": str(result.run.path)})
     return LoadResult(summary, code, error)
+
+
+def _nothing_ok(summary: LoadSummary) -> SvloadError:
+    """Raised by nobody: said after the summary of a load that is no measurement of anything."""
+    if not summary.requests:
+        reason = f"none of {summary.begun:,} requests ended in time" if summary.begun else "no request began"
+        return fail(
+            "nothing-ok", reason=reason, hint="Look at the server, or give it longer with --duration."
+        )
+    reason = f"all {summary.failed:,} requests failed"
+    return fail(
+        "nothing-ok", reason=reason, hint="Ask the URL once by hand: “svload probe” shows what comes."
+    )
 
 
 def _unkept(problem: Problem) -> Problem:
@@ -170,7 +186,12 @@ def _summary(ask: QuickLoad, run: RunDir, folder: Path, result: RunResult | None
     judged = findings.trials[0] if findings else analysis.judge_trial(trial, config, lock=lock)
     thresholds = findings.thresholds if findings else ()
     said = describe_load(config.groups[0])
-    return analysis.summarise_load(ask.url, said, trial, config, judged, thresholds)
+    summary = analysis.summarise_load(ask.url, said, trial, config, judged, thresholds)
+    group = trial.summary.groups[0]
+    if (first := group.first_failure) is None:
+        return summary
+    span = (first.at_ns / 1e9, max(first.at_ns, group.last_failed_ns) / 1e9)
+    return summary.model_copy(update={"first_failure": first, "failed_s": span})
 
 
 def _target(ask: QuickLoad, authorised: tuple[str, ...]) -> Target:
@@ -236,12 +257,13 @@ def _unanswered(origin: str) -> AbortIf:
 
 def _hopeless(origin: str, ok: int, errors: dict[str, int]) -> SvloadError | None:
     """The error to raise where every request failed without an answer; None if one had any."""
-    if ok or not errors or not all(map(no_server, errors)):
+    if ok or not errors or not all(map(no_answer, errors)):
         return None
     most = max(errors, key=lambda name: errors[name])
     what = ", ".join(errors)
     hint = HINTS[most][:1].upper() + HINTS[most][1:] + "."
-    return fail("target-unreachable", target=origin, what=what, count=sum(errors.values()), hint=hint)
+    code = "target-unreachable" if all(map(no_server, errors)) else "target-silent"
+    return fail(code, target=origin, what=what, count=sum(errors.values()), hint=hint)
 
 
 @contextmanager

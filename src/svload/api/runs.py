@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from svload.api.damage import damage_is_told
 from svload.api.words import writing
-from svload.model.errors import ExitCode, fail
+from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
 
 if TYPE_CHECKING:
@@ -68,16 +68,21 @@ def _config(lock: Lock, case: Case) -> CaseConfig:
 @damage_is_told
 def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
     """The final verdicts and findings from the sealed trials alone; written to derived/findings.json."""
+    with _phase("analyse", emit):
+        findings, phases_s = _judge_anew(found)
+    return _with_phases(found, findings, phases_s)
+
+
+def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
+    """The findings as the sealed trials give them, on every core, and the phases of each trial. Writes nothing."""
     from svload.host.forks import spread
     from svload.report import describe_run
     from svload.store import read_trial
 
-    with _phase("analyse", emit):
-        trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
-        findings = _judge_all(found, trials, each=spread)
+    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    findings = _judge_all(found, trials, each=spread)
     load = describe_run(list(case_configs(found.lock()).values()))
-    findings = findings.model_copy(update={"load": load})
-    return _with_phases(found, findings, [trial.lab.phases_s for trial in trials])
+    return findings.model_copy(update={"load": load}), [trial.lab.phases_s for trial in trials]
 
 
 def refused_trials(found: RunDir) -> dict[str, frozenset[str]]:
@@ -254,7 +259,8 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
 
 @damage_is_told
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
-    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than was sealed, "damage": a sentence for each}.
+    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than was sealed, "damage": a sentence for each,
+    "made_anew": a sentence where findings.json was not what the sealed trials give}.
 
     Damage is detected, not forgery.
     """
@@ -267,7 +273,47 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
         "sealed": len(found.sealed_trials()),
         "thinned": len(thinned.files) if thinned is not None else 0,
         "damage": damage,
+        "made_anew": [] if damage or thinned else _findings_made_anew(found),
     }
+
+
+def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[str]:
+    """What `verify` would call damaged, a sentence each; with `trial` nothing of other trials."""
+    from svload.store import find_run, verify_run
+
+    found = find_run(run_name, out)
+    of_others = {found.trial(name).path for name in found.sealed_trials() if trial not in (None, name)}
+    return [
+        str(problem)
+        for problem in verify_run(found)
+        if not of_others & {(path := Path(str(problem.details.get("path", "")))), *path.parents}
+    ]
+
+
+def _findings_made_anew(found: RunDir) -> list[str]:
+    """findings.json is made of the rest: where it differs from what that gives, it is written anew, and that is said."""
+    from svload import analysis
+    from svload.model.results import Findings
+
+    path = found.findings_path
+    if not path.is_file():
+        return []
+    before = None
+    with suppress(SvloadError):
+        before = Findings.read(path)
+    if before is not None and before.analysis_version != analysis.ANALYSIS_VERSION:
+        return []
+    findings, phases_s = _judge_anew(found)
+    if (
+        before is not None
+        and findings.model_copy(update={"phases_s": before.phases_s}).to_json() == before.to_json()
+    ):
+        return []
+    with writing(path):
+        _with_phases(found, findings, phases_s)
+    return [
+        f"{path} was not what the sealed trials give, and was made anew. “svload report {found.path}” makes the rest."
+    ]
 
 
 @damage_is_told

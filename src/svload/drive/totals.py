@@ -34,8 +34,11 @@ def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) 
                 fields[key] = _add_maps([part.get(key, {}) for part in parts])
             elif key == "steps":
                 fields[key] = _merge_steps([part.get(key, []) for part in parts])
-            elif key == "last_done_ns":
+            elif key in ("last_done_ns", "last_failed_ns"):
                 fields[key] = max((part.get(key, -1) for part in parts), default=-1)
+            elif key == "first_failure":
+                failures = [failure for part in parts if (failure := part.get(key))]
+                fields[key] = min(failures, key=lambda failure: failure["at_ns"], default=None)
             elif key == "plan_done":
                 fields[key] = bool(parts) and all(part.get(key, False) for part in parts)
             elif key == "longest_silence_ns":

@@ -145,6 +145,7 @@ class Kit(ABC):
     harmless_tuning: ClassVar[frozenset[str]] = frozenset()
     addresses: ClassVar[frozenset[str]] = frozenset()
     starts: ClassVar[bool] = True
+    """False: it runs already, and need not be waited for as one that starts."""
 
     def __init__(self, options: KitOptions, context: KitContext) -> None:
         self.options = options

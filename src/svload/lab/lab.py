@@ -53,8 +53,8 @@ class Lab:
     """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
 
     Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says (logs/<its name>, left to
-    the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). `server_cores` are the cores that all services are pinned to (None: no pin).
-    Variables that hold `secrets` (as a case has them) reach no service that does not name them.
+    the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). `server_cores` are the cores that all services are pinned to (None: no pin). A server that runs
+    already must take a connection within `answers_within_s`. Variables that hold `secrets` (as a case has them) reach no service that does not name them.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Lab:
         life: datetime.timedelta = LIFE,
         should_stop: Callable[[], bool] = lambda: False,
         secrets: Mapping[str, str] | None = None,
+        answers_within_s: float = READY_WITHIN_S,
     ) -> None:
         self._options = setup.validated(specs)
         self.specs = tuple(specs)
@@ -79,6 +80,7 @@ class Lab:
         self._cores = tuple(server_cores) if server_cores else None
         self._should_stop = should_stop
         self._secrets = {name.removeprefix("secret."): held for name, held in (secrets or {}).items()}
+        self._answers_within_s = answers_within_s
         self._tell = on_event or (lambda event: None)
         self._life = life
         self._ports = Ports()
@@ -136,7 +138,7 @@ class Lab:
         spec, kit, front = service.spec, service.kit, service.front
         kit.up({name: self._facts_of(name) for name in needs})
         self._say("up", spec.name)
-        kit.ready(READY_WITHIN_S)
+        kit.ready(READY_WITHIN_S if kit.starts else self._answers_within_s)
         if front:
             front.up({spec.name: kit.facts()})
             front.ready(READY_WITHIN_S)

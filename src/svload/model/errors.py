@@ -87,6 +87,8 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("set-up-failed", _LAB, "The set-up of the trial failed: {reason}.", "Ask {request} by hand, or see what it takes from the answer; the trial was not counted."),
         ErrorKind("lab-failed", _LAB, "The lab failed: {reason}.", "{hint}"),
         ErrorKind("target-unreachable", _LAB, "{target} answered no request: {what} ({count} of {count}).", "{hint}"),
+        ErrorKind("target-silent", ExitCode.THRESHOLD_FAILED, "{target} took connections and gave no request a whole answer: {what} ({count} of {count}).", "{hint}"),
+        ErrorKind("nothing-ok", ExitCode.THRESHOLD_FAILED, "Nothing was ok: {reason}.", "{hint}"),
         ErrorKind("lab-failed-thrice", _LAB, "The lab failed three times in a row; the run was stopped.", "Mend the cause, then “svload resume {run}”."),
         ErrorKind("not-yours", _LAB, "{path} belongs to another user (uid {owner}), and svload follows nothing there.", "Copy it to where it is your own; svload's own folders are named by SVLOAD_STATE and SVLOAD_CACHE."),
         ErrorKind("disk-full", _LAB, "The run needs about {need} and {path} has {free} free.", "Free space, or write elsewhere with --out DIR."),

@@ -10,6 +10,7 @@ from typing import Literal
 EventKind = Literal[
     "run-started",  # study, profile, trials, seed
     "phase",  # name (install | look | up | fill | down | analyse | report), state (begin | end), seconds
+    "placement",  # sha256 of the placement.json that is written next
     "batch",  # number, trials, because
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
@@ -20,7 +21,7 @@ EventKind = Literal[
     "service",  # service, state (up | ready | down | died), pid
     "setting",  # what, asked, found
     "notice",  # text: one plain sentence for the reader; waiting: who holds the machine, and since when, where that is waited for
-    "run-ended",  # exit_code, sealed, complete, seconds
+    "run-ended",  # exit_code, sealed, complete, seconds, journal (bytes and SHA-256 of the run's journal before it)
 ]
 
 

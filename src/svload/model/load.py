@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
-from svload.model.results import Grade, ServerState, Why
+from svload.model.results import FirstFailure, Grade, ServerState, Why
 
 
 class Times(Frozen):
@@ -141,6 +141,10 @@ class LoadSummary(Artefact):
     """failed requests by error"""
     error_hints: tuple[RequestError, ...] = ()
     """the same with what each means, most frequent first"""
+    first_failure: FirstFailure | None = None
+    """the first request that failed; null: none did"""
+    failed_s: tuple[float, float] | None = None
+    """when the first and the last failed request ended, from the load's begin; null: none failed"""
     status: dict[str, int]
     """final answers by status, those of failed requests too"""
     failed_response_ms: Lag | None = None

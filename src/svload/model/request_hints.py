@@ -72,3 +72,14 @@ _NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup", "http2_
 def no_server(name: str) -> bool:
     """Whether an error means that no server of the asked kind answered. Where every request ends so, there is nothing to measure."""
     return name.startswith(_NO_SERVER)
+
+
+_NO_ANSWER = (
+    "write_reset", "read_reset", "stale_connection", "timeout_send", "timeout_first_byte", "timeout_head", "short_head",
+    "http2_goaway", "http2_refused_stream",
+)  # fmt: skip
+
+
+def no_answer(name: str) -> bool:
+    """Whether an error means that no whole head of an answer came."""
+    return no_server(name) or name in _NO_ANSWER

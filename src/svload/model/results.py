@@ -12,6 +12,7 @@ from svload.model.pairs import CarryOver as CarryOver
 from svload.model.pairs import Gate as Gate
 from svload.model.pairs import LostPair as LostPair
 from svload.model.pairs import PairRatio as PairRatio
+from svload.model.summaries import FirstFailure as FirstFailure
 from svload.model.summaries import GeneratorSummary as GeneratorSummary
 from svload.model.summaries import GroupSummary as GroupSummary
 from svload.model.summaries import Http2Summary as Http2Summary
@@ -67,13 +68,13 @@ class ThinnedFile(Frozen):
     """A file of a sealed trial that a thin pack holds in another form: the digests of what was sealed and of what is there."""
 
     sealed: str
-    """SHA-256 that the seal has"""
+    """SHA-256 that the seal has, or that the file had in the whole run"""
     kept: str
     """SHA-256 of the file as it is here"""
 
 
 class Thinned(Artefact):
-    """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and how."""
+    """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and how; journal, placement and findings always."""
 
     FORMAT: ClassVar[int] = 1
     what: str

@@ -45,6 +45,19 @@ class StepSummary(Frozen):
     """final answers by status, those of failed requests too"""
 
 
+class FirstFailure(Frozen):
+    """The first request of a group that failed."""
+
+    at_ns: int
+    """when it ended, as an offset from the load's start"""
+    error: str
+    """the error's name"""
+    status: int
+    """status of its answer; 0: none came"""
+    body: str
+    """the first 200 bytes of the answer's body, values of secrets as …; empty where they came in pieces, compressed, over HTTP/2 or from a study that takes values out of answers"""
+
+
 class GroupSummary(Frozen):
     """A traffic group's totals over all shares (engine/README.md, summary). What is summed up as time (Σ) is clipped to `window_ns`."""
 
@@ -118,6 +131,10 @@ class GroupSummary(Frozen):
     """longest stretch of the window without a completion; over several shares an upper bound"""
     last_done_ns: int = -1
     """offset of the last completion; −1: none"""
+    first_failure: FirstFailure | None = None
+    """null where none failed, and in summaries of an older svload"""
+    last_failed_ns: int = -1
+    """offset at which the last failed request ended; −1: none"""
     plan_done: bool = False
     """all that was planned had ended before the load's end"""
 

@@ -46,6 +46,7 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}", style
     for error in summary.error_hints:
         yield f"{error.count:,} × {error.name}: {error.hint}", "red"
+    yield from ((line, "red") for line in _first_failure(summary))
     if summary.failed_response_ms is not None:
         took = summary.failed_response_ms
         told = [
@@ -143,6 +144,23 @@ def _histogram(out: Console, summary: LoadSummary) -> None:
     for bar in summary.histogram if most else ():
         length = -(-bar.count * _BAR // most)
         out.print(Text(f"{bar.from_ms:11.3f} … {bar.to_ms:11.3f} ms {bar.count:>9,} ", style="").append("█" * length, style="cyan"))  # fmt: skip
+
+
+def _first_failure(summary: LoadSummary) -> Iterator[str]:
+    """What failed first, what its server said, and from when until when requests failed."""
+    first = summary.first_failure
+    if first is None or summary.failed_s is None:
+        return
+    begin_s, end_s = summary.failed_s
+    when = (
+        f"after {show_duration(begin_s)}"
+        if begin_s == end_s
+        else f"failures from {begin_s:.2f} s to {end_s:.2f} s"
+    )
+    status = f", status {first.status}" if first.status else ""
+    yield f"the first failure: {first.error}{status}; {when} of the load"
+    if first.body:
+        yield f"  its answer began: {first.body}"
 
 
 def _verdicts(out: Console, summary: LoadSummary) -> None:

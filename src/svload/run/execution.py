@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -45,12 +46,14 @@ from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
-from svload.store.seal import sha256_file
+from svload.store.seal import journal_mark, sha256_file
 
 Emit = Callable[[Event], None]
 Judge = Callable[[RunDir, str], dict[str, Any]]
 """(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed in, so that this room only acts."""
 DISK_RESERVE = 1.2
+PATIENCE_S = 10.0
+"""A server that runs already and takes no connection within this, or within its requests' time-out, takes none."""
 SAMPLE_INTERVAL_S = 0.2
 LOG_TAIL_BYTES = 64 * 1024
 
@@ -135,7 +138,8 @@ def execute(run: RunDir, options: Options) -> Outcome:
             problem.details.setdefault("run", run.path)
         outcome = execution.outcome()
         data = {"exit_code": int(outcome.exit_code), "sealed": outcome.sealed, "complete": outcome.complete}
-        emit(Event("run-ended", data | {"seconds": time.monotonic() - execution.begun}))
+        seconds = time.monotonic() - execution.begun
+        emit(Event("run-ended", data | {"seconds": seconds, "journal": journal_mark(run)}))
         journal.sync()
         if outcome.complete:
             run.make_latest()
@@ -283,7 +287,8 @@ class _Execution:
         room = connection_room(MOST)
         self._place(agent, cores, room)
         lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
-                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets)  # fmt: skip
+                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets,
+                  answers_within_s=min(PATIENCE_S, self._longest_timeout_s()))  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()
@@ -303,6 +308,10 @@ class _Execution:
             self.emit,
             self.stop.is_set,
         )
+
+    def _longest_timeout_s(self) -> float:
+        groups = [group for config in self.configs.values() for group in config.groups]
+        return max((group.longest_timeout_ns for group in groups), default=0) / 1e9 or PATIENCE_S
 
     def _hands(self, stack: ExitStack) -> Hands:
         """Agent, generators and sampler, closed with the stack: those that were started beforehand, else new ones."""
@@ -332,6 +341,8 @@ class _Execution:
             pinned=cores.pinned,
             room=room,
         )
+        digest = hashlib.sha256(placement.to_json().encode("utf-8", "backslashreplace")).hexdigest()
+        self._say("placement", sha256=digest)
         write_artefact(self.run.placement_path, placement)
 
     def _fill(self, config: CaseConfig, lab: Lab) -> dict[str, Path]:

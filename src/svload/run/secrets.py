@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
+from svload.model.results import GroupSummary
 from svload.model.study import CaseConfig
 
 
@@ -32,3 +33,18 @@ def _value(secret: str, variable: str) -> str:
 
 def _missing(secret: str, variable: str, reason: str) -> SvloadError:
     return fail("secret-missing", secret=secret, variable=variable, reason=reason)
+
+
+def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
+    """The totals without a secret that the first failing answer repeats; without its body where requests carry what other answers gave."""
+    first = group.first_failure
+    if first is None or not first.body:
+        return group
+    body = first.body
+    for value in sorted(secret_values(config).values(), key=len, reverse=True):
+        body = body.replace(value, "…")
+        body = "" if any(body.endswith(value[:part]) for part in range(4, len(value))) else body
+    takes = config.set_up or any(request.take for one in config.groups for request in one.requests)
+    return group.model_copy(
+        update={"first_failure": first.model_copy(update={"body": "" if takes else body})}
+    )

@@ -30,7 +30,7 @@ from svload.model.results import Seal, TrialSummary
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count
-from svload.run.secrets import secret_values
+from svload.run.secrets import secret_values, without_secrets
 from svload.run.targets import case_endpoints
 from svload.store import Journal, TrialDir, seal_trial, write_artefact
 from svload.watch import Sampler
@@ -269,6 +269,7 @@ class TrialRun:
     def _summary(self, config: CaseConfig, times: Timeline, load: Load) -> TrialSummary:
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
         groups = merge_summaries(load.results, [group.name for group in config.groups])
+        groups = tuple(without_secrets(group, config) for group in groups)
         window_ns, groups = shortened(times, groups)
         if load.stopped_ns is not None:
             window_ns = times.until(load.stopped_ns)

@@ -94,11 +94,20 @@ def _run_facts(run: RunDir) -> dict[str, Any]:
         return {}
     plans = sorted(run.plan.glob("[0-9]*.json"))
     tables = sorted(run.inputs.glob("*.csv"))
+    certificates = run.certificates_path
     return {
         "lock_sha256": sha256_file(run.lock_path),
+        "certificates_sha256": sha256_file(certificates) if certificates.is_file() else None,
+        "journal": journal_mark(run),
         "plan_sha256": {path.name: sha256_file(path) for path in plans},
         "inputs_sha256": {path.name: sha256_file(path) for path in tables},
     }
+
+
+def journal_mark(run: RunDir) -> dict[str, Any]:
+    """What the run's journal holds by now: it only grows, so that this much of it is the same for ever."""
+    data = run.events.read_bytes() if run.events.is_file() else b""
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def verify_trial(directory: Path, thinned: Thinned | None = None) -> list[Problem]:

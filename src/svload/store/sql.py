@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from svload.model.errors import fail
 from svload.model.request_errors import ERRORS
 from svload.model.results import Findings, TrialResult, TrialSummary
 from svload.model.visible import FORMULA, plain_cell
+from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
 from svload.store.parquet import TABLES, schema_of
 
@@ -38,6 +40,10 @@ VIEWS = {
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
 
 
+ROWS_AT_ONCE = 4096
+"""Fetched without a chance to stop: some milliseconds."""
+
+
 def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one SQL statement over the views (`VIEWS`).
 
@@ -50,14 +56,26 @@ def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
-            result = connection.execute(sql)
-            if result is None:
+            found = interruptibly(connection, lambda stop: _answer(connection, sql, stop))
+            if found is None:
                 raise fail("usage", reason="the statement is empty", hint=hint)
-            names = [column[0] for column in result.description or []]
-            return names, result.fetchall()
+            return found
         except duckdb.Error as why:
             said = str(why).partition("\nLINE ")[0].strip().rstrip(".")
             raise fail("usage", reason=said, hint=hint) from why
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, sql: str, stop: threading.Event
+) -> tuple[list[str], list[tuple[Any, ...]]] | None:
+    result = connection.execute(sql)
+    if result is None:
+        return None
+    names = [column[0] for column in result.description or []]
+    rows: list[tuple[Any, ...]] = []
+    while not stop.is_set() and (some := result.fetchmany(ROWS_AT_ONCE)):
+        rows += some
+    return names, rows
 
 
 def export_views(
@@ -77,7 +95,8 @@ def export_views(
             target = str(fresh).replace("'", "''")
             try:
                 table = f"({_plain_cells(connection, view)})" if kind == "csv" else view
-                connection.execute(f"copy {table} to '{target}' ({_COPY[kind]})")
+                copy = f"copy {table} to '{target}' ({_COPY[kind]})"
+                interruptibly(connection, lambda stop, copy=copy: connection.execute(copy))  # type: ignore[misc]
             except duckdb.IOException as why:
                 raise OSError(str(why)) from why
             except (duckdb.Error, pa.ArrowException) as why:
@@ -219,7 +238,7 @@ def _groups(summaries: dict[str, TrialSummary]) -> pa.Table:
             plain = group.model_dump()
             texts = {
                 key: json.dumps(plain.pop(key))
-                for key in ("errors", "status", "checks_failed", "steps", "http2")
+                for key in ("errors", "status", "checks_failed", "steps", "http2", "first_failure")
             }
             rows.append(
                 {

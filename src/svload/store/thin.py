@@ -55,6 +55,12 @@ def thin_copy(
         if name in windows:
             _coarsen_file(copy.trial(name), windows[name])
         changed |= _changes(copy.trial(name))
+    for path in (copy.events, copy.placement_path, copy.findings_path):
+        place = path.relative_to(copy.path)
+        if path.is_file():
+            changed[place.as_posix()] = ThinnedFile(
+                sealed=sha256_file(run.path / place), kept=sha256_file(path)
+            )
     write_artefact(copy.thinned_path, Thinned(what=WHAT, files=changed))
     return copy
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+from pathlib import Path
+from typing import Any, TypeGuard
 
 from svload.model.errors import Problem, SvloadError
-from svload.model.results import Seal
+from svload.model.results import Seal, Thinned
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 from svload.store.seal import damage, sha256_file, verify_trial
 
 
 def verify_run(run: RunDir) -> list[Problem]:
-    """All that is damaged: lock, plan and inputs against the seals, each seal, trials that no batch planned or that are gone."""
+    """All that is damaged: lock, plan, inputs, certificates and journal against the seals, placement against the journal, each seal,
+    trials that no batch planned or that are gone. Findings are made of these, and are no part of it but in a thin copy.
+    """
     try:
         run.lock()
         planned = {trial.trial: trial for trial in run.planned_trials()}
@@ -37,7 +42,17 @@ def verify_run(run: RunDir) -> list[Problem]:
                 problems.append(damage(trial.seal, f"it is the seal of {seal.trial}"))
             for problem in _against_run(run, seal):  # one edit is told once, not by every trial
                 under.setdefault(problem.details["path"], problem)
-    return [*under.values(), *problems, *_against_journal(run), *_decided_from(run)]
+    journal = _journal(run, thinned)
+    if thinned is not None:
+        problems += _as_thinned(run.findings_path, run, thinned)
+    return [
+        *under.values(),
+        *problems,
+        *_against_journal(run),
+        *journal,
+        *_placement(run, thinned),
+        *_decided_from(run),
+    ]
 
 
 def changed_since_sealed(run: RunDir) -> list[Problem]:
@@ -52,7 +67,10 @@ def changed_since_sealed(run: RunDir) -> list[Problem]:
 
 def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
     problems = []
-    wanted = {"study.lock.json": seal.facts.get("lock_sha256")}
+    wanted = {
+        "study.lock.json": seal.facts.get("lock_sha256"),
+        "certificates.json": seal.facts.get("certificates_sha256"),
+    }
     for folder in ("plan", "inputs"):
         digests = dict(seal.facts.get(f"{folder}_sha256") or {})
         wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
@@ -63,6 +81,64 @@ def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
         elif digest and sha256_file(path) != digest:
             problems.append(damage(path, f"it changed after {seal.trial} was sealed"))
     return problems
+
+
+def _journal(run: RunDir, thinned: Thinned | None) -> list[Problem]:
+    """Whether events.jsonl begins as it did when each trial was sealed, and when each execution ended."""
+    if thinned is not None:
+        return _as_thinned(run.events, run, thinned)
+    marks = []
+    for name in run.sealed_trials():
+        with contextlib.suppress(SvloadError):
+            marks.append((Seal.read(run.trial(name).seal).facts.get("journal"), f"{name} was sealed"))
+    marks += [
+        (event.data.get("journal"), "the run ended")
+        for event in read_events(run.events).events
+        if event.kind == "run-ended"
+    ]
+    data = run.events.read_bytes() if run.events.is_file() else b""
+    known = [(mark["bytes"], mark["sha256"], when) for mark, when in marks if _is_mark(mark)]
+    digest, at = hashlib.sha256(), 0
+    for size, wanted, when in sorted(known):
+        digest.update(data[at:size])
+        at = size
+        if size > len(data):
+            return [damage(run.events, f"it is shorter than it was when {when}")]
+        if digest.hexdigest() != wanted:
+            return [damage(run.events, f"what it held when {when} has changed")]
+    return []
+
+
+def _is_mark(mark: Any) -> TypeGuard[dict[str, Any]]:
+    return (
+        isinstance(mark, dict) and isinstance(mark.get("bytes"), int) and isinstance(mark.get("sha256"), str)
+    )
+
+
+def _placement(run: RunDir, thinned: Thinned | None) -> list[Problem]:
+    """Whether placement.json is one that the journal saw written; runs of an older svload told none."""
+    path = run.placement_path
+    if thinned is not None:
+        return _as_thinned(path, run, thinned)
+    told = [event.data.get("sha256") for event in read_events(run.events).events if event.kind == "placement"]
+    if told and not path.is_file():
+        return (
+            [damage(path, "the run's journal saw it written and it is missing")]
+            if run.sealed_trials()
+            else []
+        )
+    if told and sha256_file(path) not in told:
+        return [damage(path, "it is none that the run's journal saw written")]
+    return []
+
+
+def _as_thinned(path: Path, run: RunDir, thinned: Thinned) -> list[Problem]:
+    known = thinned.files.get(path.relative_to(run.path).as_posix())
+    if known is None:
+        return []
+    if not path.is_file():
+        return [damage(path, "the thin copy held it and it is missing")]
+    return [damage(path, "it changed after the copy was made")] if sha256_file(path) != known.kept else []
 
 
 def _against_journal(run: RunDir) -> list[Problem]:

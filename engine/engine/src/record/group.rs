@@ -8,6 +8,7 @@ use crate::pieces::Asker;
 use crate::scenario::Course;
 use crate::wire::http2::session::Notices;
 
+use super::failure::Failure;
 use super::gauge::{clip, Gauge, Silences};
 use super::histogram::{Histograms, Metric};
 use super::sample::{Sample, NEVER};
@@ -147,6 +148,9 @@ pub struct GroupRecord {
     pub samples: Vec<Sample>,
     /// When the last request ended; [`NEVER`] if none has.
     pub last_done_ns: i64,
+    pub first_failure: Option<Failure>,
+    /// When the last failed request ended; [`NEVER`] if none has.
+    pub last_failed_ns: i64,
     /// All that was planned has begun and ended before the group's stop.
     pub plan_done: bool,
     pub gauge: Gauge,
@@ -169,6 +173,8 @@ impl GroupRecord {
             taken: Vec::new(),
             samples: Vec::new(),
             last_done_ns: NEVER,
+            first_failure: None,
+            last_failed_ns: NEVER,
             plan_done: true,
             gauge: Gauge::new(plan.span()),
             silences: Silences::new(plan.window),
@@ -237,6 +243,9 @@ impl GroupRecord {
         self.totals.failed += failed;
         self.totals.body_bytes += sample.body_bytes;
         self.last_done_ns = self.last_done_ns.max(sample.done_ns);
+        if !sample.ok() {
+            self.last_failed_ns = self.last_failed_ns.max(sample.done_ns);
+        }
         self.errors[usize::from(sample.error.code())] += 1;
         let step = &mut self.steps[usize::from(sample.step)];
         step.errors[usize::from(sample.error.code())] += 1;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 use serde_json::{json, Map, Value};
 
+use super::failure::Failure;
 use super::gauge::Silences;
 use super::group::{Interval, StepRecord, Totals};
 use super::histogram::{merge_cells, Cell};
@@ -34,6 +35,8 @@ struct Merged {
     left_at_end: i64,
     longest_silence_ns: i64,
     last_done_ns: i64,
+    first_failure: Option<Failure>,
+    last_failed_ns: i64,
     plan_done: bool,
 }
 
@@ -58,6 +61,8 @@ impl Merged {
             left_at_end: 0,
             longest_silence_ns: 0,
             last_done_ns: NEVER,
+            first_failure: None,
+            last_failed_ns: NEVER,
             plan_done: true,
         };
         let mut silences = Vec::new();
@@ -80,6 +85,9 @@ impl Merged {
             add_all(&mut merged.rows_asked, &record.rows_asked);
             merged.samples.extend(record.samples);
             merged.last_done_ns = merged.last_done_ns.max(record.last_done_ns);
+            merged.first_failure =
+                Failure::earlier(merged.first_failure.take(), record.first_failure);
+            merged.last_failed_ns = merged.last_failed_ns.max(record.last_failed_ns);
             merged.plan_done &= record.plan_done;
             merged.in_flight_area_ns += record.gauge.area_ns();
             merged.left_at_end += record.gauge.level();
@@ -144,7 +152,8 @@ impl Merged {
             "left_at_end": self.left_at_end,
             "in_flight_mean": self.in_flight_area_ns as f64 / window_ns as f64,
             "residence_ns": t.residence_ns, "longest_silence_ns": self.longest_silence_ns,
-            "last_done_ns": self.last_done_ns, "plan_done": self.plan_done,
+            "last_done_ns": self.last_done_ns, "last_failed_ns": self.last_failed_ns,
+            "first_failure": self.first_failure.as_ref().map(Failure::json), "plan_done": self.plan_done,
         })
     }
 }

@@ -8,7 +8,7 @@ use super::{Worker, LINGER_MAX, LINGER_NS, READ_TURN_BYTES};
 use crate::conn::{Conn, ConnKey, Got, Owner, Stage};
 use crate::error::ErrorKind;
 use crate::plan::{Endpoint, GroupPlan};
-use crate::record::NEVER;
+use crate::record::{Failure, NEVER};
 use crate::redirect::is_redirect;
 use crate::sys::Event;
 use crate::vu::{Phase, Slot};
@@ -301,6 +301,7 @@ impl Worker<'_> {
 
     /// Reads from a connection that should hold nothing.
     fn peek(&mut self, key: ConnKey) -> Option<Result<Got, ErrorKind>> {
+        self.heard = None;
         self.conns
             .get_mut(key)
             .map(|conn| conn.read(&mut self.buf, None))
@@ -356,6 +357,7 @@ impl Worker<'_> {
     ) -> Option<Result<(), ErrorKind>> {
         let mut budget = READ_TURN_BYTES;
         loop {
+            self.heard = None;
             let group = &mut self.groups[g];
             let slot = &mut group.slots[s as usize];
             if budget == 0 {
@@ -377,6 +379,7 @@ impl Worker<'_> {
             if slot.sample.first_byte_ns == NEVER && bytes > 0 {
                 slot.sample.first_byte_ns = self.now_ns;
             }
+            self.heard = Some((g, s, bytes));
             budget = budget.saturating_sub(bytes.max(1));
             slot.sample.received_bytes += bytes as u64;
             group.record.totals.bytes_received += bytes as u64;
@@ -391,7 +394,12 @@ impl Worker<'_> {
                 Ok(Step::Done { used }) if used < bytes => {
                     return Some(Err(ErrorKind::UnexpectedData))
                 }
-                Ok(Step::Done { .. }) => return Some(nothing_follows(conn, drained, buf)),
+                Ok(Step::Done { .. }) => {
+                    let alone = nothing_follows(conn, drained, buf);
+                    // What follows stands in its place.
+                    self.heard = self.heard.filter(|_| alone.is_ok());
+                    return Some(alone);
+                }
             }
         }
     }
@@ -488,7 +496,16 @@ impl Worker<'_> {
             self.groups[g].slots[s as usize].sample.error = verdict;
         }
         let group = &mut self.groups[g];
-        group.record.finished(group.slots[s as usize].sample);
+        let sample = group.slots[s as usize].sample;
+        if !sample.ok() && group.record.first_failure.is_none() {
+            let whole = |bytes: usize| sample.received_bytes == bytes as u64;
+            let answer = match self.heard {
+                Some((of, slot, bytes)) if (of, slot) == (g, s) && whole(bytes) => &self.buf[..bytes],
+                _ => &[],
+            };
+            group.record.first_failure = Some(Failure::new(sample, answer));
+        }
+        group.record.finished(sample);
         self.after_step(g, s);
     }
 

@@ -106,6 +106,8 @@ pub struct Worker<'a> {
     next_post_ns: i64,
     unposted: bool,
     buf: Vec<u8>,
+    /// Whose bytes the last read put into `buf`, and how many.
+    heard: Option<(usize, u32, usize)>,
     /// The share's endpoints, then addresses that redirects named.
     endpoints: Vec<Endpoint>,
     unauthorised: BTreeSet<String>,
@@ -181,6 +183,7 @@ impl<'a> Worker<'a> {
             next_post_ns: 0,
             unposted: false,
             buf: vec![0; READ_BYTES],
+            heard: None,
             endpoints: plan.endpoints.clone(),
             unauthorised: BTreeSet::new(),
             loop_pass_max_ns: 0,

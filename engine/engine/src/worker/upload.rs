@@ -32,6 +32,7 @@ enum Upload {
 impl Worker<'_> {
     /// Writes on a request with a streamed body.
     pub(super) fn upload(&mut self, g: usize, s: u32, key: ConnKey) {
+        self.heard = None;
         let mut buf = std::mem::take(&mut self.buf);
         let result = self.upload_some(g, s, key, &mut buf);
         let answer = match result {

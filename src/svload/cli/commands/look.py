@@ -44,6 +44,14 @@ def _out(out: Path | None) -> Path:
     return out or RUNS
 
 
+def _tell_damage(run: str, out: Path, trial: str | None = None) -> None:
+    """What is shown next may rest on what is damaged: said first, on stderr."""
+    from svload import api
+
+    for line in api.damaged(run, out, trial):
+        typer.echo(f"svload: {line}", err=True)
+
+
 def why(
     name: str = typer.Argument(
         "",
@@ -57,6 +65,7 @@ def why(
     from svload import api
     from svload.store import find_run
 
+    _tell_damage(run, _out(out), name or None)
     result = api.why(run, name, _out(out))
     if json:
         print_json(result.model_dump(mode="json"))
@@ -81,6 +90,7 @@ def report(
     from svload import api
     from svload.store import find_run
 
+    _tell_damage(run, _out(out))
     if figures is not None:
         _say_files(api.figures(run, figures, _out(out)), json)
     if markdown:
@@ -125,6 +135,8 @@ def export(
     """Hand a run on to other tools: its tables as CSV or Parquet, its metrics as OpenMetrics."""
     from svload import api
 
+    if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
+        _tell_damage(run, _out(out))
     if form is Exported.OPENMETRICS:
         text = api.openmetrics(run, to, _out(out), timestamps)
         if to is None:
@@ -177,6 +189,7 @@ def query(
     """Ask a run in SQL (DuckDB)."""
     from svload import api
 
+    _tell_damage(run, _out(out))
     names, rows = api.query(run, sql, _out(out))
     if json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -195,6 +208,8 @@ def verify(run: str = RUN, out: Path = OUT, json: bool = JSON) -> None:
         print_json(checked)
     else:
         for line in checked["damage"]:
+            typer.echo(line, err=True)
+        for line in checked["made_anew"]:
             typer.echo(line, err=True)
         typer.echo(f"{checked['sealed']} sealed trials checked: {_condition(checked)}")
     leave(ExitCode.USAGE if checked["damage"] else ExitCode.DONE)

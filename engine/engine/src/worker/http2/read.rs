@@ -49,6 +49,7 @@ impl Worker<'_> {
         let Some(mut link) = self.multiplexes.take(key) else {
             return;
         };
+        self.heard = None;
         let mut buf = std::mem::take(&mut self.buf);
         let mut events = std::mem::take(&mut self.multiplexes.events);
         let end = self.read_all(key, &mut link, &mut buf, &mut events);

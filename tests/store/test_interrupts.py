@@ -1,0 +1,51 @@
+"""A statement that takes for ever ends with the key, whatever DuckDB is at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.testing import SyntheticRun, make_run
+
+BUSY_S = 2.5
+ENDLESS = {
+    "join": "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range = 7",
+    "recursion": "with recursive t(n) as (select 1 union all select n + 1 from t) select max(n) from t",
+    "rows": "select * from range(100000000)",
+    "one value": "select length(list_aggregate(list_transform(range(100000000), x -> md5(x::varchar)), 'string_agg', ''))",
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> SyntheticRun:
+    return make_run(tmp_path_factory.mktemp("runs"), replicates=1, cases=1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sql", ENDLESS.values(), ids=ENDLESS)
+def test_it_ends_at_once(run: SyntheticRun, sql: str, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "svload", "query", str(run.path), sql]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until(lambda: cpu_s(process.pid) > BUSY_S, 60)
+            process.send_signal(number)
+            pressed = time.monotonic()
+            assert process.wait(10) == 130
+            assert time.monotonic() - pressed < 1.5  # 1 s, and what a busy machine adds
+            assert process.stderr is not None
+            assert process.stderr.read() == "svload: interrupted\n"
+        finally:
+            process.kill()
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used: well more than its start once it is at the statement."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
