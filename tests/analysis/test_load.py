@@ -15,7 +15,7 @@ from svload.analysis.load import histogram_bars, summarise_load
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load import LoadSummary
 from svload.model.request_errors import ERRORS
-from svload.model.request_hints import HINTS, no_server
+from svload.model.request_hints import HINTS, no_answer, no_server
 
 
 def counts_of(*values_ns: int) -> np.ndarray:
@@ -99,6 +99,8 @@ def test_every_error_has_its_hint() -> None:
 def test_a_complete_answer_or_a_time_out_is_of_a_server() -> None:
     answered = {"status", "check", "timeout_first_byte", "timeout_body", "read_reset", "short_body", "emfile"}
     assert {name for name in answered if no_server(name)} == set()
+    assert {name for name in answered if no_answer(name)} == {"timeout_first_byte", "read_reset"}
+    assert no_answer("connect_refused")
     assert no_server("connect_refused")
     assert no_server("tls_certificate")
 

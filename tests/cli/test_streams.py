@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from svload.cli import streams
 from svload.run.execution import _interrupts
+from svload.testing import make_run
 
 SVLOAD = f"{sys.executable} -m svload"
 
@@ -90,3 +92,15 @@ def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
     with _interrupts() as stop:
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.wait(5)
+
+
+def test_a_file_size_limit_is_no_defect_whoever_writes(tmp_path: Path):
+    """Python's own writes have an errno; the workbook's library and DuckDB say it in words."""
+    run = make_run(tmp_path, cases=1, replicates=1)
+    for blocks in (0, 8, 64, 256):
+        answer = shell(f"ulimit -f {blocks}; {SVLOAD} report {run.path}")
+        assert "svload itself failed" not in answer.stderr
+        assert answer.returncode in (0, 2, 3, 4), answer.stderr
+    assert shell(f"{SVLOAD} report {run.path}").returncode in (0, 4)
+    assert shell(f"{SVLOAD} verify {run.path}").returncode == 0
+    assert list(run.derived.glob(".*")) == []

@@ -153,3 +153,17 @@ def test_looking_for_leftovers_is_quick_when_there_are_none(tmp_path: Path) -> N
         assert finish_leftovers(tmp_path / "none") == []
         took_s.append(time.monotonic() - begun)
     assert min(took_s) < 0.005
+
+
+def test_a_lab_that_was_killed_before_its_owner_was_named_goes_too(tmp_path: Path) -> None:
+    from svload.host import finish_leftovers
+
+    folder = tmp_path / "labs" / "killed"
+    folder.mkdir(parents=True)
+    (folder / "owner.json.new").write_text('{"format": 1, "own')
+    assert finish_leftovers(tmp_path) == []
+    assert folder.exists(), "it may be about to begin"
+    an_hour_ago = time.time() - 3600
+    os.utime(folder, (an_hour_ago, an_hour_ago))
+    finish_leftovers(tmp_path)
+    assert not folder.exists()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from svload import api
 from svload.model.errors import SvloadError
-from svload.store import unfinished_runs
+from svload.run.inputs import tables_of, write_table
+from svload.store import hold_run, unfinished_runs
 from svload.testing import make_run
 
 
@@ -27,3 +30,39 @@ def test_under_another_lock_than_what_is_sealed_nothing_goes_on(tmp_path: Path):
     run.lock_path.write_text(run.lock_path.read_text().replace('"seed"', ' "seed"', 1))
     with pytest.raises(SvloadError, match=r"it changed after TC\d\.r1 was sealed"):
         api.resume(run.name, api.Choices(out=tmp_path), lambda event: None)
+
+
+def test_a_table_that_was_half_written_is_made_again_unless_trials_were_measured_with_it(tmp_path: Path):
+    whole = write_table(tmp_path, "whole", {"path": ["/a", "/b"]})
+    torn = write_table(tmp_path, "torn", {"path": ["/a", "/b"]})
+    torn.write_bytes(torn.read_bytes()[:-2])
+    write_table(tmp_path, "alone", {"path": ["/a"]}).with_suffix(".sha256").unlink()
+    assert tables_of(tmp_path, measured=False) == {"whole": whole}
+    with pytest.raises(SvloadError, match=r"alone.csv is damaged: its digest does not match"):
+        tables_of(tmp_path)
+
+
+def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
+    run = make_run(tmp_path, cases=1, replicates=1)
+    gone, alive = a_pid_that_was(), os.getppid()
+    left = [
+        run.plan / f".000.json.{gone}.tmp",
+        run.derived / f".report.{gone}.xlsx",
+        run.derived / f".report.html.{gone}",
+        tmp_path / f".latest.{run.name}",
+    ]
+    kept = [run.derived / f".report.html.{alive}", run.derived / ".mine"]
+    for path in left + kept:
+        path.touch()
+    with hold_run(run):
+        assert [path for path in left + kept if path.exists()] == kept
+        with pytest.raises(SvloadError, match="Another svload goes on with"), hold_run(run):
+            pass
+    with hold_run(run):
+        pass
+
+
+def a_pid_that_was() -> int:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid

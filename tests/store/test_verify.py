@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from svload import api
 from svload.model.events import Event
 from svload.store import Journal, RunDir, verify_run
-from svload.store.seal import sha256_file
+from svload.store.seal import journal_mark, sha256_file
 from svload.testing import make_run
 
 
@@ -20,9 +23,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     """A synthetic run whose journal has seen its seals, as that of a real one has."""
     run = make_run(tmp_path_factory.mktemp("made"), cases=2, replicates=2)
     with Journal(run.events) as journal:
+        journal.write(Event("placement", {"sha256": sha256_file(run.placement_path)}))
         for name in run.sealed_trials():
             digest = sha256_file(run.trial(name).seal)
             journal.write(Event("trial-sealed", {"trial": name, "seal_sha256": digest}))
+        journal.write(Event("run-ended", {"journal": journal_mark(run)}))
     return run
 
 
@@ -58,6 +63,15 @@ TAMPERED: dict[str, tuple[Callable[[RunDir], object], list[str]]] = {
     "no seal": (lambda run: run.trial("TC0.r2").seal.unlink(), ["trials/TC0.r2/seal.json"]),
     "no trial": (lambda run: shutil.rmtree(run.trial("TC0.r2").path), ["trials/TC0.r2/seal.json"]),
     "another seal": (reseal, ["trials/TC0.r1/seal.json"]),
+    "the certificates": (lambda run: rewrite(run.certificates_path, "{", "{ "), ["certificates.json"]),
+    "the placement": (lambda run: rewrite(run.placement_path, "{", "{ "), ["placement.json"]),
+    "no placement": (lambda run: run.placement_path.unlink(), ["placement.json"]),
+    "what the journal held first": (lambda run: rewrite(run.events, "wall", "Wall"), ["events.jsonl"]),
+    "what the journal told of a seal": (
+        lambda run: rewrite(run.events, "trial-sealed", "trial-seales"),
+        ["events.jsonl"],
+    ),
+    "no journal": (lambda run: run.events.unlink(), ["events.jsonl"]),
     "a trial of another name": (
         lambda run: shutil.copytree(run.trial("TC0.r1").path, run.trial("TC0.r9").path),
         ["trials/TC0.r9"],
@@ -88,3 +102,31 @@ def test_the_inputs_are_held_by_the_seals(run: RunDir) -> None:
     table.unlink()
     (problem,) = verify_run(run)
     assert "missing" in str(problem)
+
+
+def test_findings_that_were_edited_are_made_anew_and_said(run: RunDir) -> None:
+    api.analyse(run)
+    assert api.verify(str(run.path))["made_anew"] == []
+    rewrite(run.findings_path, '"instrument": "VALID"', '"instrument": "REFUSED"')
+    checked = api.verify(str(run.path))
+    assert checked["damage"] == []
+    (said,) = checked["made_anew"]
+    assert "findings.json was not what the sealed trials give" in said
+    assert api.verify(str(run.path))["made_anew"] == []
+
+
+@pytest.mark.parametrize(
+    "command", [("why", "TC0.r1", "--run"), ("report",), ("query",), ("export", "--format", "openmetrics")]
+)
+def test_what_rests_on_a_damaged_trial_says_so(run: RunDir, command: tuple[str, ...]) -> None:
+    api.analyse(run)
+    asked = [sys.executable, "-m", "svload", *command, str(run.path)]
+    asked += ["select 1"] if command == ("query",) else []
+    assert "damaged" not in said_by(asked)
+    lab = run.trial("TC0.r1").lab
+    lab.write_text(lab.read_text() + " ")
+    assert f"{lab} is damaged: it changed after the trial was sealed" in said_by(asked)
+
+
+def said_by(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr

@@ -164,7 +164,9 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
     """
     from svload.analysis.phases import OF_TRIALS
     from svload.report import write_all
+    from svload.store.leftovers import sweep
 
+    sweep(found.derived)
     findings = analyse(found, emit)
     with _phase("report", emit):
         files = write_all(found, findings)

@@ -18,7 +18,7 @@ _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
 )  # fmt: skip
-"""What a file system or a limit of this machine says no with."""
+"""What a file system or a limit of this machine says no with. Libraries that write for us say it in words alone."""
 
 
 def main() -> None:
@@ -53,7 +53,8 @@ def run() -> NoReturn:
     except (KeyboardInterrupt, typer.Abort):
         _say_interrupted()
     except OSError as error:
-        sys.exit(_refused(error) if error.errno in _REFUSALS else _internal(error))
+        told = error.errno in _REFUSALS or (type(error) is OSError and error.errno is None)
+        sys.exit(_refused(error) if told else _internal(error))
     except MemoryError:
         sys.exit(_out_of_memory())
     except ImportError as error:
@@ -90,7 +91,7 @@ def _refused(error: OSError) -> int:
     path = "a file" if error.filename is None else error.filename
     if os.environ.get("SVLOAD_DEBUG"):
         _print_traceback()
-    said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror)
+    said = fail("file-refused", path=os.fsdecode(path), reason=error.strerror or error)
     print(f"svload: {said}", file=sys.stderr)
     return int(ExitCode.LAB_FAILED)
 

@@ -38,6 +38,8 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as why:
+        raise OSError(why.errno, why.strerror, str(path)) from why
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from svload.model.certificates import Certificates
 from svload.model.events import Event
 from svload.model.plan import Placement, TrialPlan
 from svload.model.results import GeneratorSummary, GroupSummary, TrialSummary
@@ -144,6 +145,7 @@ def _background(people: Populations) -> dict[str, Any]:
 def _write_plan(run: RunDir, study: Design) -> None:
     write_artefact(run.lock_path, study.lock)
     write_artefact(run.batch_path(0), randomised_blocks(study.lock))
+    write_artefact(run.certificates_path, Certificates())
     shares = ("background.0", "background.1", "probe.0")
     write_artefact(
         run.placement_path,

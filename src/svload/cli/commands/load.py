@@ -18,7 +18,7 @@ EXAMPLES = """Examples:
   svload load http://127.0.0.1:8080/ -X POST -H 'Content-Type: application/json' --data '{"id": 7}' -d 5s
   svload load http://127.0.0.1:8080/ --stage 5s:100/s,5s:500/s --out runs
 
-Exit status: 0 done, 1 a threshold failed, 2 wrong usage, 3 no server there or the machine failed,
+Exit status: 0 done, 1 a threshold failed or nothing was ok, 2 wrong usage, 3 no server there or the machine failed,
 4 a threshold can't be judged, 130 interrupted."""
 
 
