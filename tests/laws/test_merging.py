@@ -79,6 +79,11 @@ def test_tables_of_any_shares_are_those_of_one(requests: list[Request], to: list
 
 def summary(requests: Sequence[Request]) -> dict[str, Any]:
     ok = sum(ok for _, _, ok in requests)
+    failures = [
+        {"at_ns": due + took, "error": "read_reset", "status": 0, "body": ""}
+        for due, took, ok in requests
+        if not ok
+    ]
     return {
         "groups": [
             {
@@ -95,6 +100,8 @@ def summary(requests: Sequence[Request]) -> dict[str, Any]:
                 "ok_in_window": ok,
                 "errors": {"read_reset": len(requests) - ok},
                 "residence_ns": sum(took for _, took, _ in requests),
+                "first_failure": min(failures, key=lambda failure: failure["at_ns"], default=None),
+                "last_failed_ns": max((failure["at_ns"] for failure in failures), default=-1),
                 "last_done_ns": max((due + took for due, took, _ in requests), default=-1),
             }
         ]
@@ -117,4 +124,7 @@ def test_totals_of_any_shares_keep_both_identities(
     assert merged.begun == merged.ok + merged.failed + merged.in_flight
     assert sum(merged.errors.values()) == merged.failed
     assert merged.residence_ns == sum(took for _, took, _ in requests)
+    failed_ns = [due + took for due, took, ok in requests if not ok]
+    assert merged.last_failed_ns == max(failed_ns, default=-1)
+    assert (merged.first_failure.at_ns if merged.first_failure else -1) == min(failed_ns, default=-1)
     assert merged.last_done_ns == max((due + took for due, took, _ in requests), default=-1)

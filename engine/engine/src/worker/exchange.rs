@@ -500,7 +500,9 @@ impl Worker<'_> {
         if !sample.ok() && group.record.first_failure.is_none() {
             let whole = |bytes: usize| sample.received_bytes == bytes as u64;
             let answer = match self.heard {
-                Some((of, slot, bytes)) if (of, slot) == (g, s) && whole(bytes) => &self.buf[..bytes],
+                Some((of, slot, bytes)) if (of, slot) == (g, s) && whole(bytes) => {
+                    &self.buf[..bytes]
+                }
                 _ => &[],
             };
             group.record.first_failure = Some(Failure::new(sample, answer));
