@@ -17,7 +17,8 @@ from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.model.facts import TrialLab
 from svload.model.plan import Batch, Placement
-from svload.model.results import Findings, Seal, Thinned, TrialSummary
+from svload.model.results import Findings, TrialSummary
+from svload.model.seals import Seal, Thinned
 from svload.model.study import Lock
 from svload.store import RunDir, open_pack, query, verify_run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.model.results import Seal
+from svload.model.seals import Seal
 from svload.store.layout import TrialDir
 from svload.store.seal import seal_trial, verify_trial, write_text
 

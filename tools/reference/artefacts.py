@@ -15,7 +15,7 @@ Models = list[tuple[str, type[Any]]]
 
 def files() -> Models:
     """Every file of a run that is an artefact, by what it is called here."""
-    from svload.model import certificates, facts, load, plan, results, study
+    from svload.model import certificates, facts, load, plan, results, seals, study
 
     return [
         ("study.lock.json", study.Lock),
@@ -24,8 +24,8 @@ def files() -> Models:
         ("certificates.json", certificates.Certificates),
         ("trials/TRIAL/summary.json", results.TrialSummary),
         ("trials/TRIAL/lab.json", facts.TrialLab),
-        ("trials/TRIAL/seal.json", results.Seal),
-        ("thinned.json", results.Thinned),
+        ("trials/TRIAL/seal.json", seals.Seal),
+        ("thinned.json", seals.Thinned),
         ("derived/findings.json", results.Findings),
         ("what `svload load --json` prints", load.LoadSummary),
     ]

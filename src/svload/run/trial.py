@@ -26,7 +26,8 @@ from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
 from svload.model.facts import Counters, Endpoint, TrialLab
 from svload.model.plan import Room, TrialPlan
-from svload.model.results import Seal, TrialSummary
+from svload.model.results import TrialSummary
+from svload.model.seals import Seal
 from svload.model.study import CaseConfig, Step
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
 from svload.run.inputs import row_count

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from svload.model.certificates import Certificates
 from svload.model.errors import fail
 from svload.model.plan import Batch, Placement, TrialPlan
-from svload.model.results import Thinned
+from svload.model.seals import Thinned
 from svload.model.study import Lock
 
 PACK_SUFFIX = ".svload.zip"

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from svload.model import columns
 from svload.model.errors import fail
 from svload.model.facts import TrialLab
-from svload.model.results import Seal, TrialSummary
+from svload.model.results import TrialSummary
+from svload.model.seals import Seal
 from svload.store.layout import TrialDir
 
 Arrays = dict[str, NDArray[Any]]

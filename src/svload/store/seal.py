@@ -12,7 +12,7 @@ from typing import Any
 import svload
 from svload.model.base import Artefact
 from svload.model.errors import Problem, SvloadError
-from svload.model.results import Seal, Thinned
+from svload.model.seals import Seal, Thinned
 from svload.store.layout import RunDir, TrialDir
 
 SEAL = "seal.json"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.columns import HISTOGRAM_METRICS
-from svload.model.results import Seal, Thinned, ThinnedFile
+from svload.model.seals import Seal, Thinned, ThinnedFile
 from svload.store.layout import RunDir, TrialDir
 from svload.store.pack import packed_files
 from svload.store.parquet import Arrays, read_trial, sum_by_key, write_trial_table

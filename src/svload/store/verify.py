@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from svload.model.errors import Problem, SvloadError
-from svload.model.results import Seal, Thinned
+from svload.model.seals import Seal, Thinned
 from svload.store.journal import read_events
 from svload.store.layout import RunDir
 from svload.store.seal import damage, sha256_file, verify_trial
