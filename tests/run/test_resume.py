@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.run.test_gates import write_study
 
 from svload import api
 from svload.model.errors import SvloadError
+from svload.run import begin
 from svload.run.inputs import tables_of, write_table
 from svload.store import hold_run, unfinished_runs
 from svload.testing import make_run
@@ -60,6 +63,17 @@ def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
             pass
     with hold_run(run):
         pass
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, artefact: object) -> None:
+        if path.name == "study.lock.json":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("svload.run.execution.write_artefact", full)
+    with pytest.raises(OSError, match="No space left"):
+        begin(api.load_lock(write_study(tmp_path, None, 2), api.Choices()), tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def a_pid_that_was() -> int:

@@ -101,13 +101,15 @@ def begin(
     """
     allow(lock)
     run = RunDir.create(out, lock.name, lock.profile)
-    write_artefact(run.certificates_path, certificates or Certificates())
-    if batch is not None:
-        write_artefact(run.batch_path(0), batch)
-    write_artefact(
-        run.lock_path, lock
-    )  # from here on it can be resumed: the study's own plan is made of the lock
-    if batch is None:
+    try:
+        write_artefact(run.certificates_path, certificates or Certificates())
+        if batch is not None:
+            write_artefact(run.batch_path(0), batch)
+        write_artefact(run.lock_path, lock)
+    except BaseException:
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    if batch is None:  # a run killed here makes its plan of its lock
         write_artefact(run.batch_path(0), study.first_batch(lock))
     return run
 
