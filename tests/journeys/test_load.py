@@ -120,7 +120,7 @@ def test_the_summary_is_for_people(world: World, url: str) -> None:
 
 def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) -> None:
     ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
-    assert ended.returncode == 0
+    assert ended.returncode in (1, 4), "nothing was ok"
     assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
     assert "> time-out" in ended.stdout, "failures rank above every limit"
 

@@ -173,7 +173,7 @@ def _verdicts(out: Console, summary: LoadSummary) -> None:
     out.print(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
     for reason in summary.server.reasons:
         _say(out, f"  {reason}")
-    if summary.measurable_rps:
+    if summary.measurable_rps and summary.ok:
         _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
     for threshold in summary.thresholds:
         passed = threshold.outcome == "passed"
