@@ -46,15 +46,20 @@ def test_a_table_that_was_half_written_is_made_again_unless_trials_were_measured
 
 
 def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
-    run = make_run(tmp_path, cases=1, replicates=1)
+    run = make_run(tmp_path, cases=1, replicates=2, faults={"*.r2": "unsealed"})
     gone, alive = a_pid_that_was(), os.getppid()
     left = [
         run.plan / f".000.json.{gone}.tmp",
+        run.trial("TC0.r2").path / f".summary.json.{gone}.tmp",
         run.derived / f".report.{gone}.xlsx",
         run.derived / f".report.html.{gone}",
         tmp_path / f".latest.{run.name}",
     ]
-    kept = [run.derived / f".report.html.{alive}", run.derived / ".mine"]
+    kept = [
+        run.trial("TC0.r1").path / f".summary.json.{gone}.tmp",
+        run.derived / f".report.html.{alive}",
+        run.derived / ".mine",
+    ]
     for path in left + kept:
         path.touch()
     with hold_run(run):

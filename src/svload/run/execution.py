@@ -46,6 +46,7 @@ from svload.run.targets import permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
+from svload.store.leftovers import sweep
 from svload.store.seal import journal_mark, sha256_file
 
 Emit = Callable[[Event], None]
@@ -477,6 +478,9 @@ class _Execution:
         target = self.run.attempt(trial, attempt).path
         target.parent.mkdir(exist_ok=True)
         source.rename(target)
+        sweep(target)
+        for raw in target.glob("*.tables"):  # a share's, which no command reads
+            raw.unlink()
         with Journal(target / "events.jsonl") as journal:
             journal.write(Event("notice", {"trial": trial, "attempt": attempt, "why": why, "text": sentence or f"this attempt was {why} and does not count"}), sync=True)  # fmt: skip
 

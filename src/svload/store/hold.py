@@ -36,6 +36,8 @@ def hold_run(run: RunDir) -> Iterator[None]:
 def _sweep(run: RunDir) -> None:
     """Remove what killed processes left half written. Sealed trials are never touched, nor what a living process writes."""
     run.unlinked_latest.unlink(missing_ok=True)
+    for name in run.unsealed_trials():
+        sweep(run.trial(name).path)
     for folder in (
         run.path,
         run.plan,
