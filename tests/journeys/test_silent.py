@@ -37,7 +37,7 @@ def nothing(connection: socket.socket) -> None:
 
 def busy(connection: socket.socket) -> None:
     while connection.recv(4096):
-        connection.sendall(b"HTTP/1.1 503 No\r\nContent-Length: 20\r\n\r\nsesame: \x1b[31mno seats")
+        connection.sendall(b"HTTP/1.1 503 No\r\nContent-Length: 21\r\n\r\nsesame: \x1b[31mno seats")
 
 
 @contextmanager
