@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from svload.model.certificates import Certificates
 from svload.model.errors import SvloadError
 from svload.store import find_run, open_pack, pack_run, query, read_trial, verify_run, write_artefact
 from svload.store.journal import Journal
+from svload.store.seal import sha256_file
 from svload.testing import SyntheticRun, make_run
 
 
@@ -154,3 +157,17 @@ def test_a_packs_name_is_no_place(tmp_path: Path, name: str) -> None:
     assert opened.path.resolve().parent.parent == tmp_path / "packs"
     assert opened.lock() == made.lock()
     assert open_pack(pack, tmp_path / "packs") == opened
+
+
+def test_what_a_killed_unpacking_left_goes_with_the_next(run: SyntheticRun, tmp_path: Path) -> None:
+    pack = pack_run(run, tmp_path / "a.svload.zip")
+    home = tmp_path / "cache" / sha256_file(pack)[:32]
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    gone, alive = home / f".unpack-{process.pid}-abc", home / f".unpack-{os.getppid()}-abc"
+    for folder in (gone, alive):
+        folder.mkdir(parents=True)
+        (folder / "half").touch()
+    open_pack(pack, tmp_path / "cache")
+    assert not gone.exists()
+    assert alive.exists()

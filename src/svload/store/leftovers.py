@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -14,11 +15,22 @@ def sweep(folder: Path, named: str = "*") -> None:
             path.unlink(missing_ok=True)
 
 
-def _lives(pid: int) -> bool:
+def sweep_folders(folder: Path, named: str) -> None:
+    """Remove the folders `<named><pid>-…` of `folder` that belong to a process which is gone."""
+    for path in folder.glob(f"{named}*"):
+        pid = path.name.removeprefix(named).partition("-")[0]
+        if pid.isdecimal() and path.is_dir() and not path.is_symlink() and not _lives(int(pid), itself=True):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _lives(pid: int, *, itself: bool = False) -> bool:
+    """Whether there is such a process; `itself` says what this one counts as, which has only begun."""
+    if pid == os.getpid():
+        return itself
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return pid != os.getpid()
+    return True

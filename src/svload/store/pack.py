@@ -21,7 +21,7 @@ from svload.model.environment import cache_dir
 from svload.model.errors import fail
 from svload.model.private import private_folder
 from svload.store.layout import PACK_SUFFIX, RunDir, folder_name
-from svload.store.leftovers import sweep
+from svload.store.leftovers import sweep, sweep_folders
 from svload.store.seal import sha256_file
 
 MOST_FILES = 200_000
@@ -87,7 +87,8 @@ def open_pack(path: Path, into: Path | None = None) -> RunDir:
     if run.lock_path.is_file():
         return run
     private_folder(home)
-    fresh = Path(tempfile.mkdtemp(prefix=".unpack-", dir=home))
+    sweep_folders(home, ".unpack-")
+    fresh = Path(tempfile.mkdtemp(prefix=f".unpack-{os.getpid()}-", dir=home))
     try:
         _unpack(path, fresh)
         if not (fresh / "study.lock.json").is_file():
