@@ -44,7 +44,9 @@ def test_the_first_study(folder: Path, target: str, kit: str, options: dict[str,
     assert config.groups[0].request.path[0].text == path
     assert config.groups[0].request.scheme == ("https" if target.startswith("https") else "http")
     assert len(first_batch(lock).trials) == 6
-    assert needs_trust(lock, asks_trust) == ([f"lab.server.run: {options['run']}"] if kit == "command" else [])
+    assert needs_trust(lock, asks_trust) == (
+        [f"lab.server.run: {options['run']}"] if kit == "command" else []
+    )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -67,7 +69,10 @@ def test_what_is_neither(target: str) -> None:
 
 def test_commands_of_every_case_need_trust(load: Callable[..., Lock], folder: Path) -> None:
     lock = load(SMALL.replace("{kit: stone, workers: 4}", '{run: "./server --${scheme}"}'))
-    assert needs_trust(lock, asks_trust) == ["lab.store.run: ./server --http", "lab.store.run: ./server --https"]
+    assert needs_trust(lock, asks_trust) == [
+        "lab.store.run: ./server --http",
+        "lab.store.run: ./server --https",
+    ]
     assert needs_trust(load(), asks_trust) == []
 
 
