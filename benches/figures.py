@@ -60,7 +60,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def paired_ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio:
-    """Ours over theirs: Student's t on the log ratios of the rounds that have both (METHOD §2, blocks)."""
+    """Ours over theirs: Student's t on the log ratios of the rounds that have both (docs/method.md §2, blocks)."""
     rounds = sorted(ours.keys() & theirs.keys())
     if not rounds:
         return Ratio(math.nan, 0.0, math.inf, 0)

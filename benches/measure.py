@@ -36,7 +36,7 @@ class Cost:
 
     @property
     def foreign_share(self) -> float:
-        """Of one core (METHOD §3: above 5 % is weak, above 20 % refused)."""
+        """Of one core (docs/method.md §3: above 5 % is weak, above 20 % refused)."""
         return max(self.foreign_s, 0.0) / self.wall_s
 
 

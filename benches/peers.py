@@ -272,7 +272,7 @@ class Svload(Tool):
         return {"PYTHONPATH": str(Path(__file__).parents[1])}
 
     def read(self, job: Job, out: Path) -> Told:
-        """Both identities of METHOD §1 are held too."""
+        """Both identities of docs/method.md §1 are held too."""
         summary = _json(out)
         (group,) = summary["groups"]
         begun = group["begun"]

@@ -11,7 +11,7 @@ from benches.measure import CLIENT_CORE, SERVER_CORE
 from benches.works import EFFORTS, Outcome, Special
 
 QUIET_SHARE = 0.05
-"""Foreign CPU above this share of a core makes figures weak (METHOD §3)."""
+"""Foreign CPU above this share of a core makes figures weak (docs/method.md §3)."""
 
 
 @dataclass

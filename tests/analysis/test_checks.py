@@ -1,4 +1,4 @@
-"""Every row of METHOD §3 that is built: a planted case that it must catch, at the limit, and a clean one that it must not."""
+"""Every row of docs/method.md §3 that is built: a planted case that it must catch, at the limit, and a clean one that it must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""METHOD's figures, held here a second time: changing a limit needs a change of METHOD and of this table."""
+"""The method's figures, held here a second time: changing a limit needs a change of docs/method.md and of this table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from svload import api
 from svload.analysis import limits
 from svload.drive import shares
 
-METHOD = {
+HELD = {
     "ALPHA": 0.05,
     "TAIL": 0.025,
     "LEAST_N_EFF": {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688},
@@ -80,13 +80,13 @@ METHOD = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(METHOD))
+@pytest.mark.parametrize("name", sorted(HELD))
 def test_a_limit_is_methods(name: str) -> None:
-    assert getattr(limits, name) == METHOD[name]
+    assert getattr(limits, name) == HELD[name]
 
 
 def test_no_limit_is_left_out() -> None:
-    assert {name for name in vars(limits) if name.isupper()} == set(METHOD)
+    assert {name for name in vars(limits) if name.isupper()} == set(HELD)
 
 
 def test_the_window_has_as_many_intervals_as_mser_asks_for() -> None:

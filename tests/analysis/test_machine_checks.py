@@ -1,4 +1,4 @@
-"""The rows of METHOD §3 about the machine: a planted case each must catch, a clean one just inside its limit, and what is not measured."""
+"""The rows of docs/method.md §3 about the machine: a planted case each must catch, a clean one just inside its limit, and what is not measured."""
 
 from __future__ import annotations
 

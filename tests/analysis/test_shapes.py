@@ -1,4 +1,4 @@
-"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is measured whole (METHOD §1)."""
+"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is measured whole (docs/method.md §1)."""
 
 from __future__ import annotations
 

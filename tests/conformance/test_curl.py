@@ -1,4 +1,4 @@
-"""The probe beside curl itself (METHOD §6): alternated transfers with the same request headers, sizes equal, times equivalent.
+"""The probe beside curl itself (docs/method.md §6): alternated transfers with the same request headers, sizes equal, times equivalent.
 
 Each turn is two transfers by svload and two by one curl process, each over a connection of its own, and the second ones are compared:
 what a process pays once (OpenSSL's own start, cold pages) is no part of a transfer. The TLS handshake is each client library's own
@@ -27,7 +27,7 @@ TRANSFERS = 20
 SIZES = ("size_download", "size_header", "size_request")
 TIMES = ("time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer", "time_total")
 SHARE, LEAST_S = 0.05, 50e-6
-"""METHOD §6: medians within max(5 %, 50 µs)."""
+"""docs/method.md §6: medians within max(5 %, 50 µs)."""
 WANTED = "{" + ", ".join(f'"{name}": %{{{name}}}' for name in (*SIZES, "time_namelookup", *TIMES)) + "}\n"
 OBJECT = "/v1/a/c/o"
 Row = dict[str, float]
@@ -90,7 +90,7 @@ def medians(rows: list[Row], names: tuple[str, ...]) -> Row:
 
 
 def deviations(ours: list[Row], theirs: list[Row]) -> list[str]:
-    """Each time whose medians are further apart than METHOD §6 allows."""
+    """Each time whose medians are further apart than docs/method.md §6 allows."""
     mine, its = (medians([without_handshake(row) for row in rows], TIMES) for rows in (ours, theirs))
     return [
         f"{name}: {mine[name] * 1e6:.0f} µs, curl {its[name] * 1e6:.0f} µs"

@@ -121,7 +121,7 @@ def unpack(column: tuple[str, bytes]) -> list[int]:
 
 
 def hold_identities(group: dict[str, Any]) -> None:
-    """METHOD §1: a request never disappears."""
+    """docs/method.md §1: a request never disappears."""
     assert group["due"] == group["begun"] + group["waiting"] + group["dropped"]
     assert group["begun"] == group["ok"] + group["failed"] + group["in_flight"]
     assert group["left_at_end"] == group["waiting"] + group["in_flight"]

@@ -1,4 +1,4 @@
-"""The commands that DESIGN names are all there; each says what it does, and each takes --json."""
+"""The commands that the project promises are all there; each says what it does, and each takes --json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims decided (METHOD §2, §3)."""
+"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims decided (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Every limit of METHOD by name. Nothing else in this room holds a threshold; changing one here breaks a test.
+"""Every limit of docs/method.md by name. Nothing else in this room holds a threshold; changing one here breaks a test.
 
 WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, times in ns where the name says so.
 """
 
 from __future__ import annotations
 
-# How sure (METHOD §2)
+# How sure (docs/method.md §2)
 ALPHA = 0.05
 """Family-wise level of a study's claims."""
 TAIL = 0.025
@@ -55,7 +55,7 @@ AA_QUANTILE = 0.95
 SUCCESS_DIFFERS = 0.001
 """Difference of success rates from which a claim tells both."""
 
-# Warm-up and steadiness (METHOD §1)
+# Warm-up and steadiness (docs/method.md §1)
 MSER_OBSERVATIONS = 600
 """Below so many observations MSER-5 is not used."""
 MSER_BATCH = 5
@@ -77,7 +77,7 @@ MOSTLY_FAILED = 0.5
 DRIFT = 0.10
 """|Theil–Sen slope| · T over the median from which a trial is not steady."""
 
-# May this trial be believed? (METHOD §3)
+# May this trial be believed? (docs/method.md §3)
 HARM = (0.05, 0.20)
 """Generator's harm: Q(response) over Q(response − generator lag − read lag), less one."""
 LEAST_READ_LAGS = 30

@@ -229,7 +229,7 @@ class GroupMeasures:
 
 
 def _over_time(name: str, estimate: Estimate) -> Estimate:
-    """A percentile or mean over changing load is of no load at all: null with that reason (METHOD §1). Extremes stay."""
+    """A percentile or mean over changing load is of no load at all: null with that reason (docs/method.md §1). Extremes stay."""
     if name.endswith((".min", ".max")) or estimate.value is None:
         return estimate
     return Estimate(value=None, n=estimate.n, reason=IN_STAGES, why="in stages")

@@ -1,4 +1,4 @@
-"""Percentiles as METHOD §1 and §2 define them: nearest rank, failures above every limit, null below the least sample.
+"""Percentiles as docs/method.md §1 and §2 define them: nearest rank, failures above every limit, null below the least sample.
 
 A population is ranked once (`Ranked`) from single values or from merged histograms; its percentiles and intervals are read off.
 """
@@ -91,7 +91,7 @@ def bucket_of(values_ns: NDArray[np.generic]) -> Ints:
 
 
 def least_n_eff(p: float) -> int:
-    """The least effective sample for percentile p (METHOD §2: equal tails, qⁿ ≤ 0.025)."""
+    """The least effective sample for percentile p (docs/method.md §2: equal tails, qⁿ ≤ 0.025)."""
     return limits.LEAST_N_EFF.get(p) or ceil(log(limits.TAIL) / log(max(p, 1 - p)))
 
 

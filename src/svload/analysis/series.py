@@ -1,4 +1,4 @@
-"""A run over time: warm-up cut (MSER-5 or the first cycle), one cut for a case, steadiness (METHOD §1).
+"""A run over time: warm-up cut (MSER-5 or the first cycle), one cut for a case, steadiness (docs/method.md §1).
 
 Ramps are outside the window by definition; everything here sees the window alone. Offsets in ns from the window's begin.
 """
@@ -135,7 +135,7 @@ def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:
-    """Why nothing is cut where no group seeks a steady state (METHOD §1: ramping executors are shown over time only)."""
+    """Why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping executors are shown over time only)."""
     shapes = {group.shape for group in groups}
     told = {
         "ramping": "load in stages is shown over time",
@@ -160,7 +160,7 @@ def backlog_growth(group: GroupView) -> tuple[float, float]:
 
 
 def backlog_grows(group: GroupView) -> bool:
-    """Open loop, and the backlog grew by more than 5 % of what was due: overload (METHOD §3), which has no steady state.
+    """Open loop, and the backlog grew by more than 5 % of what was due: overload (docs/method.md §3), which has no steady state.
 
     It must still grow in the second half: a load that starts in the window first fills the pipe.
     """
@@ -225,7 +225,7 @@ def _first_cycle(group: GroupView) -> Cut:
 
 
 def case_cut(cuts: Sequence[Cut], window_ns: int) -> list[CaseCut]:
-    """One cut for all replicates of a case, and the grade of each (METHOD §1, in the order given).
+    """One cut for all replicates of a case, and the grade of each (docs/method.md §1, in the order given).
 
     The largest own cut below half is everybody's. If the median own cut is at half the case is too short (REFUSED); else a
     trial cut at half is WEAK: steady but correlated series are cut there by chance.
@@ -270,7 +270,7 @@ class Drift:
 
     @property
     def unsteady(self) -> bool:
-        """METHOD §1: more than 10 % of the median, and the interval excludes 0."""
+        """docs/method.md §1: more than 10 % of the median, and the interval excludes 0."""
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 

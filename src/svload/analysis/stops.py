@@ -1,4 +1,4 @@
-"""Was the generator itself what delayed the first part of a run? Then that part is no warm-up (METHOD §1, §3)."""
+"""Was the generator itself what delayed the first part of a run? Then that part is no warm-up (docs/method.md §1, §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fixed piece of work whose time tells whether a core is as fast after a load as before it (METHOD §3). Only the standard library."""
+"""A fixed piece of work whose time tells whether a core is as fast after a load as before it (docs/method.md §3). Only the standard library."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def on_cores(config: CaseConfig, cores: int) -> CaseConfig:
 def packed(config: CaseConfig, cores: int) -> tuple[tuple[Part, ...], ...]:
     """The parts of each process: one each while there are cores for them, else dealt in turn to as many processes as cores.
 
-    Two processes on one core take it from each other, and each sees the other as a wait for the scheduler (METHOD §3, run-queue wait);
+    Two processes on one core take it from each other, and each sees the other as a wait for the scheduler (docs/method.md §3, run-queue wait);
     one thread serves both groups with the same work and no such wait. Two parts of one group never meet.
     """
     parts = [

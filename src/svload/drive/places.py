@@ -1,4 +1,4 @@
-"""How many requests of an open loop may be under way at once (`max_vus`): as the study says, else by DESIGN's rule (the engine)."""
+"""How many requests of an open loop may be under way at once (`max_vus`): as the study says, else by a rule of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Places(NamedTuple):
 def places_of(group: Group, room: Room) -> Places | None:
     """min(rate × timeout, descriptors − reserve) where the study says nothing; None for a closed loop, whose users are its places.
 
-    No more than that many can be under way, chance in Poisson arrivals apart. Beyond DESIGN's rule the local ports bound it too: a connection to one address
+    No more than that many can be under way, chance in Poisson arrivals apart. Beyond that rule the local ports bound it too: a connection to one address
     takes one of each, and a request that finds none would fail by the generator's doing instead of waiting for the server's.
     """
     executor = group.executor

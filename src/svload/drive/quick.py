@@ -134,7 +134,7 @@ def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
 
 
 def curl_variables(row: dict[str, int]) -> dict[str, Any]:
-    """curl's eleven variables of one request (METHOD §6): times in s from the start of the transfer."""
+    """curl's eleven variables of one request (docs/method.md §6): times in s from the start of the transfer."""
     begun, done = row["begun_ns"], row["done_ns"]
     total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
     first_byte = row["first_byte_ns"]

@@ -40,7 +40,7 @@ from svload.model.traffic import (
 )
 
 MSER_OBSERVATIONS = 600
-"""METHOD §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
+"""docs/method.md §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
 MIN_INTERVAL_NS = 1_000_000
 WORK_INTERVAL_NS = 100_000_000
 """The widest interval where all load is a fixed amount of work, whose end nobody knows before."""

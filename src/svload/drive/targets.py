@@ -1,4 +1,4 @@
-"""Which addresses may be loaded: loopback, the study's own lab, and hosts that the user has authorised (DESIGN, Safety)."""
+"""Which addresses may be loaded: loopback, the study's own lab, and hosts that the user has authorised."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, in
             url=target.endpoint,
             reason=f"its host is not known ({getattr(why, 'strerror', None) or why})",
         ) from why
-    # IPv4 first where a name has both: one family for a whole run (METHOD §3, localhost in two families)
+    # IPv4 first where a name has both: one family for a whole run (docs/method.md §3, localhost in two families)
     *_, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
     return str(address[0]), port
 

@@ -49,7 +49,7 @@ class InstrumentLevel(Frozen):
 
 
 class InstrumentCertificate(Artefact):
-    """The truth server against the load (METHOD §2). The bias holds the way over loopback, both ways."""
+    """The truth server against the load (docs/method.md §2). The bias holds the way over loopback, both ways."""
 
     FORMAT: ClassVar[int] = 1
     place: Place
@@ -78,7 +78,7 @@ class Floor(Frozen):
 
 
 class AaCertificate(Artefact):
-    """The lab against itself (METHOD §2)."""
+    """The lab against itself (docs/method.md §2)."""
 
     FORMAT: ClassVar[int] = 1
     place: Place

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every command (DESIGN, Commands); where several apply, `worst` names the one to use."""
+    """Exit codes of every command; where several apply, `worst` names the one to use."""
 
     DONE = 0
     THRESHOLD_FAILED = 1

@@ -58,7 +58,7 @@ class Harm(Frozen):
 
 
 class CheckResult(Frozen):
-    """One row of METHOD §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
+    """One row of docs/method.md §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
 
     `grade` is the worst of `harms`, whichever number it is of: what one number is worth, `on` says. `measured` is False where the trial holds no facts for it: then its grade says nothing.
     """
@@ -184,7 +184,7 @@ def marks(
 
 
 class CaseResult(Frozen):
-    """A case over its replicates: the headline interval is t over per-run log values (METHOD §2)."""
+    """A case over its replicates: the headline interval is t over per-run log values (docs/method.md §2)."""
 
     case: str
     """the case, as in the lock"""

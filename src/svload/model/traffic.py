@@ -11,7 +11,7 @@ from svload.model.base import Frozen
 from svload.model.stages import Stage, arrivals_until, present_ns, stages_ns, users_ns
 
 FIRST_CYCLE_NS = 5_000_000
-"""VUs without think time and without a ramp start spread over this (METHOD §1: spread over the first cycle)."""
+"""VUs without think time and without a ramp start spread over this (docs/method.md §1: spread over the first cycle)."""
 ROWS_UP_TO_RPS = 1000.0
 """Every request is a row for `client: curl`, up to this rate, and of work up to this:"""
 ROWS_UP_TO = 100_000
@@ -584,7 +584,7 @@ class Group(Frozen):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every request becomes a row; histograms alone otherwise (DESIGN, the river)."""
+        """Whether every request becomes a row; histograms alone otherwise."""
         if self.record != "auto":
             return self.record == "rows"
         executor = self.executor

@@ -145,7 +145,7 @@ def _curve(
 
 
 def merged_curve(curves: list[Curve]) -> Curve:
-    """Histograms are merged, percentiles never are (METHOD §1): the pooled distribution, which is a picture only."""
+    """Histograms are merged, percentiles never are (docs/method.md §1): the pooled distribution, which is a picture only."""
     values = np.concatenate([curve.values_s for curve in curves]) if curves else np.zeros(0)
     counts = (
         np.concatenate([np.diff(curve.at_or_below, prepend=0) for curve in curves]) if curves else np.zeros(0)
@@ -203,7 +203,7 @@ _STAMPS = (
 
 
 def _parts_ns(rows: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun` (METHOD §6); after redirects what they do not cover is the server's."""
+    """Nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun` (docs/method.md §6); after redirects what they do not cover is the server's."""
     lookup = rows["lookup_ns"]
     connect = np.maximum(rows["connect_ns"] - lookup, 0)
     reached = np.maximum(rows["connect_ns"], lookup)

@@ -1,4 +1,4 @@
-"""The plan of an A/A run (METHOD §2): the same case again and again, restarted as often as a comparison of this study would be. Pure."""
+"""The plan of an A/A run (docs/method.md §2): the same case again and again, restarted as often as a comparison of this study would be. Pure."""
 
 from __future__ import annotations
 

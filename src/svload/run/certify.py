@@ -1,4 +1,4 @@
-"""The instrument's certificate (METHOD §2): the truth server at known service times, and what the load saw of them. Hands only."""
+"""The instrument's certificate (docs/method.md §2): the truth server at known service times, and what the load saw of them. Hands only."""
 
 from __future__ import annotations
 

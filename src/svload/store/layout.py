@@ -1,4 +1,4 @@
-"""A run's folder: where every artefact stands, how runs are numbered and found again (DESIGN, the river)."""
+"""A run's folder: where every artefact stands, how runs are numbered and found again."""
 
 from __future__ import annotations
 

@@ -341,4 +341,4 @@ _PROBE = ", ".join(
         "tls": "case tls when 0 then 'none' when 1 then 'full' else 'resumed' end",
     }.items()
 )
-"""Columns of the view `probe`: curl's variables as METHOD §6 has them, the response time beside them."""
+"""Columns of the view `probe`: curl's variables as docs/method.md §6 has them, the response time beside them."""

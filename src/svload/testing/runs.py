@@ -55,7 +55,7 @@ class Populations:
 
     @property
     def interval_ns(self) -> int:
-        """Duration/600, at most 1 s, at least 1 ms (METHOD §1)."""
+        """Duration/600, at most 1 s, at least 1 ms (docs/method.md §1)."""
         return max(1_000_000, min(1_000_000_000, self.duration_ns // 600))
 
     @property

@@ -1,4 +1,4 @@
-"""The rows of METHOD §3, one small file each. They are found by looking into this folder."""
+"""The rows of docs/method.md §3, one small file each. They are found by looking into this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a check: one row of METHOD §3 on one trial. A new check is a new file here with one subclass of `Check`."""
+"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file here with one subclass of `Check`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Context:
 
 
 class Check(ABC):
-    """Judges one row. `row` is METHOD's; `order` sorts what people read: what breaks everything else comes first.
+    """Judges one row. `row` is that of docs/method.md §3; `order` sorts what people read: what breaks everything else comes first.
 
     A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot judge for want of facts is
     `unmeasured`: it takes no part in the verdict, and every page says so. A check that can tell which numbers it doubts gives `harms`;

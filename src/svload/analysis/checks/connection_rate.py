@@ -1,4 +1,4 @@
-"""Are there ports enough for the new connections a second that were made? (METHOD §3)"""
+"""Are there ports enough for the new connections a second that were made? (docs/method.md §3)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every server asked over one address family? “localhost” may be 127.0.0.1 here and ::1 there (METHOD §3)."""
+"""Is every server asked over one address family? “localhost” may be 127.0.0.1 here and ::1 there (docs/method.md §3)."""
 
 from __future__ import annotations
 

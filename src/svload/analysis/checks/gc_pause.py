@@ -1,4 +1,4 @@
-"""Pauses of a server's garbage collector against the response times shown (METHOD §3)."""
+"""Pauses of a server's garbage collector against the response times shown (docs/method.md §3)."""
 
 from __future__ import annotations
 

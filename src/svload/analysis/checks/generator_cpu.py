@@ -1,4 +1,4 @@
-"""Had the load's cores anything left? Its CPU without spinning, over the kept window (METHOD §3)."""
+"""Had the load's cores anything left? Its CPU without spinning, over the kept window (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did a limit that a service was given ever act? One that never did limits nothing (METHOD §3, manipulation checks)."""
+"""Did a limit that a service was given ever act? One that never did limits nothing (docs/method.md §3, manipulation checks)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Limit:
 
     @property
     def acted(self) -> bool:
-        """METHOD §3: used to 95 %, or held back at all."""
+        """docs/method.md §3: used to 95 %, or held back at all."""
         return bool(self.held_s) or self.use >= limits.LIMIT_ACTED
 
     def __str__(self) -> str:

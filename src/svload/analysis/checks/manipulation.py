@@ -1,4 +1,4 @@
-"""The factor did what it says: every `expect` of the case's levels, by counters, feeders and traffic (METHOD §3)."""
+"""The factor did what it says: every `expect` of the case's levels, by counters, feeders and traffic (docs/method.md §3)."""
 
 from __future__ import annotations
 

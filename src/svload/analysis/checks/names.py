@@ -1,4 +1,4 @@
-"""Names: none looked up within a load, and each server asked over one address family (METHOD §3)."""
+"""Names: none looked up within a load, and each server asked over one address family (docs/method.md §3)."""
 
 from __future__ import annotations
 

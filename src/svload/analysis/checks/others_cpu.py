@@ -1,4 +1,4 @@
-"""CPU of processes that are neither generators, servers nor monitors: whose, and how much (METHOD §3)."""
+"""CPU of processes that are neither generators, servers nor monitors: whose, and how much (docs/method.md §3)."""
 
 from __future__ import annotations
 

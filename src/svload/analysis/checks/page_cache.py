@@ -1,4 +1,4 @@
-"""Did anyone drop the page cache during the trial? (METHOD §3)"""
+"""Did anyone drop the page cache during the trial? (docs/method.md §3)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is faster than what carries it: bytes a second against what the preflight measured on loopback (METHOD §3)."""
+"""Nothing is faster than what carries it: bytes a second against what the preflight measured on loopback (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was in flight (METHOD §3)."""
+"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was in flight (docs/method.md §3)."""
 
 from __future__ import annotations
 

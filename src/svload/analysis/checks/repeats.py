@@ -1,4 +1,4 @@
-"""A walk repeats no row before it has seen the whole table (METHOD §3, manipulation checks)."""
+"""A walk repeats no row before it has seen the whole table (docs/method.md §3, manipulation checks)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the load's own threads could have run and had no core: the scheduler's figure over the kept window (METHOD §3)."""
+"""How long the load's own threads could have run and had no core: the scheduler's figure over the kept window (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load and servers on one machine: a label, no grade (METHOD §3)."""
+"""Load and servers on one machine: a label, no grade (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time that the hypervisor gave to other guests while this one wanted to run: any second of any core (METHOD §3)."""
+"""Time that the hypervisor gave to other guests while this one wanted to run: any second of any core (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local ports that still rested from earlier connections when the trial began (METHOD §3)."""
+"""Local ports that still rested from earlier connections when the trial began (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTPS requests all ran on connections with a TLS session; handshakes and resumptions are counted (METHOD §3)."""
+"""HTTPS requests all ran on connections with a TLS session; handshakes and resumptions are counted (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did a server's files really lie in the page cache, or did its answers come from a disk? (METHOD §3, manipulation checks)"""
+"""Did a server's files really lie in the page cache, or did its answers come from a disk? (docs/method.md §3, manipulation checks)"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Warmth(NamedTuple):
 
     @property
     def cold(self) -> bool:
-        """METHOD §3: disk reads above 1 % of the bytes, or less than 99 % resident at the start."""
+        """docs/method.md §3: disk reads above 1 % of the bytes, or less than 99 % resident at the start."""
         return self.resident < limits.RESIDENT or self.reads > limits.DISK_READS
 
 

@@ -1,4 +1,4 @@
-"""Was the run long enough to settle? The case's cut decides (METHOD §1)."""
+"""Was the run long enough to settle? The case's cut decides (docs/method.md §1)."""
 
 from __future__ import annotations
 

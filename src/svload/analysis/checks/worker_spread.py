@@ -1,4 +1,4 @@
-"""Are users spread evenly over workers that share a port? The kernel deals connections by hash (METHOD §3)."""
+"""Are users spread evenly over workers that share a port? The kernel deals connections by hash (docs/method.md §3)."""
 
 from __future__ import annotations
 

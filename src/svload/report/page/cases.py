@@ -30,7 +30,7 @@ TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One traffic group's line of numbers: both clocks, the load model and the longest silence (METHOD §1)."""
+    """One traffic group's line of numbers: both clocks, the load model and the longest silence (docs/method.md §1)."""
 
     name: str
     model: str

@@ -1,4 +1,4 @@
-"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it is a claim (METHOD §2)."""
+"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it is a claim (docs/method.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a page can afford to draw: METHOD asks for everything, a browser for 6 MB."""
+"""How much a page can afford to draw: readers want everything, a browser for 6 MB."""
 
 from __future__ import annotations
 

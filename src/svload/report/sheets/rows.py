@@ -97,7 +97,7 @@ class Place:
         return f'=INDEX({middles},COUNTIF({cumulated},"<"&{rank})+1)'
 
     def mean(self, n: str, limit_s: float) -> str:
-        """The mean of min(response, limit) with failures at the limit (METHOD §1)."""
+        """The mean of min(response, limit) with failures at the limit (docs/method.md §1)."""
         limit = f"{limit_s:.12g}"
         if self.rows:
             below = f'"<="&{limit}'
