@@ -11,7 +11,6 @@ from pathlib import Path
 
 from svload import api
 from svload.model.certificates import Certificates, InstrumentCertificate, InstrumentLevel, Place
-from svload.store import write_artefact
 from svload.testing import make_run
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "packs"
@@ -36,8 +35,8 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     number = 1 + len(list(FOLDER.glob("pack-*.svload.zip")))
     with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder), cases=3, replicates=2, duration_s=0.3, vus=4, probe_vus=3, faults={"TC1.r2": "no-hits"})  # fmt: skip
-        write_artefact(run.certificates_path, Certificates(instrument=CERTIFICATE))
+        known = Certificates(instrument=CERTIFICATE)
+        run = make_run(Path(folder), cases=3, replicates=2, duration_s=0.3, vus=4, probe_vus=3, faults={"TC1.r2": "no-hits"}, certificates=known)  # fmt: skip
         api.analyse(run)
         path = api.pack(str(run.path), FOLDER / f"pack-{number}.svload.zip", thin=True)
     print(f"{path.relative_to(FOLDER.parent.parent)}: {path.stat().st_size / 1024:.0f} KiB")

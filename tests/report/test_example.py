@@ -13,7 +13,7 @@ from svload.store import RunDir, open_pack, read_trial, verify_run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 PACK = EXAMPLE / "svload-real.svload.zip"
-NOISE = {"generator-harm", "hiccups", "run-queue"}
+NOISE = {"generator-harm", "hiccups", "run-queue", "steal", "others-cpu", "calibration"}
 """Checks that a noisy machine may fail. A refused trial was made once more."""
 
 

@@ -81,6 +81,7 @@ def make_run(
     median_ms: float = 8.0,
     sigma: float = 0.3,
     between_runs_sigma: float = 0.03,
+    certificates: Certificates | None = None,
 ) -> SyntheticRun:
     """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server (backend, cache-hit, cache-miss).
 
@@ -124,7 +125,7 @@ def make_run(
     }
     study = replace(study, lock=study.lock.model_copy(update={"plants": case_plants}))
     run = SyntheticRun(RunDir.create(out, "synthetic").path)
-    _write_plan(run, study)
+    _write_plan(run, study, certificates or Certificates())
     _write_trials(run, study, people, planted)
     return run
 
@@ -142,10 +143,10 @@ def _background(people: Populations) -> dict[str, Any]:
     return {"executor": "constant-vus", "vus": people.vus, "generators": 2, "ramp_up": ramp}
 
 
-def _write_plan(run: RunDir, study: Design) -> None:
+def _write_plan(run: RunDir, study: Design, certificates: Certificates) -> None:
     write_artefact(run.lock_path, study.lock)
     write_artefact(run.batch_path(0), randomised_blocks(study.lock))
-    write_artefact(run.certificates_path, Certificates())
+    write_artefact(run.certificates_path, certificates)
     shares = ("background.0", "background.1", "probe.0")
     write_artefact(
         run.placement_path,
