@@ -306,7 +306,8 @@ def empty(trial: TrialData) -> TrialData:
             **{
                 name: 0
                 for name in GroupSummary.model_fields
-                if name not in ("name", "errors", "status", "checks_failed", "steps", "http2", "first_failure")
+                if name
+                not in ("name", "errors", "status", "checks_failed", "steps", "http2", "first_failure")
             }
             | {"name": one.name}
         )

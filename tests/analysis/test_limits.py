@@ -50,6 +50,7 @@ HELD = {
     "RECONCILED": (0.005, 0.02),
     "REUSE": 0.02,
     "CONNECTIONS": 3.0,
+    "WORN_OUT": 0.002,
     "TLS_COUNTED": 0.02,
     "LIMIT_ACTED": 0.95,
     "HICCUP": 0.10,

@@ -99,7 +99,7 @@ def test_a_lease_ends_by_itself(world: World):
 def test_a_second_load_waits_and_says_so(world: World, truth: dict[str, Any]):
     load = (
         "load",
-        f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o",
+        f"http://127.0.0.1:{truth['http_port']}/info",
         "--vus",
         "1",
         "--duration",

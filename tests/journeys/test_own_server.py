@@ -182,7 +182,7 @@ def test_a_command_that_does_not_start_is_told_and_nothing_is_left(
 def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how: tuple[str, str]):
     url = f"http://127.0.0.1:{truth['http_port']}/v1/a/c/o"
     ended = world.svload("load", url, *how, "--duration", "2s", "--json")
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 1, "nothing was ok"
     said: dict[str, Any] = json.loads(ended.stdout)
     assert set(said) >= LOAD_FIELDS
     assert said["due"] == said["begun"] + said["waiting"] + said["dropped"]
@@ -196,7 +196,7 @@ def test_load_prints_a_balanced_account(world: World, truth: dict[str, int], how
     if how[0] == "--rate":
         assert said["due"] in range(399, 402)
     plain = world.svload("load", url, *how, "--duration", "1s")
-    assert plain.returncode == 0
+    assert plain.returncode == 1
     assert "instrument" in plain.stdout
     assert "longest silence" in plain.stdout
     assert world.silent() == []
@@ -214,13 +214,13 @@ def test_load_over_tls_is_verified(world: World, serve_truth: Callable[..., dict
     ports = serve_truth(https_port=0, tls=tls)
     authority.cert_pem.write_to_path(str(tmp_path / "ours.pem"))
     for host in ("localhost", "127.0.0.1"):
-        url = f"https://{host}:{ports['https_port']}/v1"
+        url = f"https://{host}:{ports['https_port']}/info"
         known = world.svload(
             "load", url, "--vus", "2", "--duration", "0.5s", "--ca", str(tmp_path / "ours.pem"), "--json"
         )
         assert known.returncode == 0, known.stderr
         assert not [name for name in json.loads(known.stdout)["errors"] if name.startswith("tls_")]
-        assert set(json.loads(known.stdout)["status"]) == {"404"} or json.loads(known.stdout)["ok"] > 0
+        assert json.loads(known.stdout)["ok"] > 0
     unknown = world.svload("load", url, "--vus", "2", "--duration", "0.5s", "--json")
     assert (unknown.returncode, unknown.stdout) == (3, "")
     assert "answered no request: tls_untrusted" in unknown.stderr.splitlines()[-1]

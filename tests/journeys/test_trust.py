@@ -132,8 +132,8 @@ def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) ->
     ]
     commands += [
         ("query", "latest", "--json", "from cases"),
-        ("why", "latest", "case-0.r1"),
-        ("why", "latest", hostile),
+        ("why", "case-0.r1"),
+        ("why", hostile),
     ]
     commands += [
         ("export", "latest", "--format", "openmetrics"),

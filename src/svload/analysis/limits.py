@@ -96,6 +96,8 @@ REUSE = 0.02
 """Connections beyond the planned ones, as a share of requests, from which reuse was not what was asked."""
 CONNECTIONS = 3.0
 """Connections opened over the planned ones, failures aside, from which reuse is not quite what was asked."""
+WORN_OUT = 0.002
+"""Share of requests on connections that were not planned up to which a server may be ending worn-out ones: 500 requests on each."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
 LIMIT_ACTED = 0.95

@@ -86,7 +86,7 @@ def _doubt(grade: Grade, name: str, rows: Sequence[tuple[TrialResult, CheckResul
     off: list[float | None] = []
     for _, check in rows:
         harmed = [harm for harm in check.harms if harm.grade == grade]
-        numbers.update({harm_words(harm.number) for harm in harmed})
+        numbers.update(list(dict.fromkeys(harm_words(harm.number) for harm in harmed)))
         off += [bound for harm in harmed for bound in (harm.below, harm.above)]
         who.update([check.who] if check.who else [])
     remedy, _ = Counter(check.remedy for _, check in rows).most_common(1)[0]

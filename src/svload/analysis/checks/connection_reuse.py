@@ -41,14 +41,15 @@ class Used(NamedTuple):
         """Each request on a connection of its own changes what is measured; a connection now and then is only not the plan."""
         if self.off > limits.REUSE:
             return "REFUSED"
-        return "WEAK" if self.times > limits.CONNECTIONS else "VALID"
+        many = self.times > limits.CONNECTIONS and self.off > limits.WORN_OUT
+        return "WEAK" if many else "VALID"
 
 
 class ConnectionReuse(Check):
     """REFUSED beyond 2 % of requests on connections that were not planned; WEAK where three times the planned ones were opened.
 
-    Failures open a new connection for the user's next request; a server that closes an idle connection, or one that is worn out once or twice,
-    stays below both.
+    Failures open a new connection for the user's next request; a server that ends connections as worn out after 500 requests or more does what
+    was asked.
     """
 
     name = "connection-reuse"
