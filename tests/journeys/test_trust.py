@@ -119,13 +119,18 @@ def test_what_a_study_calls_itself_never_speaks_to_the_terminal(world: World) ->
     hostile = "\x1b]0;owned\x07\x9b2J\u202e\x7f"
     study |= {
         "question": hostile,
-        "factors": {"way": {hostile: {"path": "/a"}, "other": {"path": "/b"}}},
+        "factors": {"way": {"one": {"path": "/a"}, "other": {"path": "/b"}}},
         "requests": {"get": {"get": "http://app${way.path}"}},
     }
     (folder / "study.yaml").write_text(json.dumps(study))
+    named = folder.with_name("named")
+    named.mkdir()
+    levels = {"way": {hostile: {"path": "/a"}, "other": {"path": "/b"}}}
+    (named / "study.yaml").write_text(json.dumps(study | {"factors": levels}))
     run = ("run", str(folder), "--out", str(world.runs))
     commands = [
         ("plan", str(folder)),
+        ("plan", str(named)),
         (*run, "--authorise", hostile),
         ("query", "latest", "from cases"),
         ("report", "latest"),
