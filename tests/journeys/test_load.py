@@ -87,14 +87,17 @@ def test_a_threshold_decides_the_exit_status(world: World, url: str) -> None:
     kept = world.svload("load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--json")
     (passed,) = json.loads(kept.stdout)["thresholds"]
     grade = json.loads(kept.stdout)["instrument"]["grade"]
-    assert (kept.returncode, passed["outcome"]) == ((4, "refused") if grade == "REFUSED" else (0, "passed"))
+    told = (kept.returncode, passed["outcome"])
+    # Errors are judged whatever disturbed the times; only what breaks all numbers leaves them open.
+    assert told == (0, "passed") or (grade == "REFUSED" and told == (4, "refused"))
     missed = world.svload(
         "load", url, "-n", "300", "-c", "2", "--threshold", "errors<1%", "--threshold", "rate>1e9"
     )
     refused = "instrument REFUSED" in missed.stdout
-    assert missed.returncode == (4 if refused else 1), missed.stderr
+    # Even by its own bound the rate is no 10⁹; a REFUSED number without a bound is open.
+    assert missed.returncode == 1 or (refused and missed.returncode == 4), missed.stderr
+    assert ("✗ throughput" in missed.stdout) == (missed.returncode == 1)
     if not refused:
-        assert "✗ " in missed.stdout
         assert "✓ " in missed.stdout
     few = world.svload("load", url, "-n", "20", "-c", "1", "--threshold", "p(99.9)<10s", "--json")
     assert few.returncode == 4, "too few requests for it: never a pass"
