@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def needs() -> Callable[..., None]:
     """Call with names of programs (or ``"root"``): skips loudly, or fails in CI, when one is missing."""
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from .oracle import Case, command
+from .studies import every_place
 
 PACKS = Path(__file__).parents[1] / "packs"
 ODD: tuple[Any, ...] = (None, True, 0, -1, 1e308, 10**40, "", "x", "\x1b[2J", "../../x", "/etc/passwd", [], {}, [[]], "x" * 9_000, "\ud800", float("inf"))  # fmt: skip
@@ -174,19 +175,7 @@ def _odd_json(data: bytes, draw: Random) -> bytes:
         return _flipped(data, draw)
     if draw.random() < 0.03:
         return b'{"format": 1, "source": ' + b"[" * 50_000
-    places: list[tuple[Any, Any]] = []
-    open_ = [tree]
-    while open_:
-        holder = open_.pop()
-        keys = (
-            list(holder)
-            if isinstance(holder, dict)
-            else range(len(holder))
-            if isinstance(holder, list)
-            else ()
-        )
-        places += [(holder, key) for key in keys]
-        open_ += [holder[key] for key in keys]
+    places = every_place(tree)
     for _ in range(draw.choice((1, 1, 2, 5))):
         if not places:
             break

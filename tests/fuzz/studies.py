@@ -161,7 +161,7 @@ def _mutated(draw: Random) -> str:
 
 
 def _strike(tree: Any, draw: Random) -> None:
-    places = [(holder, key) for holder, key in _places(tree)]
+    places = every_place(tree)
     if not places:
         return
     holder, key = draw.choice(places)
@@ -181,7 +181,8 @@ def _strike(tree: Any, draw: Random) -> None:
             holder[key] = [copy.deepcopy(holder[key]) for _ in range(draw.choice((2, 30, 400)))]
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
+def every_place(tree: Any) -> list[tuple[Any, Any]]:
+    """(holder, key) of everything in a tree of dicts and lists."""
     found, open_ = [], [tree]
     while open_:
         holder = open_.pop()

@@ -96,12 +96,8 @@ def ask(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _servers(request: pytest.FixtureRequest) -> None:
-    from tests.conftest import IN_CI, _has
-
-    if not _has("redis-server"):
-        reason = "not on this machine: redis-server (root on Debian: make apt)"
-        pytest.fail(reason, pytrace=False) if IN_CI else pytest.skip(reason)
+def _servers(needs: Callable[..., None]) -> None:
+    needs("redis-server")
 
 
 @pytest.mark.parametrize("number", [0, 1, 5, 20, 170, 1500, 10_000])

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.conftest import IN_CI, _has
 from tests.servers import free_port, running, wait_until
 
 pytestmark = pytest.mark.real
@@ -50,11 +49,8 @@ class Servers:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _programs() -> None:
-    missing = [name for name in NEEDED if not _has(name)]
-    if missing:
-        reason = f"not on this machine: {', '.join(missing)} (root on Debian: make apt)"
-        pytest.fail(reason, pytrace=False) if IN_CI else pytest.skip(reason)
+def _programs(needs: Callable[..., None]) -> None:
+    needs(*NEEDED)
 
 
 @pytest.fixture(scope="module")
