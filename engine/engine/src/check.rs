@@ -1,5 +1,6 @@
 //! Whether an answer is what its request asked for.
 
+use crate::error::ErrorKind;
 use crate::feeder::Feeder;
 use crate::pieces::{write_all, Maker, Piece, Place, Source};
 use crate::share::{CheckSpec, SizeSpec, TextTest};
@@ -12,6 +13,8 @@ pub struct Answer<'a> {
     pub status: u16,
     pub body_bytes: u64,
     pub kept: Option<&'a Kept>,
+    /// What it says itself went wrong.
+    pub refusal: ErrorKind,
 }
 
 /// One check of a step.
@@ -19,6 +22,8 @@ pub struct Answer<'a> {
 pub enum Check {
     Status(u16, u16),
     Size(u64),
+    /// The size that a variable says.
+    SizeTaken(usize),
     /// The size of the feeder's row.
     SizeOfRow {
         feeder: usize,
@@ -92,6 +97,13 @@ impl Check {
                 ..
             } => Check::Size(*bytes),
             CheckSpec::Size {
+                size_bytes: SizeSpec::Taken { taken },
+                ..
+            } => {
+                let known = maker.variables.iter().position(|name| name == taken);
+                Check::SizeTaken(known.unwrap_or(0))
+            }
+            CheckSpec::Size {
                 size_bytes: SizeSpec::Feeder { feeder, column },
                 ..
             } => {
@@ -122,7 +134,9 @@ impl Check {
     pub fn keep(&self) -> Keep {
         let nothing = Keep::default();
         match self {
-            Check::Status(..) | Check::Size(_) | Check::SizeOfRow { .. } => nothing,
+            Check::Status(..) | Check::Size(_) | Check::SizeTaken(_) | Check::SizeOfRow { .. } => {
+                nothing
+            }
             Check::Header { .. } => Keep {
                 head: true,
                 ..nothing
@@ -144,6 +158,8 @@ impl Check {
         match self {
             Check::Status(low, high) => (*low..=*high).contains(&answer.status),
             Check::Size(bytes) => answer.body_bytes == *bytes,
+            Check::SizeTaken(variable) => std::str::from_utf8(&source.taken[*variable])
+                .is_ok_and(|text| text.parse::<u64>() == Ok(answer.body_bytes)),
             Check::SizeOfRow { feeder, sizes } => {
                 sizes[row(&source.feeders[*feeder])] == answer.body_bytes
             }

@@ -82,6 +82,8 @@ error_kinds! {
     Http2Flood = "http2_flood",
     Http2Malformed = "http2_malformed",
     TlsUnfit = "tls_unfit",
+    ReplyError = "reply_error",
+    NoRow = "no_row",
 }
 
 impl ErrorKind {
@@ -224,12 +226,14 @@ mod tests {
         assert_eq!(names[41], "tls_closed");
         assert_eq!(names[42], "capture");
         assert_eq!(names[43], "no_match");
-        assert_eq!(names.len(), 60);
+        assert_eq!(names.len(), 62);
         assert_eq!(
             (names[44], names[57]),
             ("http2_not_negotiated", "http2_flood")
         );
         assert_eq!((names[58], names[59]), ("http2_malformed", "tls_unfit"));
+        assert_eq!(names[60], "reply_error");
+        assert_eq!(names[61], "no_row");
         for (code, kind) in ErrorKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), code);
         }

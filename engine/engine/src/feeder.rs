@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use crate::popularity::Popularity;
 use crate::rng::{Draws, Stream};
 use crate::share::{FeederSpec, GroupSpec, Take, WhenExhausted};
 use crate::table::Table;
@@ -15,6 +16,7 @@ pub struct Feeder {
     offset: Option<u64>,
     draws: Draws,
     open: bool,
+    popularity: Option<Popularity>,
 }
 
 /// The rows [from, to) that are VU `vu`'s own, of `rows` cut into `vus_total` parts; at least one.
@@ -43,6 +45,7 @@ impl Feeder {
             offset: spec.offset,
             draws: Draws::new(seed, &format!("{group}/{name}"), Stream::Feeder),
             open,
+            popularity: Popularity::of(spec, rows),
         }
     }
 
@@ -82,6 +85,12 @@ impl Feeder {
             (Take::Vu, false) => vu % self.rows,
             (Take::Random, true) => self.draws.below(seq, 0, self.rows),
             (Take::Random, false) => self.draws.below(vu, seq, self.rows),
+            (Take::Zipf | Take::Hot, open) => {
+                let (unit, step) = if open { (seq, 0) } else { (vu, seq) };
+                let drawn = self.draws.uniform(unit, step);
+                let popularity = self.popularity.as_ref();
+                popularity.map_or(0, |popularity| popularity.row(drawn, self.rows))
+            }
         }
     }
 }
@@ -107,9 +116,12 @@ impl Supply {
     }
 
     pub fn is_endless(&self) -> bool {
-        self.bounds
-            .iter()
-            .all(|(take, _, _)| matches!(take, Take::First | Take::Random | Take::Vu))
+        self.bounds.iter().all(|(take, _, _)| {
+            matches!(
+                take,
+                Take::First | Take::Random | Take::Zipf | Take::Hot | Take::Vu
+            )
+        })
     }
 
     /// Iterations of one VU.
@@ -121,14 +133,19 @@ impl Supply {
                 let (from, to) = own_rows(*rows, vu, *vus_total);
                 to - from
             }
-            Take::First | Take::Random | Take::Vu => u64::MAX,
+            Take::First | Take::Random | Take::Zipf | Take::Hot | Take::Vu => u64::MAX,
         };
         self.bounds.iter().map(one).min().unwrap_or(u64::MAX)
     }
 
     /// Arrivals of all shares; `None` where they are not bounded.
     pub fn of_all(&self) -> Option<u64> {
-        let bounded = |take: &Take| !matches!(take, Take::First | Take::Random | Take::Vu);
+        let bounded = |take: &Take| {
+            !matches!(
+                take,
+                Take::First | Take::Random | Take::Zipf | Take::Hot | Take::Vu
+            )
+        };
         let bounds = self.bounds.iter().filter(|(take, _, _)| bounded(take));
         bounds.map(|(_, rows, _)| *rows).min()
     }
@@ -144,6 +161,8 @@ mod tests {
             take,
             vus_total: Some(vus_total),
             offset: None,
+            skew: None,
+            hot: None,
             when_exhausted: WhenExhausted::Repeat,
         };
         Feeder::new(7, "g", "f", &spec, rows, 1, open)
@@ -199,6 +218,8 @@ mod tests {
             take: Take::Walk,
             vus_total: Some(3),
             offset: Some(2_000),
+            skew: None,
+            hot: None,
             when_exhausted: WhenExhausted::Repeat,
         };
         let paper = Feeder::new(7, "g", "f", &paper, 5_000, 1, false);

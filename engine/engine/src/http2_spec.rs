@@ -48,10 +48,11 @@ impl Http2Spec {
             let problem = "says something of the connection, which HTTP/2 forbids";
             return Some((format!("headers[{at}]"), problem));
         }
+        let spoken = request.spoken().map(|(field, _)| field);
         let rules = [
             (
-                request.dialogue.is_empty(),
-                "dialogue",
+                spoken.is_none(),
+                spoken.unwrap_or_default(),
                 "is held on a stream of bytes, which HTTP/2 is not",
             ),
             (

@@ -1,8 +1,8 @@
-//! svload's load engine: it makes load and stamps time. engine/README.md is its contract.
+//! svload's load engine: it makes load and stamps time. engine/docs/ is its contract.
 //!
 //! From the top: [`run_share`] reads a [`share`], makes it a [`plan`], and runs it on threads ([`worker`]). A thread asks
-//! each group's [`executor`] what may begin, moves one [`vu`] slot a request through a [`conn`]ection and a [`wire`] codec,
-//! and leaves a [`record`].
+//! each group's [`executor`] what may begin, moves one [`vu`] slot a request through a [`conn`]ection by an [`exchange`], whose
+//! protocol is a [`wire`] codec, and leaves a [`record`].
 
 #![deny(unsafe_code)]
 
@@ -11,14 +11,15 @@ pub mod check;
 mod chunking;
 pub mod clock;
 pub mod conn;
-mod dialogue;
 pub mod error;
+pub mod exchange;
 pub mod executor;
 pub mod feeder;
 pub mod http2_spec;
 pub mod pace;
 pub mod pieces;
 pub mod plan;
+pub mod popularity;
 pub mod progress;
 pub mod ramp;
 pub mod record;
@@ -30,6 +31,7 @@ mod request_spec;
 pub mod rng;
 mod run;
 pub mod scenario;
+pub mod sets;
 pub mod share;
 mod sys;
 pub mod table;

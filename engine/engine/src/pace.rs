@@ -146,6 +146,21 @@ impl ThinkTime {
     }
 }
 
+impl ThinkTime {
+    /// Its expectation.
+    pub fn mean_ns(&self) -> f64 {
+        match self {
+            ThinkTime::ConstantNs(ns) => *ns as f64,
+            ThinkTime::UniformNs([low, high]) => (*low as f64 + *high as f64) / 2.0,
+            ThinkTime::ExponentialNs(mean) => *mean,
+            ThinkTime::LognormalNs([median, p99]) => {
+                let sigma = (p99 / median).ln() / NORMAL_P99;
+                median * (sigma * sigma / 2.0).exp()
+            }
+        }
+    }
+}
+
 impl Default for ThinkTime {
     fn default() -> Self {
         ThinkTime::ConstantNs(0)

@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 
 use crate::body::Streamed;
 use crate::check::{Answer, Check};
-use crate::dialogue;
 use crate::error::ErrorKind;
+use crate::exchange::Recipe;
 use crate::feeder::Feeder;
 use crate::pieces::{Asker, Maker, Source};
 use crate::redirect::Origin;
@@ -23,8 +23,7 @@ use crate::table::Table;
 use crate::take::Take;
 use crate::target::{self, Address, Allowed};
 use crate::tls::Tls;
-use crate::wire::dialogue::Script;
-use crate::wire::keep::Keep;
+use crate::wire::keep::{Algorithm, Keep};
 
 /// Somewhere to connect to.
 #[derive(Clone, Debug)]
@@ -41,14 +40,14 @@ pub struct StepPlan {
     pub name: String,
     /// Where it goes; `None`: variables say it.
     pub endpoint: Option<usize>,
-    pub template: Template,
-    pub to_head_request: bool,
+    /// How its requests are made, in whatever protocol.
+    pub recipe: Recipe,
     pub timeout_ns: i64,
     pub takes: Vec<Take>,
-    /// The turns of a raw dialogue.
-    pub script: Option<Script>,
     /// What its takes and checks need of the answer.
     pub keep: Keep,
+    /// The written objects that it adds to or asks of.
+    pub set: Option<SetUse>,
     expect_status: Vec<(u16, u16)>,
     checks: Vec<Check>,
     /// Place of its first check among all of the group.
@@ -59,6 +58,21 @@ pub struct StepPlan {
     pub first_of_row: bool,
 }
 
+/// What a step has to do with a set of written objects.
+#[derive(Clone, Copy, Debug)]
+pub struct SetUse {
+    /// Which of the group's sets.
+    pub at: usize,
+    /// The first of the three variables that its row is.
+    pub variables: usize,
+    pub draws: bool,
+    /// A step of its scenario deletes the row: nobody else may have it.
+    pub alone: bool,
+    pub removes: bool,
+    /// What it uploads becomes a row, with this digest.
+    pub adds: Option<Algorithm>,
+}
+
 /// One group, ready to run.
 #[derive(Clone, Debug)]
 pub struct GroupPlan {
@@ -66,8 +80,16 @@ pub struct GroupPlan {
     pub course: Arc<Course>,
     pub steps: Vec<StepPlan>,
     pub feeders: Vec<Feeder>,
+    /// Names of its sets of written objects,
+    pub sets: Vec<String>,
+    /// the rows that each has at first,
+    pub first_rows: Vec<(String, Option<Table>)>,
+    /// and what their rows are drawn by.
+    pub row_draws: Draws,
     /// Names of the variables that answers give, by number.
     pub variables: Vec<String>,
+    /// What they are at first.
+    pub given: Vec<Vec<u8>>,
     pub open: bool,
     pub new_connections: bool,
     /// Free connections belong to the group, not to a user.
@@ -200,6 +222,27 @@ fn streamed(
     }
 }
 
+/// What a request has to do with a set, among the steps of its scenario.
+fn set_use(
+    group: &GroupSpec,
+    request: &RequestSpec,
+    steps: &[StepSpec],
+    variables: &[String],
+) -> Option<SetUse> {
+    let name = request.set()?;
+    let (at, _, set) = group.sets.get_full(name)?;
+    let first = format!("{name}.path");
+    let removes = |step: &StepSpec| step.request.removes && step.request.set() == Some(name);
+    Some(SetUse {
+        at,
+        variables: variables.iter().position(|known| *known == first)?,
+        draws: request.draws.is_some(),
+        alone: steps.iter().any(removes),
+        removes: request.removes,
+        adds: request.adds.as_ref().map(|_| set.digest),
+    })
+}
+
 impl GroupPlan {
     fn new(
         share: &Share,
@@ -249,19 +292,39 @@ impl GroupPlan {
                     open,
                 };
                 let host = endpoint.map_or("", |at| endpoints[at].host_header.as_str());
-                let template = Template::new(maker, request, host, body);
+                let recipe = Recipe::new(maker, request, host, body);
                 let checks_from = steps
                     .last()
                     .map_or(0, |former| former.checks_from + former.checks.len());
-                let mut ready = StepPlan::new(request, endpoint, template, maker, checks_from);
+                let mut ready = StepPlan::new(request, endpoint, recipe, maker, checks_from);
                 ready.first_of_row = ready.uses_rows && !rows_asked;
                 rows_asked |= ready.uses_rows;
+                ready.set = set_use(&spec, request, &scenario.steps, &variables);
                 ready.keep.location = spec.http2.is_some() && spec.follow_redirects > 0;
                 steps.push(ready);
             }
         }
         let longest_timeout_ns = steps.iter().map(|step| step.timeout_ns).max();
+        let row_draws = Draws::new(share.seed, &format!("{}/rows", spec.name), Stream::Feeder);
         Ok(GroupPlan {
+            given: variables
+                .iter()
+                .map(|name| {
+                    spec.given
+                        .get(name)
+                        .map_or(Vec::new(), |value| value.clone().into())
+                })
+                .collect(),
+            sets: spec.sets.keys().cloned().collect(),
+            first_rows: spec
+                .sets
+                .iter()
+                .map(|(name, set)| {
+                    let rows = set.table.as_ref().and_then(|table| inputs.get(table));
+                    (name.clone(), rows.cloned())
+                })
+                .collect(),
+            row_draws,
             course: Arc::new(Course::new(share.seed, &spec, spec.stop_offset_ns)),
             steps,
             feeders,
@@ -284,6 +347,12 @@ impl GroupPlan {
     #[inline]
     pub fn step(&self, step: u16) -> &StepPlan {
         &self.steps[usize::from(step)]
+    }
+
+    /// What an HTTP step's requests are made of; `None`: the step speaks another protocol.
+    #[inline]
+    pub fn template(&self, step: u16) -> Option<&Template> {
+        self.step(step).recipe.http()
     }
 
     /// Row of the first feeder that a step takes, -1 where it takes none.
@@ -335,7 +404,7 @@ impl StepPlan {
     fn new(
         request: &RequestSpec,
         endpoint: Option<usize>,
-        template: Template,
+        recipe: Recipe,
         maker: Maker<'_>,
         checks_from: usize,
     ) -> Self {
@@ -359,12 +428,11 @@ impl StepPlan {
         StepPlan {
             name: request.name.clone(),
             endpoint,
-            template,
-            to_head_request: request.method == "HEAD",
-            script: dialogue::script(&request.dialogue),
+            recipe,
             timeout_ns: request.timeout_ns,
             takes,
             keep,
+            set: None,
             expect_status: request.expect_status.clone(),
             checks,
             checks_from,
@@ -383,8 +451,11 @@ impl StepPlan {
             }
         }
         let expected = |(low, high): &(u16, u16)| (*low..=*high).contains(&answer.status);
-        if self.script.is_none() && !self.expect_status.iter().any(expected) {
+        let http = self.recipe.http().is_some();
+        if http && !self.expect_status.iter().any(expected) {
             ErrorKind::Status
+        } else if answer.refusal != ErrorKind::None {
+            answer.refusal
         } else if !passed {
             ErrorKind::Check
         } else {

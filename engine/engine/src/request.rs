@@ -1,14 +1,14 @@
-//! Request bytes: everything that does not vary is built once.
+//! HTTP requests as bytes: everything that does not vary is built once.
 
 mod http2;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use crate::body::Streamed;
 use crate::chunking;
-use crate::dialogue;
 use crate::pieces::{join, write_all, Maker, Piece, Place, Source};
-use crate::share::{BodySpec, Client, Connection, Part, RequestSpec, TurnSpec};
+use crate::share::{BodySpec, Client, Connection, Part, RequestSpec};
 use crate::wire::http2::session::{Dictionary, Lesson};
 
 use http2::Blocks;
@@ -21,6 +21,8 @@ pub use http2::{block_of_text, head_bytes};
 pub struct Template {
     method: String,
     pieces: Vec<Piece>,
+    /// The whole request, but for a streamed body, if nothing in it varies.
+    common: Option<Arc<[u8]>>,
     /// What follows the Host line in a redirect hop, by [`HopLine::kind`].
     hops: [Vec<Piece>; 4],
     /// A text body; it stands at the end of the pieces too.
@@ -30,8 +32,6 @@ pub struct Template {
     chunked: bool,
     /// An address that is known only when the request is made.
     url: Vec<Piece>,
-    /// What a dialogue says, text by text.
-    says: Vec<Vec<Piece>>,
     /// The head as HTTP/2 carries it, where the group asks for that.
     blocks: Option<Blocks>,
 }
@@ -64,26 +64,30 @@ impl Template {
         let pieces = join(pieces);
         let scheme = request.endpoint.split(':').next().unwrap_or_default();
         let blocks = maker.group.http2.map(|_| Blocks::new(&pieces, scheme));
+        let common = match pieces.as_slice() {
+            [Piece::Fixed(bytes)] => Some(bytes.as_slice().into()),
+            _ => None,
+        };
         Template {
             method: request.method.clone(),
-            pieces: if request.dialogue.is_empty() {
-                pieces
-            } else {
-                Vec::new()
-            },
+            pieces,
+            common,
             hops,
             text: builder.text(),
             streamed,
             expect_continue: request.expect_continue,
             chunked: request.chunked,
             url: maker.pieces(url, Place::Path),
-            says: builder.says(),
             blocks,
         }
     }
 
     pub fn method(&self) -> &str {
         &self.method
+    }
+
+    pub fn to_head_request(&self) -> bool {
+        self.method == "HEAD"
     }
 
     /// Bytes on the wire of the body that is streamed after the request's own, 0 without one.
@@ -131,11 +135,8 @@ impl Template {
     }
 
     /// The whole request, but for a streamed body, if nothing in it varies.
-    pub fn fixed(&self) -> Option<&[u8]> {
-        match self.pieces.as_slice() {
-            [Piece::Fixed(bytes)] => Some(bytes),
-            _ => None,
-        }
+    pub fn common(&self) -> Option<&Arc<[u8]>> {
+        self.common.as_ref()
     }
 
     /// What the HTTP/2 blocks of all requests of the step `owner` have in common; None where nothing is sent over HTTP/2.
@@ -178,16 +179,6 @@ impl Template {
     pub fn render_url(&self, source: &Source<'_>, out: &mut Vec<u8>) {
         out.clear();
         write_all(&self.url, source, out);
-    }
-
-    /// Writes all that a dialogue says to `out`, and where each text ends to `ends` (both cleared first).
-    pub fn render_says(&self, source: &Source<'_>, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
-        out.clear();
-        ends.clear();
-        for text in &self.says {
-            write_all(text, source, out);
-            ends.push(out.len());
-        }
     }
 
     /// Writes a redirect hop. A hop to another origin carries no credentials.
@@ -336,16 +327,6 @@ impl Builder<'_> {
             pieces.push(Piece::Fixed(b"Expect: 100-continue\r\n".to_vec()));
         }
         pieces
-    }
-
-    /// What a dialogue says.
-    fn says(&self) -> Vec<Vec<Piece>> {
-        let said = |turn: &TurnSpec| match turn {
-            TurnSpec::Send(parts) => Some(join(self.maker.pieces(parts, Place::Free))),
-            TurnSpec::SendHex(text) => Some(vec![Piece::Fixed(dialogue::bytes_of(text)?)]),
-            _ => None,
-        };
-        self.request.dialogue.iter().filter_map(said).collect()
     }
 
     /// A text body.

@@ -3,11 +3,11 @@
 use indexmap::IndexMap;
 
 use crate::check::Check;
-use crate::dialogue;
+use crate::exchange::Spoken;
 use crate::http2_spec::Http2Spec;
 use crate::share::{
     ensure, BodySpec, CheckSpec, Client, Fault, GroupSpec, Part, RequestSpec, Share, SizeSpec,
-    StepSpec, TextTest,
+    StepSpec, TakeSpec, TextTest,
 };
 use crate::table::{Column, Table};
 use crate::take::Take;
@@ -32,8 +32,15 @@ pub fn check(
     )?;
     for (number, scenario) in group.scenarios.iter().enumerate() {
         let scenario_place = format!("{place}.scenarios[{number}]");
+        let renews = scenario.renew_ns.is_some();
+        let apart = number > 0 && number + 1 == group.scenarios.len() && scenario.steps.len() == 1;
         ensure(
-            (1..=1 << 32).contains(&scenario.weight),
+            !renews || (apart && scenario.weight == 0 && scenario.renew_ns > Some(0)),
+            || format!("{scenario_place}.renew_ns"),
+            "must be positive, of the last scenario, which has one step and weight 0",
+        )?;
+        ensure(
+            (1..=1 << 32).contains(&scenario.weight) || (scenario.weight == 0 && renews),
             || format!("{scenario_place}.weight"),
             "must be 1 to 2^32",
         )?;
@@ -75,6 +82,32 @@ fn in_header(byte: u8) -> bool {
 
 const NOT_ALLOWED: &str = "has a character that HTTP does not allow there";
 
+/// The first field of a request of another protocol that HTTP alone has, or a second protocol.
+fn of_http(request: &RequestSpec) -> Option<String> {
+    let status_or_header =
+        |check: &CheckSpec| matches!(check, CheckSpec::Status { .. } | CheckSpec::Header { .. });
+    let check = request.checks.iter().position(status_or_header);
+    let header = |take: &TakeSpec| matches!(take, TakeSpec::Header { .. });
+    let take = request.take.iter().position(header);
+    let fields = [
+        ("method", !request.method.is_empty()),
+        ("path", !request.path.is_empty()),
+        ("url", request.url.is_some()),
+        ("headers", !request.headers.is_empty()),
+        ("body", request.body.is_some()),
+        ("expect_continue", request.expect_continue),
+        ("chunked", request.chunked),
+    ];
+    let given = fields.into_iter().find(|(_, given)| *given);
+    let given = given.map(|(field, _)| field);
+    let second = request.protocols().nth(1).map(|(field, _)| field);
+    given
+        .or(second)
+        .map(str::to_owned)
+        .or_else(|| check.map(|at| format!("checks[{at}]")))
+        .or_else(|| take.map(|at| format!("take[{at}]")))
+}
+
 /// One request and where it stands.
 struct Checker<'a> {
     share: &'a Share,
@@ -105,8 +138,10 @@ impl Checker<'_> {
             || self.at("think_time"),
             "must not be negative, uniform_ns is [low, high], lognormal_ns [median, p99]",
         )?;
-        if !request.dialogue.is_empty() {
-            return self.dialogue(request);
+        self.answer(request)?;
+        self.set(request)?;
+        if let Some((field, spoken)) = request.spoken() {
+            return self.spoken(request, field, spoken);
         }
         let method = !request.method.is_empty() && request.method.bytes().all(is_token);
         ensure(method, || self.at("method"), "is no HTTP method")?;
@@ -119,7 +154,40 @@ impl Checker<'_> {
             )?;
             self.parts(value, &header, in_header)?;
         }
-        self.body(request)?;
+        self.body(request)
+    }
+
+    /// What it adds to a set, or asks of one.
+    fn set(&self, request: &RequestSpec) -> Result<(), Fault> {
+        for (field, set) in [("adds", &request.adds), ("draws", &request.draws)] {
+            let known = set
+                .as_ref()
+                .is_none_or(|set| self.group.sets.contains_key(set));
+            ensure(known, || self.at(field), "is no set of the group")?;
+        }
+        ensure(
+            request.adds.is_none() || request.draws.is_none(),
+            || self.at("draws"),
+            "does not go with adds",
+        )?;
+        ensure(
+            !request.removes || request.draws.is_some(),
+            || self.at("removes"),
+            "needs draws",
+        )?;
+        let plain = request.body.is_some()
+            && !request.chunked
+            && self.group.http2.is_none()
+            && self.group.follow_redirects == 0;
+        ensure(
+            request.adds.is_none() || plain,
+            || self.at("adds"),
+            "needs a body whose length is said, over HTTP/1.1, without redirects",
+        )
+    }
+
+    /// What is checked of the answer and taken from it.
+    fn answer(&self, request: &RequestSpec) -> Result<(), Fault> {
         for (at, check) in request.checks.iter().enumerate() {
             self.check(check, &self.at(&format!("checks[{at}]")))?;
         }
@@ -181,6 +249,14 @@ impl Checker<'_> {
                     "must name a column of whole numbers that are not negative",
                 )
             }
+            CheckSpec::Size {
+                size_bytes: SizeSpec::Taken { taken },
+                ..
+            } => ensure(
+                self.variables.contains(taken),
+                || format!("{field}.size_bytes"),
+                &format!("no answer gives the variable {taken:?}"),
+            ),
             CheckSpec::Header { test, .. } | CheckSpec::Body { body: test, .. } => {
                 match test {
                     TextTest::Equals(parts) | TextTest::Contains(parts) => {
@@ -198,18 +274,24 @@ impl Checker<'_> {
         }
     }
 
-    fn dialogue(&self, request: &RequestSpec) -> Result<(), Fault> {
-        let (field, problem) = dialogue::flaw(request).unwrap_or_default();
-        ensure(problem.is_empty(), || self.at(&field), &problem)?;
+    /// A request of a protocol besides HTTP, which stands in this field.
+    fn spoken(&self, request: &RequestSpec, field: &str, spoken: &dyn Spoken) -> Result<(), Fault> {
+        let of_http = of_http(request);
+        ensure(
+            of_http.is_none(),
+            || self.at(&of_http.clone().unwrap_or_default()),
+            &format!("does not go with {field}"),
+        )?;
+        let (place, problem) = spoken.flaw().unwrap_or_default();
+        let place = format!("{field}{place}");
+        ensure(problem.is_empty(), || self.at(&place), &problem)?;
         ensure(
             self.group.client != Client::Curl,
-            || self.at("dialogue"),
-            "curl holds no dialogues",
+            || self.at(field),
+            "curl speaks HTTP alone",
         )?;
-        for (at, turn) in request.dialogue.iter().enumerate() {
-            let field = self.at(&format!("dialogue[{at}].send"));
-            let parts = turn.parts().map_or(&[][..], Vec::as_slice);
-            self.parts(parts, &field, |_| true)?;
+        for (place, parts) in spoken.parts() {
+            self.parts(parts, &self.at(&format!("{field}{place}")), |_| true)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::body::SizeLaw;
+use crate::exchange::{dialogue, memcached, redis, Spoken};
 use crate::pace::ThinkTime;
 use crate::wire::keep::Algorithm;
 
@@ -38,7 +39,18 @@ pub struct RequestSpec {
     pub take: Vec<TakeSpec>,
     /// In place of method, path, headers and body: a raw dialogue on the stream.
     #[serde(default)]
-    pub dialogue: Vec<TurnSpec>,
+    pub dialogue: Vec<dialogue::TurnSpec>,
+    /// In place of them: commands for a Redis server.
+    pub redis: Option<redis::Spec>,
+    /// Commands for a memcached server.
+    pub memcached: Option<memcached::Spec>,
+    /// What it uploads becomes a row of this set, if it is answered well.
+    pub adds: Option<String>,
+    /// It asks for a row of this set,
+    pub draws: Option<String>,
+    /// which is none from then on.
+    #[serde(default)]
+    pub removes: bool,
 }
 
 fn good_statuses() -> Vec<(u16, u16)> {
@@ -46,6 +58,37 @@ fn good_statuses() -> Vec<(u16, u16)> {
 }
 
 impl RequestSpec {
+    /// What it says in protocols besides HTTP, each with its field; a sound request speaks one at most.
+    pub fn protocols(&self) -> impl Iterator<Item = (&'static str, &dyn Spoken)> {
+        let dialogue = (!self.dialogue.is_empty()).then_some(&self.dialogue as &dyn Spoken);
+        let redis = self.redis.as_ref().map(|spec| spec as &dyn Spoken);
+        let memcached = self.memcached.as_ref().map(|spec| spec as &dyn Spoken);
+        let known = [
+            ("dialogue", dialogue),
+            ("redis", redis),
+            ("memcached", memcached),
+        ];
+        let said = |(field, spoken): (_, Option<_>)| Some((field, spoken?));
+        known.into_iter().filter_map(said)
+    }
+
+    /// What it says in a protocol besides HTTP, and that protocol's field.
+    pub fn spoken(&self) -> Option<(&'static str, &dyn Spoken)> {
+        self.protocols().next()
+    }
+
+    /// Names of the variables that it sets.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let spoken = self.spoken().map(|(_, spoken)| spoken.variables());
+        let taken = self.take.iter().map(TakeSpec::name);
+        spoken.into_iter().flatten().chain(taken)
+    }
+
+    /// The set whose row is its variables.
+    pub fn set(&self) -> Option<&str> {
+        self.adds.as_deref().or(self.draws.as_deref())
+    }
+
     /// Whether it asks for rows of a feeder: in its address, a header, its body or a check.
     pub fn uses(&self, feeder: &str) -> bool {
         let texts = self.headers.iter().map(|(_, value)| value);
@@ -57,10 +100,13 @@ impl RequestSpec {
             .into_iter()
             .chain(&self.url)
             .chain(texts)
-            .chain(body)
-            .chain(self.dialogue.iter().filter_map(TurnSpec::parts));
+            .chain(body);
         let named = |part: &Part| part.is_of(feeder);
-        parts.flatten().any(named) || self.checks.iter().any(|check| check.uses(feeder))
+        let spoken = self.spoken().map(|(_, spoken)| spoken.parts());
+        let mut spoken = spoken.iter().flatten();
+        parts.flatten().any(named)
+            || spoken.any(|(_, parts)| parts.iter().any(named))
+            || self.checks.iter().any(|check| check.uses(feeder))
     }
 }
 
@@ -73,33 +119,6 @@ pub enum BodySpec {
     Random(SizeLaw),
     /// A file's path, streamed.
     File(String),
-}
-
-/// A turn of a dialogue.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum TurnSpec {
-    Send(Vec<Part>),
-    /// Bytes, two hexadecimal digits each.
-    SendHex(String),
-    /// This text must come; what comes before it is passed over.
-    Expect(String),
-    ExpectHex(String),
-    /// A regular expression over bytes must match what comes.
-    Match(String),
-    /// So many bytes must come.
-    Read(u64),
-    UntilClose,
-}
-
-impl TurnSpec {
-    /// The text that it sends, where that may vary.
-    pub fn parts(&self) -> Option<&Vec<Part>> {
-        match self {
-            TurnSpec::Send(parts) => Some(parts),
-            _ => None,
-        }
-    }
 }
 
 /// A piece of a path, header value or text body.
@@ -203,7 +222,14 @@ impl CheckSpec {
 #[serde(untagged, deny_unknown_fields)]
 pub enum SizeSpec {
     Bytes(u64),
-    Feeder { feeder: String, column: String },
+    Feeder {
+        feeder: String,
+        column: String,
+    },
+    /// What a variable says.
+    Taken {
+        taken: String,
+    },
 }
 
 /// What a text of the answer must be.
@@ -254,6 +280,8 @@ impl TakeSpec {
 pub struct ScenarioSpec {
     #[serde(default = "one")]
     pub weight: u64,
+    /// It is no part of the mix (weight 0): an iteration begins with it where the user's last one is so long ago, or an answer was 401.
+    pub renew_ns: Option<i64>,
     pub steps: Vec<StepSpec>,
 }
 

@@ -64,7 +64,10 @@ fn a_request_that_does_not_vary_is_one_piece() {
     let template = template_of(&plain, "cache:8080", &IndexMap::new(), None, false);
     let expected =
         "GET / HTTP/1.1\r\nHost: cache:8080\r\nUser-Agent: svload\r\nAccept: */*\r\nX-A: b\r\n\r\n";
-    assert_eq!(template.fixed(), Some(expected.as_bytes()));
+    assert_eq!(
+        template.common().map(|bytes| &bytes[..]),
+        Some(expected.as_bytes())
+    );
     plain.client = Client::Curl;
     plain.connection = Connection::New;
     assert!(text(&plain, &IndexMap::new(), false, 0, 0)
@@ -164,7 +167,7 @@ fn a_text_body_has_its_length() {
     let part = |text: &str| serde_json::from_str::<Part>(text).unwrap();
     only(&mut post).body = Some(BodySpec::Text(vec![part(r#"{"text": "größe"}"#)]));
     let fixed = template_of(&post, "cache", &IndexMap::new(), None, false);
-    let bytes = fixed.fixed().unwrap();
+    let bytes = fixed.common().unwrap();
     assert!(bytes.ends_with("Content-Length: 7\r\n\r\ngröße".as_bytes()));
     assert_eq!(fixed.head_bytes(bytes), bytes.len() - 7);
     only(&mut post).body = Some(BodySpec::Text(vec![
@@ -210,6 +213,6 @@ fn a_streamed_body_is_announced() {
         template.render(&by(asker), &mut out);
         let wanted = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
         assert!(out.ends_with(wanted.as_bytes()));
-        assert_eq!(template.fixed().is_some(), fixed);
+        assert_eq!(template.common().is_some(), fixed);
     }
 }

@@ -39,7 +39,7 @@ pub fn share_fault(text: &str, inputs: &IndexMap<String, Table>) -> Option<Fault
 /// Runs a share to its end. `sink` receives the progress JSON about once a second, from the calling thread; its error stops the load.
 ///
 /// Blocks until the load has ended: by its own duration, or at once when the share's `stop_fd` becomes readable.
-/// Returns the tables `samples`, `intervals`, `histograms`, `rows`, `witness`, `stops` and `summary` (engine/README.md).
+/// Returns the tables `samples`, `intervals`, `histograms`, `rows`, `witness`, `stops` and `summary` (engine/docs/results.md).
 ///
 /// # Errors
 /// [`RunError::Share`] for a share that can't be run, [`RunError::Os`] for a machine that refuses, [`RunError::Sink`] from the sink.

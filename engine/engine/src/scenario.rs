@@ -30,6 +30,8 @@ pub struct Course {
     scenarios: Vec<Scenario>,
     steps: Vec<(usize, ThinkPace)>,
     choice: Draws,
+    /// The step that renews what it takes, and after how long.
+    renewal: Option<(u16, i64)>,
     open: bool,
     stop_ns: i64,
 }
@@ -47,9 +49,11 @@ impl Course {
     /// The course of a checked group whose load ends at `stop_ns`.
     pub fn new(seed: u64, group: &GroupSpec, stop_ns: i64) -> Self {
         let (mut scenarios, mut steps) = (Vec::<Scenario>::new(), Vec::new());
+        let mut renewal = None;
         for (number, spec) in group.scenarios.iter().enumerate() {
             let before = scenarios.last().map_or(0, |former| former.weight_until);
             let first = steps.len();
+            renewal = spec.renew_ns.map(|after_ns| (first as u16, after_ns));
             scenarios.push(Scenario {
                 weight_until: before + spec.weight,
                 first: first as u16,
@@ -63,6 +67,7 @@ impl Course {
         Course {
             scenarios,
             steps,
+            renewal,
             choice: Draws::new(seed, &group.name, Stream::Scenario),
             open: group.executor.is_open(),
             stop_ns,
@@ -77,6 +82,17 @@ impl Course {
     /// Whether an iteration is one request.
     pub fn is_plain(&self) -> bool {
         self.steps.len() == 1
+    }
+
+    /// Whether a step is the one that renews.
+    pub fn renews(&self, step: u16) -> bool {
+        self.renewal.is_some_and(|(at, _)| at == step)
+    }
+
+    /// The step that an iteration begins with so long after the last renewal; `refused`: an answer was 401 since.
+    pub fn renewal(&self, age_ns: i64, refused: bool) -> Option<u16> {
+        let (step, after_ns) = self.renewal?;
+        (refused || age_ns >= after_ns).then_some(step)
     }
 
     /// (unit, step) of a draw: an arrival has its index alone.
@@ -109,6 +125,12 @@ impl Course {
     pub fn after(&self, step: u16, asker: Asker, ok: bool, done_ns: i64) -> Next {
         let (number, pause) = &self.steps[usize::from(step)];
         let over = done_ns >= self.stop_ns;
+        if ok && !over && self.renews(step) {
+            return Next::Step {
+                step: self.first(asker),
+                due_ns: done_ns,
+            };
+        }
         if !ok || over || self.scenarios[*number].last == step {
             return Next::End;
         }
@@ -142,6 +164,7 @@ mod tests {
             .iter()
             .map(|(weight, steps)| ScenarioSpec {
                 weight: *weight,
+                renew_ns: None,
                 steps: vec![step.clone(); *steps],
             })
             .collect();

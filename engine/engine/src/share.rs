@@ -1,4 +1,4 @@
-//! The share: what one generator is asked to do (engine/README.md), and what makes one impossible.
+//! The share: what one generator is asked to do (engine/docs/share.md), and what makes one impossible.
 
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use crate::http2_spec::Http2Spec;
 use crate::pace::ThinkTime;
 use crate::request_check;
 use crate::table::{Column, Table};
+use crate::wire::keep::Algorithm;
 
 pub use crate::request_spec::*;
 
@@ -136,6 +137,9 @@ pub struct GroupSpec {
     /// Connections end with RST in place of FIN, so that no local port rests in TIME_WAIT.
     #[serde(default)]
     pub close_by_reset: bool,
+    /// A new connection that does not stand within this, its TLS handshake included, is given up: its request fails with `connect_timeout` or
+    /// `tls_timeout`, over HTTP/2 all requests that wait for it. None: it has as long as its request.
+    pub connect_timeout_ns: Option<i64>,
     /// Starts that wait for their time are made only at multiples of this; 0: at once when due.
     #[serde(default)]
     pub pacing_quantum_ns: i64,
@@ -144,11 +148,17 @@ pub struct GroupSpec {
     pub executor: ExecutorSpec,
     #[serde(default)]
     pub feeders: IndexMap<String, FeederSpec>,
+    /// Written objects that requests add to, read from and take from.
+    #[serde(default)]
+    pub sets: IndexMap<String, SetSpec>,
     /// What an iteration does: this one request, or
     pub request: Option<RequestSpec>,
     /// the steps of one of these. Once a share is read, a request alone stands here too.
     #[serde(default)]
     pub scenarios: Vec<ScenarioSpec>,
+    /// What variables are before an answer gave them.
+    #[serde(default)]
+    pub given: IndexMap<String, String>,
     /// The summary tells the variables that each VU took.
     #[serde(default)]
     pub report_taken: bool,
@@ -157,12 +167,16 @@ pub struct GroupSpec {
     pub supply: Supply,
 }
 
+/// What a row of a set gives as variables: `written.path`.
+pub const SET_COLUMNS: [&str; 3] = ["path", "size_bytes", "digest"];
+
 impl GroupSpec {
     /// Puts a request alone in its place among the scenarios.
     fn settle(&mut self) {
         self.scenarios
             .extend(self.request.take().map(|request| ScenarioSpec {
                 weight: 1,
+                renew_ns: None,
                 steps: vec![StepSpec {
                     request,
                     think_time: ThinkTime::default(),
@@ -177,13 +191,23 @@ impl GroupSpec {
             .flat_map(|scenario| scenario.steps.iter())
     }
 
+    /// The most requests a second that all shares plan; `None` where only the server bounds it.
+    pub fn most_rps(&self) -> Option<f64> {
+        let steps = self.scenarios.iter().map(|scenario| scenario.steps.len());
+        let longest = steps.max().unwrap_or(1);
+        self.executor.most_rps().map(|rps| rps * longest as f64)
+    }
+
     /// Every variable that an answer may give, each once.
     pub fn variables(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for take in self.steps().flat_map(|step| &step.request.take) {
-            if !names.iter().any(|known| known == take.name()) {
-                names.push(take.name().to_owned());
+        for name in self.steps().flat_map(|step| step.request.variables()) {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
             }
+        }
+        for set in self.sets.keys() {
+            names.extend(SET_COLUMNS.map(|column| format!("{set}.{column}")));
         }
         names
     }
@@ -212,6 +236,10 @@ pub enum Take {
     /// Every VU walks a part of the table that is its own.
     Unique,
     Random,
+    /// Any, the first rows more often: Zipf's law.
+    Zipf,
+    /// Any, most often of the first rows.
+    Hot,
     /// The row of the VU's number.
     Vu,
 }
@@ -233,8 +261,21 @@ pub struct FeederSpec {
     pub vus_total: Option<u64>,
     /// A walk of VU g begins at row g · offset; without it at ⌊rows · g / vus_total⌋.
     pub offset: Option<u64>,
+    /// Of zipf: the exponent.
+    pub skew: Option<f64>,
+    /// Of hot: the share of the rows that is hot, and the share of the requests that ask for these.
+    pub hot: Option<(f64, f64)>,
     #[serde(default)]
     pub when_exhausted: WhenExhausted,
+}
+
+/// A set of written objects. Groups that name the same one on a thread share it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetSpec {
+    /// Rows that are there at first: columns path, size_bytes, digest.
+    pub table: Option<String>,
+    pub digest: Algorithm,
 }
 
 /// A field of a share and what is wrong with it.
@@ -354,6 +395,11 @@ fn check_times(share: &Share, group: &GroupSpec, place: &str) -> Result<(), Faul
         "must be 0 to 1 s",
     )?;
     ensure(
+        group.connect_timeout_ns.is_none_or(|most_ns| most_ns > 0),
+        || format!("{place}.connect_timeout_ns"),
+        "must be positive",
+    )?;
+    ensure(
         group.graceful_stop_ns >= 0,
         || format!("{place}.graceful_stop_ns"),
         "must not be negative",
@@ -412,6 +458,19 @@ fn check_feeders(
             field,
             "has no rows, or columns of unequal length",
         )?;
+        let skew = feeder.skew.unwrap_or(1.0);
+        ensure(
+            skew > 0.0 && skew <= 10.0,
+            || format!("{place}.feeders.{name}.skew"),
+            "must be above 0, and at most 10",
+        )?;
+        let (hot, asks) = feeder.hot.unwrap_or((0.5, 0.5));
+        let inside = |share: f64| share > 0.0 && share < 1.0;
+        ensure(
+            inside(hot) && inside(asks),
+            || format!("{place}.feeders.{name}.hot"),
+            "must be two shares between 0 and 1",
+        )?;
         let vus_total = feeder.vus_total.unwrap_or(group.executor.vus_total());
         let enough = rows[0] as u64 >= vus_total || group.executor.is_open();
         ensure(
@@ -423,6 +482,17 @@ fn check_feeders(
             feeder.take != Take::Vu || !group.executor.is_open(),
             || format!("{place}.feeders.{name}.take"),
             "vu needs a closed executor",
+        )?;
+    }
+    for (name, set) in &group.sets {
+        let known = set
+            .table
+            .as_ref()
+            .is_none_or(|table| inputs.contains_key(table));
+        ensure(
+            known,
+            || format!("{place}.sets.{name}.table"),
+            "is no input table",
         )?;
     }
     Ok(())

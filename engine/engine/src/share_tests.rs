@@ -34,10 +34,10 @@ pub(super) fn inputs() -> IndexMap<String, Table> {
     [("objects".to_owned(), table)].into_iter().collect()
 }
 
-const README: &str = include_str!("../../README.md");
+const PAGE: &str = include_str!("../../docs/share.md");
 
 pub(super) fn contract_example() -> serde_json::Value {
-    let (_, rest) = README.split_once("```json\n").unwrap();
+    let (_, rest) = PAGE.split_once("```json\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let mut value: serde_json::Value = serde_json::from_str(text).unwrap();
     value["groups"][0]["request"]["path"][0]["column"] = "good".into();

@@ -7,16 +7,18 @@ use rustls::ClientConfig;
 
 use crate::conn::ConnKey;
 use crate::error::ErrorKind;
+use crate::exchange::{Asking, Exchange, Next};
 use crate::executor::Start;
 use crate::pieces::{Asker, Source};
 use crate::plan::GroupPlan;
 use crate::record::{Sample, NEVER};
+use crate::sets::Held;
 use crate::share::Take;
-use crate::wire::dialogue::{Script, Talk};
-use crate::wire::http1::Decoder;
+use crate::wire::http1::Step;
 use crate::wire::http2::answer::Answer;
 use crate::wire::http2::session::Keeper;
-use crate::wire::keep::{Keep, Kept};
+use crate::wire::keep::{Algorithm, Keep, Keeping, Kept};
+use crate::wire::WireError;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +43,6 @@ pub struct Hop {
     pub written: usize,
     /// Bytes on the wire of the streamed body, 0 without one.
     pub body_bytes: u64,
-    /// Where a text body begins in `out`, over HTTP/2.
-    pub text_from: usize,
     /// The body waits for the server's 100.
     pub held: bool,
     pub held_until_ns: i64,
@@ -60,28 +60,6 @@ pub struct Later {
     /// When the step before ended.
     pub free_ns: i64,
     pub due_ns: i64,
-}
-
-/// What a request over HTTP/2 is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// The step's template.
-    #[default]
-    Template,
-    /// Its HTTP/1.1 form in `out`: a redirect hop, or an address that variables made; `body`: the request's body goes with it.
-    Text { body: bool },
-}
-
-/// A request's place on an HTTP/2 connection, which it shares with others.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OnStream {
-    /// The stream; 0 while the request waits for one.
-    pub id: u32,
-    /// "Begun" stands: the request opened the connection, or waited for it or for a stream.
-    pub begun: bool,
-    pub form: Form,
-    /// What came of it, once it is over.
-    pub answer: Answer,
 }
 
 /// A slot: what stays from request to request, and the request in progress.
@@ -105,16 +83,8 @@ pub struct Slot {
     pub sample: Sample,
     pub asker: Asker,
     pub hop: Hop,
-    pub decoder: Decoder,
-    /// How far a raw dialogue has come.
-    pub talk: Talk,
-    /// Where each text of a dialogue ends in `out`.
-    pub ends: Vec<usize>,
-    /// Set where the request goes over HTTP/2.
-    pub stream: Option<OnStream>,
-    /// The request's bytes, unless the step's are fixed; over HTTP/2 what its [`Form`] says, or its text body.
-    pub out: Vec<u8>,
-    pub out_is_fixed: bool,
+    /// What is said and heard, in the protocol at hand.
+    pub exchange: Exchange,
     /// Reads ask for the kernel's stamp.
     pub stamped: bool,
     pub ever_written: bool,
@@ -125,6 +95,14 @@ pub struct Slot {
     pub tls: Vec<Option<Arc<ClientConfig>>>,
     /// Rows asked in the current round of a random feeder.
     pub seen: HashSet<u64>,
+    /// When what is renewed was renewed last,
+    pub renewed_ns: i64,
+    /// and whether a server has refused it since.
+    pub refused: bool,
+    /// What the iteration has of each of the group's sets.
+    pub held: Vec<Held>,
+    /// The digest of the body that is sent.
+    pub sent: Keeping,
 }
 
 impl Slot {
@@ -143,20 +121,16 @@ impl Slot {
         self.asker = start.asker();
         self.stamped = false;
         self.ever_written = false;
-        self.stream = None;
     }
 
-    /// Makes ready for a hop's answer (the first hop is the request itself).
-    pub fn begin_hop(&mut self, endpoint: usize, to_head_request: bool, keep: Keep) {
+    /// Begins a hop (the first one is the request itself); its exchange is begun apart.
+    pub fn begin_hop(&mut self, endpoint: usize) {
         self.hop.endpoint = endpoint;
         self.hop.written = 0;
         self.hop.body_bytes = 0;
         self.hop.held = false;
         self.hop.queued = false;
         self.hop.unread = false;
-        self.decoder.reset(to_head_request);
-        self.decoder.keep(keep);
-        self.talk.reset();
         self.sample.written_ns = NEVER;
         self.sample.first_byte_ns = NEVER;
     }
@@ -171,7 +145,7 @@ impl Slot {
         let new_round = asker.seq.is_multiple_of(rows);
         match plan.take() {
             Some(Take::First | Take::Vu) => !new_round,
-            Some(Take::Random | Take::Sequential | Take::Unique) => {
+            Some(Take::Random | Take::Zipf | Take::Hot | Take::Sequential | Take::Unique) => {
                 if new_round {
                     self.seen.clear();
                 }
@@ -212,115 +186,82 @@ impl Slot {
         }
     }
 
-    /// Writes the step's request.
-    pub fn render(&mut self, plan: &GroupPlan) {
+    /// Begins the step's exchange, of HTTP by HTTP/1.1.
+    pub fn prepare(&mut self, plan: &GroupPlan) {
+        let step = plan.step(self.step);
+        let asking = Asking {
+            feeders: &plan.feeders,
+            asker: self.asker,
+            taken: &mut self.taken,
+        };
+        self.exchange.begin(&step.recipe, step.keep, &asking);
+    }
+
+    /// What happens next on its connection.
+    pub fn next(&mut self, plan: &GroupPlan) -> Result<Next, WireError> {
+        let mut asking = Asking {
+            feeders: &plan.feeders,
+            asker: self.asker,
+            taken: &mut self.taken,
+        };
+        self.exchange.next(self.hop.written, &mut asking)
+    }
+
+    /// Takes the next bytes of its connection.
+    pub fn hear(&mut self, plan: &GroupPlan, bytes: &[u8]) -> Result<Step, WireError> {
+        let mut asking = Asking {
+            feeders: &plan.feeders,
+            asker: self.asker,
+            taken: &mut self.taken,
+        };
+        self.exchange.push(bytes, &mut asking)
+    }
+
+    /// Gives the hop the step's streamed body, if there is one.
+    pub fn take_body(&mut self, plan: &GroupPlan) {
+        let Some(template) = plan.template(self.step) else {
+            return;
+        };
+        let adds = plan.step(self.step).set.and_then(|used| used.adds);
+        self.sent.begin(Keep {
+            sha256: adds == Some(Algorithm::Sha256),
+            md5: adds == Some(Algorithm::Md5),
+            ..Keep::default()
+        });
+        self.hop.body_bytes = template.upload_bytes(self.asker);
+        self.hop.held = template.expects_continue() && self.hop.body_bytes > 0;
+    }
+
+    /// Brings an HTTP request into its HTTP/1.1 form, which redirects start from.
+    pub fn spell_out(&mut self, plan: &GroupPlan) {
         let source = Source {
             feeders: &plan.feeders,
             asker: self.asker,
             taken: &self.taken,
         };
-        let step = plan.step(self.step);
-        match step.script {
-            Some(_) => step
-                .template
-                .render_says(&source, &mut self.out, &mut self.ends),
-            None => step.template.render(&source, &mut self.out),
+        if let Some(template) = plan.template(self.step) {
+            self.exchange.spell_out(template, &source);
         }
     }
 
-    /// Gives the hop the step's streamed body, if there is one.
-    pub fn take_body(&mut self, plan: &GroupPlan) {
-        let template = &plan.step(self.step).template;
-        self.hop.body_bytes = template.upload_bytes(self.asker);
-        self.hop.held = template.expects_continue() && self.hop.body_bytes > 0;
-    }
-
-    /// Whether nothing but its template holds the request over HTTP/2.
-    fn is_template(&self) -> bool {
-        self.stream
-            .is_some_and(|stream| stream.form == Form::Template)
-    }
-
-    /// Brings the request into its HTTP/1.1 form, which redirects start from.
-    pub fn spell_out(&mut self, plan: &GroupPlan) {
-        if self.is_template() {
-            self.out_is_fixed = plan.step(self.step).template.fixed().is_some();
-            if !self.out_is_fixed {
-                self.render(plan);
-            }
-        }
-    }
-
-    /// Its stream is over: this came of it.
+    /// Its stream on a shared connection is over: this came of it.
     pub fn leave_stream(&mut self, answer: Answer) {
         self.conn = None;
-        if let Some(stream) = &mut self.stream {
-            stream.id = 0;
-            stream.answer = answer;
+        if let Some(stream) = self.exchange.stream_mut() {
+            stream.end(answer);
         }
     }
 
-    /// The answer's Location, empty without one.
-    pub fn location(&self) -> &[u8] {
-        match self.stream {
-            Some(_) => self.decoder.kept().map_or(&[], Kept::location),
-            None => self.decoder.location(),
-        }
-    }
-
-    /// The bytes before a streamed body.
-    pub fn request<'a>(&'a self, plan: &'a GroupPlan) -> &'a [u8] {
-        match plan.step(self.step).template.fixed() {
-            Some(fixed) if self.out_is_fixed => fixed,
-            _ => &self.out,
-        }
-    }
-
-    /// The turns of the step, if it is a raw dialogue.
-    pub fn script<'a>(&self, plan: &'a GroupPlan) -> Option<&'a Script> {
-        plan.step(self.step).script.as_ref()
-    }
-
-    /// Whether any byte of the answer came.
+    /// Whether any byte of the hop's answer came.
     pub fn touched(&self) -> bool {
-        self.decoder.touched() || self.talk.received() > 0
+        self.sample.first_byte_ns != NEVER
     }
 
-    /// The phase that a request's time-out on an HTTP/2 connection ends.
-    pub fn stream_timeout(&self) -> ErrorKind {
-        if self.sample.first_byte_ns != NEVER {
-            ErrorKind::TimeoutBody
-        } else if (self.hop.written as u64) < self.hop.body_bytes {
-            ErrorKind::TimeoutSend
-        } else {
-            ErrorKind::TimeoutFirstByte
-        }
-    }
-
-    /// What has come of the request's answer (status 0 in a dialogue).
-    pub fn answer(&self, plan: &GroupPlan) -> Answer {
-        if let Some(stream) = &self.stream {
-            return stream.answer;
-        }
-        let (status, body_bytes) = match self.script(plan) {
-            Some(_) => (0, self.talk.received()),
-            None => (self.decoder.status(), self.decoder.body_bytes()),
-        };
-        Answer {
-            status,
-            header_bytes: self.decoder.header_bytes(),
-            body_bytes,
-            // Counted as it came.
-            received_bytes: 0,
-        }
-    }
-
-    /// Whether the connection may carry another request after this one, as far as its answer says.
-    pub fn keeps_connection(&self, plan: &GroupPlan) -> bool {
-        match self.script(plan) {
-            Some(script) => !script.ends_the_stream(),
-            None => self.decoder.keep_alive(),
-        }
+    /// The phase that its time-out ends, once the connection stands.
+    pub fn timeout(&self) -> ErrorKind {
+        let unsent = (self.hop.written as u64) < self.hop.body_bytes;
+        let sending = self.phase == Phase::Sending || unsent;
+        self.exchange.timeout(sending, self.touched())
     }
 
     pub fn active(&self) -> bool {
@@ -329,7 +270,8 @@ impl Slot {
 }
 
 impl Keeper for Vec<Slot> {
-    fn kept(&mut self, key: u32) -> &mut Kept {
-        self[key as usize].decoder.keeper()
+    fn kept(&mut self, key: u32) -> Option<&mut Kept> {
+        let slot = self.get_mut(key as usize)?;
+        slot.exchange.stream_mut()?.keeper()
     }
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use svload_engine::{Column, ErrorKind, RunError, Table};
 
-/// Runs a share and returns its tables (engine/README.md, "The one call").
+/// Runs a share and returns its tables (engine/docs/calls.md).
 ///
 /// Raises ValueError for a share that cannot be run, OSError for a machine that refuses; an exception out of the sink
 /// stops the load and is raised.
@@ -35,7 +35,7 @@ fn run_share<'py>(
 }
 
 /// Plays a share in virtual time, every request taking `service_ns`: by group, the requests that begin
-/// (engine/README.md, "In virtual time"). Raises ValueError for a share that cannot be run.
+/// (engine/docs/calls.md). Raises ValueError for a share that cannot be run.
 #[pyfunction]
 fn rehearse<'py>(
     py: Python<'py>,
@@ -51,7 +51,7 @@ fn rehearse<'py>(
 }
 
 /// What of a share cannot be run, as (field, problem), found without running it; None if it can be
-/// (engine/README.md, "What is refused"). Raises TypeError and ValueError for inputs that are no columns.
+/// (engine/docs/calls.md). Raises TypeError and ValueError for inputs that are no columns.
 #[pyfunction]
 fn share_fault(share: &str, inputs: &Bound<'_, PyDict>) -> PyResult<Option<(String, String)>> {
     let inputs = read_tables(inputs)?;
@@ -65,7 +65,7 @@ fn error_names() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
 }
 
-/// Runs the truth server until `stop_fd` is readable; returns its final counters as JSON (engine/README.md, "truth").
+/// Runs the truth server until `stop_fd` is readable; returns its final counters as JSON (engine/docs/calls.md).
 #[cfg(feature = "truth")]
 #[pyfunction]
 fn truth_serve(py: Python<'_>, config: &str, ready_fd: RawFd, stop_fd: RawFd) -> PyResult<String> {

@@ -102,6 +102,12 @@ impl Users {
         super::first_flaw(&rules)
     }
 
+    /// The most iterations a second that they make, on average; `None` where only the server bounds it.
+    pub(super) fn most_rps(&self) -> Option<f64> {
+        let cycle_ns = self.think_time.mean_ns().max(self.pacing_ns as f64);
+        (cycle_ns > 0.0).then(|| self.total as f64 / cycle_ns * 1e9)
+    }
+
     pub(super) fn number(&self, local: u64) -> u64 {
         self.from + local * self.step
     }

@@ -1,6 +1,7 @@
 //! When requests begin: one file an executor, named as users name it.
 //!
 //! An executor decides from offsets alone and touches neither clock nor socket, so it is tested in virtual time.
+//! Due times of arrivals come from `pace.rs`; those of users from `closed_loop.rs` and `ramping_vus.rs`.
 //! A new one is a new file, a variant of [`crate::share::ExecutorSpec`] and a line in [`build`].
 
 mod closed_loop;
@@ -135,6 +136,21 @@ impl ExecutorSpec {
             ExecutorSpec::SharedIterations(options) => options.users().total,
             ExecutorSpec::PerVuIterations(options) => options.users().total,
             ExecutorSpec::ConstantArrivalRate(_) | ExecutorSpec::RampingArrivalRate(_) => 1,
+        }
+    }
+
+    /// The most iterations a second that all shares plan; `None` where only the server bounds it.
+    pub fn most_rps(&self) -> Option<f64> {
+        match self {
+            ExecutorSpec::ConstantVus(options) => options.users().most_rps(),
+            ExecutorSpec::RampingVus(options) => options.users().most_rps(),
+            ExecutorSpec::SharedIterations(options) => options.users().most_rps(),
+            ExecutorSpec::PerVuIterations(options) => options.users().most_rps(),
+            ExecutorSpec::ConstantArrivalRate(options) => Some(options.rate_rps),
+            ExecutorSpec::RampingArrivalRate(options) => {
+                let targets = options.stages.iter().map(|stage| stage.target);
+                Some(targets.fold(options.start_rate_rps, f64::max))
+            }
         }
     }
 

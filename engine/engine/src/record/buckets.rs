@@ -5,7 +5,7 @@ pub const BUCKETS: usize = (62 - 6) * SUB + SUB;
 /// Buckets to a power of two.
 pub const SUB: usize = 128;
 
-/// The bucket of a value in ns (contract: engine/README.md, "histograms"). Negative values count as 0.
+/// The bucket of a value in ns (contract: engine/docs/results.md, "histograms"). Negative values count as 0.
 #[inline]
 pub fn bucket(value_ns: i64) -> u32 {
     let value = value_ns.max(0) as u64;

@@ -3,7 +3,7 @@
 
 use super::chunked::Chunked;
 use super::head::{self, Framing, Head};
-use super::keep::{Keep, Kept};
+use super::keep::{Keep, Keeping, Kept};
 use super::{WireError, HEADER_LIMIT_BYTES};
 
 #[derive(Clone, Debug)]
@@ -30,16 +30,13 @@ pub struct Decoder {
     state: State,
     partial: Vec<u8>,
     to_head_request: bool,
-    touched: bool,
     continued: bool,
     keep_alive: bool,
     status: u16,
     header_bytes: usize,
     body_bytes: u64,
     location: Vec<u8>,
-    /// What is wanted of this answer; the buffers stay once there are some.
-    kept: Option<Box<Kept>>,
-    keeps: bool,
+    keeping: Keeping,
 }
 
 /// A partial head up to this size is parsed again at every piece, above it only where a line end may complete it.
@@ -51,15 +48,13 @@ impl Default for Decoder {
             state: State::Head,
             partial: Vec::new(),
             to_head_request: false,
-            touched: false,
             continued: false,
             keep_alive: false,
             status: 0,
             header_bytes: 0,
             body_bytes: 0,
             location: Vec::new(),
-            kept: None,
-            keeps: false,
+            keeping: Keeping::default(),
         }
     }
 }
@@ -74,42 +69,23 @@ impl Decoder {
         }
         self.partial.clear();
         self.to_head_request = to_head_request;
-        self.touched = false;
         self.continued = false;
         self.keep_alive = false;
         self.status = 0;
         self.header_bytes = 0;
         self.body_bytes = 0;
         self.location.clear();
-        self.keeps = false;
+        self.keeping.begin(Keep::default());
     }
 
     /// Keeps so much of the answer that comes next.
     pub fn keep(&mut self, keep: Keep) {
-        self.keeps = !keep.nothing();
-        if self.keeps {
-            self.kept.get_or_insert_default().begin(keep);
-        }
+        self.keeping.begin(keep);
     }
 
     /// What was kept of the answer; nothing where nothing was wanted.
     pub fn kept(&self) -> Option<&Kept> {
-        self.kept.as_deref().filter(|_| self.keeps)
-    }
-
-    /// Where the answer is kept that comes over HTTP/2.
-    pub fn keeper(&mut self) -> &mut Kept {
-        self.kept.get_or_insert_default()
-    }
-
-    /// Whether the answer has no body since its request was a HEAD.
-    pub fn to_head_request(&self) -> bool {
-        self.to_head_request
-    }
-
-    /// Whether any byte of the answer came.
-    pub fn touched(&self) -> bool {
-        self.touched
+        self.keeping.kept()
     }
 
     /// Whether the server has said 100 Continue.
@@ -144,7 +120,6 @@ impl Decoder {
 
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, input: &[u8]) -> Result<Step, WireError> {
-        self.touched |= !input.is_empty();
         let mut at = 0;
         loop {
             if matches!(self.state, State::Done) {
@@ -183,17 +158,13 @@ impl Decoder {
                     self.state = State::Done;
                 }
                 self.body_bytes += take;
-                if self.keeps {
-                    keep_body(&mut self.kept, &input[..take as usize]);
-                }
+                self.keeping.take_body(&input[..take as usize]);
                 Ok(take as usize)
             }
             State::Chunked(chunked) => {
-                let (keeps, kept) = (self.keeps, &mut self.kept);
+                let keeping = &mut self.keeping;
                 let (used, done) = chunked.push(input, &mut self.body_bytes, |bytes| {
-                    if keeps {
-                        keep_body(kept, bytes);
-                    }
+                    keeping.take_body(bytes);
                 })?;
                 if done {
                     self.state = State::Done;
@@ -202,9 +173,7 @@ impl Decoder {
             }
             State::UntilClose => {
                 self.body_bytes += input.len() as u64;
-                if self.keeps {
-                    keep_body(&mut self.kept, input);
-                }
+                self.keeping.take_body(input);
                 Ok(input.len())
             }
             State::Done => Ok(0),
@@ -241,7 +210,7 @@ impl Decoder {
     }
 
     fn keep_head(&mut self, head: Head, bytes: &[u8]) {
-        if let Some(kept) = self.kept.as_mut().filter(|_| self.keeps && !head.interim) {
+        if let Some(kept) = self.keeping.kept_mut().filter(|_| !head.interim) {
             kept.take_head(bytes);
         }
     }
@@ -272,12 +241,6 @@ impl Decoder {
             Framing::Chunked => State::Chunked(Chunked::default()),
             Framing::UntilClose => State::UntilClose,
         };
-    }
-}
-
-fn keep_body(kept: &mut Option<Box<Kept>>, bytes: &[u8]) {
-    if let Some(kept) = kept {
-        kept.take_body(bytes);
     }
 }
 

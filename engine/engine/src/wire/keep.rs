@@ -167,6 +167,41 @@ impl Kept {
     }
 }
 
+/// Room for what is kept of answers, made when something is first wanted of one; its buffers stay.
+#[derive(Clone, Debug, Default)]
+pub struct Keeping {
+    keeps: bool,
+    kept: Option<Box<Kept>>,
+}
+
+impl Keeping {
+    /// Makes ready for a new answer.
+    pub fn begin(&mut self, keep: Keep) {
+        self.keeps = !keep.nothing();
+        if self.keeps {
+            self.kept.get_or_insert_default().begin(keep);
+        }
+    }
+
+    /// What was kept of the answer; nothing where nothing was wanted.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| self.keeps)
+    }
+
+    /// Where the answer is kept, if something of it is wanted.
+    pub fn kept_mut(&mut self) -> Option<&mut Kept> {
+        self.kept.as_deref_mut().filter(|_| self.keeps)
+    }
+
+    /// The next bytes of the body.
+    #[inline]
+    pub fn take_body(&mut self, bytes: &[u8]) {
+        if let Some(kept) = self.kept_mut() {
+            kept.take_body(bytes);
+        }
+    }
+}
+
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,4 @@
-//! HTTP on the wire, without I/O: bytes in, verdicts out. A next protocol is a new file beside `http1`
-//! or a folder like `http2`.
+//! Protocols on the wire, without I/O: bytes in, verdicts out. What a worker makes of them is `exchange/`.
 
 pub mod chunked;
 mod content;
@@ -31,6 +30,8 @@ pub enum WireError {
     Unexpected,
     /// What a dialogue waits for was not in the first 64 KiB.
     NoMatch,
+    /// What a dialogue takes is not there, or no number where one is needed.
+    Capture,
 }
 
 impl From<WireError> for ErrorKind {
@@ -45,6 +46,7 @@ impl From<WireError> for ErrorKind {
             WireError::ShortBody => ErrorKind::ShortBody,
             WireError::Unexpected => ErrorKind::UnexpectedData,
             WireError::NoMatch => ErrorKind::NoMatch,
+            WireError::Capture => ErrorKind::Capture,
         }
     }
 }

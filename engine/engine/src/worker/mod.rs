@@ -1,12 +1,14 @@
 //! A thread of the load: its own epoll, timers, VUs and connections. Nothing is shared while requests are made.
 
 mod alarm;
-mod dialogue;
+mod connection;
+mod deadlines;
 mod exchange;
 mod http2;
 mod patience;
 mod quantum;
 mod redirects;
+mod rows;
 mod running_quantile;
 mod stamping;
 mod steps;
@@ -23,11 +25,11 @@ use self::stamping::Stamping;
 use self::upload::Unfinished;
 use crate::clock::Clock;
 use crate::conn::{ConnKey, Conns};
-use crate::error::ErrorKind;
 use crate::executor::{self, Executor};
 use crate::plan::{Endpoint, GroupPlan, Plan};
 use crate::progress::{Control, Recent};
 use crate::record::{GroupRecord, RecordPlan};
+use crate::sets::{RowSet, Sets};
 use crate::share::Record;
 use crate::sys::{self, Epoll, Events};
 use crate::vu::{Phase, Slot};
@@ -99,6 +101,8 @@ pub struct Worker<'a> {
     /// Connections to close once the requests of this pass have begun.
     leaving: Vec<u64>,
     groups: Vec<GroupRun<'a>>,
+    /// Written objects that requests of all groups here name.
+    sets: Sets,
     deadlines: BinaryHeap<Reverse<(i64, usize, u32)>>,
     /// Later steps of iterations under way, by due time.
     later: BinaryHeap<Reverse<(i64, usize, u32)>>,
@@ -155,7 +159,7 @@ impl<'a> Worker<'a> {
                     checks: group.check_names().len(),
                     keep_samples: group.spec.record == Record::Rows,
                 }),
-                stamping: Stamping::default(),
+                stamping: Stamping::new(group.spec.most_rps()),
                 recent: Recent::default(),
                 dirty: true,
                 end_ns: group.end_ns(),
@@ -177,6 +181,7 @@ impl<'a> Worker<'a> {
             held: VecDeque::new(),
             leaving: Vec::new(),
             groups: plan.groups.iter().map(group).collect(),
+            sets: sets(plan, thread),
             deadlines: BinaryHeap::new(),
             later: BinaryHeap::new(),
             next_wake_ns: 0,
@@ -308,28 +313,7 @@ impl<'a> Worker<'a> {
 
     /// Fails requests whose time is over and closes connections that lingered long enough.
     fn expire(&mut self) {
-        while let Some(Reverse((at_ns, g, s))) = self
-            .deadlines
-            .peek()
-            .copied()
-            .filter(|top| top.0 .0 <= self.now_ns)
-        {
-            self.deadlines.pop();
-            let slot = &mut self.groups[g].slots[s as usize];
-            if slot.armed_ns != Some(at_ns) {
-                continue;
-            }
-            slot.armed_ns = None;
-            if !slot.active() {
-                continue;
-            }
-            if slot.deadline_ns <= self.now_ns {
-                let kind = self.timeout_kind(g, s);
-                self.fail(g, s, kind);
-            } else {
-                self.arm(g, s);
-            }
-        }
+        self.end_late();
         while let Some((_, token)) = self
             .lingering
             .front()
@@ -353,18 +337,6 @@ impl<'a> Worker<'a> {
             if let Some(key) = self.conns.find(token) {
                 self.conns.close(key);
             }
-        }
-    }
-
-    /// Sees to it that the slot's deadline is noticed. One heap entry a slot: it is moved on when it comes up too early.
-    fn arm(&mut self, g: usize, s: u32) {
-        let slot = &mut self.groups[g].slots[s as usize];
-        if slot
-            .armed_ns
-            .is_none_or(|armed_ns| armed_ns > slot.deadline_ns)
-        {
-            slot.armed_ns = Some(slot.deadline_ns);
-            self.deadlines.push(Reverse((slot.deadline_ns, g, s)));
         }
     }
 
@@ -528,25 +500,19 @@ impl<'a> Worker<'a> {
         group.record.gauge.integrate(group.end_ns);
         self.unposted = true;
     }
+}
 
-    fn timeout_kind(&self, g: usize, s: u32) -> ErrorKind {
-        use crate::conn::Stage;
-        let slot = &self.groups[g].slots[s as usize];
-        let stage = slot
-            .conn
-            .and_then(|key| self.conns.get(key))
-            .map(|conn| conn.stage);
-        match stage {
-            Some(Stage::Connecting) => ErrorKind::ConnectTimeout,
-            Some(Stage::Handshaking) => ErrorKind::TlsTimeout,
-            _ if slot.stream.is_some() => slot.stream_timeout(),
-            _ if slot.decoder.status() != 0 => ErrorKind::TimeoutBody,
-            _ if slot.phase == Phase::Sending => ErrorKind::TimeoutSend,
-            _ if slot.talk.received() > 0 => ErrorKind::TimeoutBody,
-            _ if slot.decoder.touched() => ErrorKind::TimeoutHead,
-            _ => ErrorKind::TimeoutFirstByte,
-        }
-    }
+/// The sets of all groups, each with its first rows.
+fn sets(plan: &Plan, thread: usize) -> Sets {
+    let named = plan.groups.iter().flat_map(|group| &group.first_rows);
+    named
+        .map(|(name, rows)| {
+            (
+                name.clone(),
+                RowSet::of(rows.as_ref(), thread, plan.threads),
+            )
+        })
+        .collect()
 }
 
 /// Time the calling thread waited for a CPU so far, ns (0 where the kernel does not tell).

@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Worker;
 use crate::error::ErrorKind;
+use crate::exchange::http2::Form;
+use crate::pieces::Source;
 use crate::plan::Endpoint;
 use crate::redirect::{next_method, resolve, Origin};
 use crate::request::HopLine;
 use crate::target::Address;
 use crate::tls::Tls;
-use crate::vu::Form;
-use crate::wire::keep::Keep;
 
 /// Addresses that redirects may add to a share's endpoints.
 const LITERALS_MAX: usize = 1_000;
@@ -24,10 +24,10 @@ impl Worker<'_> {
             return self.finish(g, s, ErrorKind::TooManyRedirects);
         }
         slot.spell_out(group.plan);
-        let (method, path) = request_line(slot.request(group.plan));
-        let status = slot.answer(group.plan).status;
+        let (method, path) = request_line(slot.exchange.text());
+        let status = slot.exchange.answer().status;
         let method = next_method(status, method).to_owned();
-        let (from, location) = (slot.hop.endpoint, slot.location());
+        let (from, location) = (slot.hop.endpoint, slot.exchange.location());
         let base_https = self.endpoints[from].origin.https;
         let hop = Some(location)
             .filter(|location| !location.is_empty())
@@ -50,9 +50,12 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let (plan, step) = (group.plan, group.plan.step(slot.step));
-        let mut out = std::mem::take(&mut slot.out);
-        step.template.render_url(&slot.source(plan), &mut out);
-        let hop = resolve(&out, false, "/");
+        let Some(template) = step.recipe.http() else {
+            return;
+        };
+        let mut url = Vec::new();
+        template.render_url(&slot.source(plan), &mut url);
+        let hop = resolve(&url, false, "/");
         let endpoint = match hop.and_then(|hop| Some((hop.origin?, hop.path))) {
             Some((origin, path)) => self
                 .authorise(&origin, None)
@@ -64,30 +67,31 @@ impl Worker<'_> {
         match endpoint {
             Ok((endpoint, path)) => {
                 let line = HopLine {
-                    method: step.template.method(),
+                    method: template.method(),
                     path: &path,
                     host: &self.endpoints[endpoint].host_header,
                     foreign: false,
                     body: true,
                 };
-                step.template
-                    .render_hop(&line, &slot.source(plan), &mut out);
-                slot.out = out;
-                slot.out_is_fixed = false;
+                let source = Source {
+                    feeders: &plan.feeders,
+                    asker: slot.asker,
+                    taken: &slot.taken,
+                };
+                slot.exchange.render_hop(template, &line, &source);
                 match self.http2_at(g, endpoint) {
                     Some(http2) => {
                         self.begin_stream(g, s, http2, endpoint, Form::Text { body: true })
                     }
-                    None => self.begin_at(g, s, endpoint),
+                    None => {
+                        let slot = &mut self.groups[g].slots[s as usize];
+                        let to_head = template.to_head_request();
+                        slot.exchange.await_http1(to_head, step.keep);
+                        self.begin_at(g, s, endpoint);
+                    }
                 }
             }
-            Err(kind) => {
-                slot.out = out;
-                slot.begin_hop(slot.own_endpoint, false, Keep::default());
-                let now_ns = self.tick();
-                self.begin_clock(g, s, now_ns);
-                self.finish(g, s, kind);
-            }
+            Err(kind) => self.finish_unsent(g, s, kind),
         }
     }
 
@@ -170,14 +174,17 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let (from, home, plan) = (slot.hop.endpoint, slot.home, group.plan);
-        let answer = slot.answer(plan);
+        let answer = slot.exchange.answer();
         group.record.hop_status[usize::from(answer.status)] += 1;
         slot.sample.redirects += 1;
         slot.sample.redirect_ns = now_ns - slot.sample.begun_ns;
         slot.sample.header_bytes += answer.header_bytes as u32;
         slot.sample.received_bytes += answer.received_bytes;
         let step = plan.step(slot.step);
-        let body = method == step.template.method() && method != "GET" && method != "HEAD";
+        let Some(template) = step.recipe.http() else {
+            return;
+        };
+        let body = method == template.method() && method != "GET" && method != "HEAD";
         let line = HopLine {
             method,
             path,
@@ -185,19 +192,27 @@ impl Worker<'_> {
             foreign: endpoint != slot.own_endpoint,
             body,
         };
-        let mut out = std::mem::take(&mut slot.out);
-        step.template
-            .render_hop(&line, &slot.source(plan), &mut out);
-        slot.out = out;
-        slot.out_is_fixed = false;
-        let server_closes = !slot.decoder.keep_alive();
-        slot.begin_hop(endpoint, method == "HEAD", step.keep);
+        let source = Source {
+            feeders: &plan.feeders,
+            asker: slot.asker,
+            taken: &slot.taken,
+        };
+        slot.exchange.render_hop(template, &line, &source);
+        let server_closes = !slot.exchange.keeps_connection();
+        slot.begin_hop(endpoint);
         if body {
             slot.take_body(plan);
         }
-        slot.stream = None;
         let http2 = self.http2_at(g, endpoint);
         let slot = &mut self.groups[g].slots[s as usize];
+        let to_head = method == "HEAD";
+        match http2 {
+            Some(_) => {
+                let form = Form::Text { body };
+                slot.exchange.begin_on_stream(form, to_head, step.keep);
+            }
+            None => slot.exchange.await_http1(to_head, step.keep),
+        }
         if reusable && from == endpoint {
             if let Some(key) = key {
                 return self.send(g, s, key);
@@ -219,7 +234,7 @@ impl Worker<'_> {
         }
         match (back, http2) {
             (Some(key), _) => self.send(g, s, key),
-            (None, Some(http2)) => self.hop_stream(g, s, http2, body),
+            (None, Some(http2)) => self.hop_stream(g, s, http2),
             (None, None) => self.open(g, s),
         }
     }

@@ -2,14 +2,16 @@
 
 use std::cmp::Reverse;
 
+use super::rows::{keep_written, note_written};
 use super::{quantum, Worker};
-use crate::check::Answer;
 use crate::error::ErrorKind;
+use crate::exchange::http2::Form;
 use crate::executor::{Ledger, Release, Start};
 use crate::record::GroupRecord;
 use crate::scenario::Next;
+use crate::sets::Held;
 use crate::take::take_all;
-use crate::vu::{Form, Later, Slot};
+use crate::vu::{Later, Slot};
 
 impl Worker<'_> {
     /// Begins an iteration with its first step.
@@ -20,8 +22,13 @@ impl Worker<'_> {
             group.slots.resize_with(at + 1, Slot::default);
         }
         let slot = &mut group.slots[at];
-        slot.taken.resize(group.plan.variables.len(), Vec::new());
-        let step = group.plan.course.first(start.asker());
+        if slot.taken.is_empty() {
+            slot.taken.clone_from(&group.plan.given);
+        }
+        slot.held.resize(group.plan.sets.len(), Held::Nothing);
+        let course = &group.plan.course;
+        let renewal = course.renewal(start.ready_ns - slot.renewed_ns, slot.refused);
+        let step = renewal.unwrap_or_else(|| course.first(start.asker()));
         self.begin_step(g, start, step);
     }
 
@@ -34,27 +41,25 @@ impl Worker<'_> {
         let repeat = todo.first_of_row && slot.repeats_early(plan, start.asker(), row);
         slot.begin(&start, step, row);
         group.record.begun(step, start.due_ns, row, repeat);
+        if !self.draw_row(g, start.slot, step) {
+            return self.finish_unsent(g, start.slot, ErrorKind::NoRow);
+        }
         let Some(endpoint) = todo.endpoint else {
             return self.begin_at_address(g, start.slot);
         };
         if let Some(http2) = self.http2_at(g, endpoint) {
             return self.begin_stream(g, start.slot, http2, endpoint, Form::Template);
         }
-        let slot = &mut self.groups[g].slots[start.slot as usize];
-        slot.out_is_fixed = todo.template.fixed().is_some();
-        if !slot.out_is_fixed {
-            slot.render(plan);
-        }
+        self.groups[g].slots[start.slot as usize].prepare(plan);
         self.begin_at(g, start.slot, endpoint);
     }
 
-    /// Begins the step's request, whose bytes are ready, at an endpoint.
+    /// Begins the step's request, whose exchange is ready, at an endpoint.
     pub(super) fn begin_at(&mut self, g: usize, s: u32, endpoint: usize) {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
-        let todo = group.plan.step(slot.step);
         slot.aim(endpoint);
-        slot.begin_hop(endpoint, todo.to_head_request, todo.keep);
+        slot.begin_hop(endpoint);
         slot.take_body(group.plan);
         slot.conn = slot.home.or_else(|| {
             let free = group.idle.iter().rposition(|(at, _)| *at == endpoint)?;
@@ -76,19 +81,24 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let slot = &mut group.slots[s as usize];
         let step = group.plan.step(slot.step);
-        let told = slot.answer(group.plan);
-        let answer = Answer {
-            status: told.status,
-            body_bytes: told.body_bytes,
-            kept: slot.decoder.kept(),
-        };
+        note_written(slot, group.plan);
         let source = slot.source(group.plan);
+        let answer = slot.exchange.checked();
         let verdict = step.judge(&answer, &source, &mut group.record.checks_failed);
-        if verdict != ErrorKind::None || step.takes.is_empty() {
+        if verdict != ErrorKind::None {
+            return verdict;
+        }
+        if let Some(before) = keep_written(slot, group.plan) {
+            let name = step.set.map(|used| &group.plan.sets[used.at]);
+            if let Some(set) = name.and_then(|name| self.sets.get_mut(name)) {
+                set.give_back(before);
+            }
+        }
+        if step.takes.is_empty() {
             return verdict;
         }
         let found = slot
-            .decoder
+            .exchange
             .kept()
             .is_some_and(|kept| take_all(&step.takes, kept, &mut slot.taken));
         if found {
@@ -132,6 +142,7 @@ impl Worker<'_> {
 
     /// Gives the slot of an ended iteration back to its executor.
     fn release(&mut self, g: usize, s: u32, at_ns: i64, unsent: bool) {
+        self.give_rows_back(g, s);
         let group = &mut self.groups[g];
         let slot = &group.slots[s as usize];
         if group.plan.spec.report_taken && slot.sample.ok() {

@@ -71,7 +71,7 @@ impl Worker<'_> {
         let Some(conn) = self.conns.get_mut(key) else {
             return Ok(Upload::Blocked);
         };
-        let head = slot.request(group.plan).len();
+        let head = slot.exchange.text().len();
         let all = head + slot.hop.body_bytes as usize;
         let mut budget = TURN_BYTES;
         loop {
@@ -80,6 +80,9 @@ impl Worker<'_> {
             fill(slot, group.plan, &mut buf[..length])?;
             let mut taken = 0;
             let result = conn.write(&buf[..length], &mut taken);
+            // What of it was body: all behind the head.
+            let body = head.saturating_sub(slot.hop.written).min(taken);
+            slot.sent.take_body(&buf[body..taken]);
             slot.hop.written += taken;
             group.record.totals.bytes_sent += taken as u64;
             if !result? {
@@ -161,8 +164,8 @@ impl Worker<'_> {
     pub(super) fn let_go(&mut self, g: usize, s: u32, key: ConnKey) {
         let slot = &mut self.groups[g].slots[s as usize];
         if std::mem::take(&mut slot.hop.held) {
-            match slot.stream {
-                Some(stream) => self.upload_on_stream(s, stream.id, key),
+            match slot.exchange.stream().map(|stream| stream.id) {
+                Some(stream) => self.upload_on_stream(s, stream, key),
                 None => self.upload(g, s, key),
             }
         }
@@ -171,7 +174,7 @@ impl Worker<'_> {
 
 /// The request's bytes from what is written on: its head first, then its body.
 fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> {
-    let (head, at) = (slot.request(plan), slot.hop.written);
+    let (head, at) = (slot.exchange.text(), slot.hop.written);
     let left = &head[at.min(head.len())..];
     let (first, rest) = out.split_at_mut(left.len().min(out.len()));
     first.copy_from_slice(&left[..first.len()]);
@@ -179,8 +182,10 @@ fn fill(slot: &Slot, plan: &GroupPlan, out: &mut [u8]) -> Result<(), ErrorKind> 
         return Ok(());
     }
     let place = (at + first.len() - head.len()) as u64;
-    let step = plan.step(slot.step);
-    step.template
+    let Some(template) = plan.template(slot.step) else {
+        return Ok(());
+    };
+    template
         .fill_upload(slot.asker, place, rest)
         .map_err(|_| ErrorKind::Other)
 }

@@ -5,8 +5,10 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 
-use crate::common::{refusal, run, share, Server, MS};
+use crate::common::{refusal, run, run_with, share, Server, MS};
+use indexmap::IndexMap;
 use serde_json::{json, Value};
+use svload_engine::{Column, Table};
 
 /// Two users who hold 20 dialogues between them.
 fn dialogue(server: &Server, turns: Value) -> Value {
@@ -101,10 +103,122 @@ fn bytes_are_counted_and_need_not_be_text() {
     assert_eq!(ran.count("body_bytes"), 20 * 300_003);
 }
 
+/// A file server: "SIZE n\n", then a file whose length and digest the feeder knows.
+fn files() -> Server {
+    Server::start(|stream: TcpStream| {
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while stream.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            let bytes: usize = line.trim_end().trim_start_matches("get ").parse().unwrap();
+            let mut answer = format!("SIZE {bytes}\n").into_bytes();
+            answer.extend(vec![b'a'; bytes]);
+            answer.extend(b"\nbye\n");
+            if stream.get_mut().write_all(&answer).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    })
+}
+
+/// Asks for 0 to 2 MB, reads as many bytes as the server says, and holds length and digest of those against a table.
+fn fetching(server: &Server, sizes: &[u64]) -> (Value, IndexMap<String, Table>) {
+    use sha2::{Digest, Sha256};
+    let digest = |bytes: &u64| format!("{:x}", Sha256::digest(vec![b'a'; *bytes as usize]));
+    let texts = Column::Utf8;
+    let table: Table = [
+        ("name", texts(sizes.iter().map(u64::to_string).collect())),
+        ("size_bytes", Column::U64(sizes.to_vec())),
+        ("digest", texts(sizes.iter().map(digest).collect())),
+    ]
+    .map(|(name, column)| (name.to_owned(), column))
+    .into_iter()
+    .collect();
+    let column = |name: &str| json!({"feeder": "file", "column": name});
+    let turns = json!([
+        {"send": [{"text": "get "}, column("name"), {"text": "\n"}]},
+        {"take": {"name": "size", "match": "^SIZE (\\d+)\n"}},
+        {"read": [{"taken": "size"}]},
+        {"expect": "\nbye\n"},
+    ]);
+    let mut share = dialogue(server, turns);
+    let group = &mut share["groups"][0];
+    group["feeders"] = json!({"file": {"table": "files", "take": "sequential"}});
+    group["request"]["checks"] = json!([
+        {"name": "size", "size_bytes": column("size_bytes")},
+        {"name": "digest", "digest": "sha256", "equals": [column("digest")]},
+    ]);
+    (share, [("files".to_owned(), table)].into_iter().collect())
+}
+
+#[test]
+fn lengths_are_taken_from_answers_and_bodies_are_checked() {
+    let (server, sizes) = (files(), [0, 1, 70_000, 2_000_000]);
+    let (mut share, inputs) = fetching(&server, &sizes);
+    let ran = run_with(&share, &inputs);
+    ran.assert_all_ok();
+    let head: u64 = sizes
+        .iter()
+        .map(|size| format!("SIZE {size}\n\nbye\n").len() as u64)
+        .sum();
+    assert_eq!(
+        ran.count("body_bytes"),
+        5 * (head + sizes.iter().sum::<u64>())
+    );
+    let wrong = json!([{"name": "digest", "digest": "md5", "equals": [{"text": "00"}]}]);
+    share["groups"][0]["request"]["checks"] = wrong;
+    let ran = run_with(&share, &inputs);
+    ran.assert_all_fail_with("check");
+    assert_eq!(ran.group()["checks_failed"], json!({"digest": 20}));
+}
+
+#[test]
+fn a_value_of_one_dialogue_is_said_in_the_same_and_in_the_next() {
+    let (said, heard) = channel();
+    let said = Mutex::new(said);
+    let server = lines(move |line| {
+        said.lock().unwrap().send(line.to_owned()).unwrap();
+        match line.split_once(' ') {
+            None => b"TOKEN t-7;\r\n".to_vec(),
+            Some((_, words)) => format!("id={words}.\r\n").into_bytes(),
+        }
+    });
+    let request = |turns: Value, take: Value| json!({"name": "talk", "endpoint": "http://host", "timeout_ns": 5_000 * MS, "dialogue": turns, "take": take});
+    let taken = |name: &str| json!({"taken": name});
+    let first = request(
+        json!([
+            {"send": [{"text": "hello\n"}]},
+            {"take": {"name": "token", "match": "TOKEN ([^;]+);\r\n"}},
+            {"send": [{"text": "use "}, taken("token"), {"text": "\n"}]},
+            {"match": "id=[^.]+\\.\r\n"},
+        ]),
+        json!([{"name": "id", "regex": "id=([^.]+)"}]),
+    );
+    let again =
+        json!([{"send": [{"text": "again "}, taken("id"), {"text": "\n"}]}, {"expect": "\r\n"}]);
+    let mut share = dialogue(&server, json!([{"read": 1}]));
+    let group = share["groups"][0].as_object_mut().unwrap();
+    group.remove("request");
+    let steps = json!([{"request": first}, {"request": request(again, json!([]))}]);
+    group.insert("scenarios".into(), json!([{"steps": steps}]));
+    let ran = run(&share);
+    ran.assert_all_ok();
+    let lines: Vec<String> = heard.try_iter().collect();
+    for (line, count) in [("hello", 20), ("use t-7", 20), ("again t-7", 20)] {
+        assert_eq!(
+            lines.iter().filter(|said| *said == line).count(),
+            count,
+            "{line}"
+        );
+    }
+    assert_eq!(ran.count("connections_opened"), 2);
+}
+
 #[test]
 fn what_goes_wrong_has_its_name() {
     type Case = (&'static str, fn() -> Server);
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
+        ("capture", || lines(|_| b"SIZE x\r\n".to_vec())),
         ("timeout_first_byte", || lines(|_| Vec::new())),
         ("timeout_body", || lines(|_| b"+O".to_vec())),
         ("unexpected_data", || lines(|_| b"+OK\r\n+OK\r\n".to_vec())),
@@ -131,6 +245,13 @@ fn what_goes_wrong_has_its_name() {
             &server,
             json!([{"send": [{"text": "PING\r\n"}]}, {"expect": "+OK\r\n"}]),
         );
+        if error == "capture" {
+            share["groups"][0]["request"]["dialogue"] = json!([
+                {"send": [{"text": "PING\r\n"}]},
+                {"take": {"name": "size", "match": "SIZE (\\w+)\r\n"}},
+                {"read": [{"taken": "size"}]},
+            ]);
+        }
         share["groups"][0]["executor"]["limit"] = 4.into();
         if error.starts_with("timeout") {
             share["groups"][0]["request"]["timeout_ns"] = (150 * MS).into();
@@ -155,6 +276,6 @@ fn a_dialogue_that_cannot_be_held_is_refused() {
     share["groups"][0]["request"]["method"] = "GET".into();
     assert_eq!(
         refusal(&share),
-        "share.groups[0].request.method: belongs to HTTP: a dialogue has none"
+        "share.groups[0].request.method: does not go with dialogue"
     );
 }

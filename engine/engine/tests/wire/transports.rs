@@ -1,14 +1,17 @@
-//! Ways to a server: IPv6, Unix sockets, and addresses of one's own; each only where it is allowed.
+//! Ways to a server: IPv6, Unix sockets, and addresses of one's own, each only where it is allowed; and how long one may take.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
-use crate::common::{ok, refusal, run, serve, share, Server};
+use crate::common::http2::{polite, share_of};
+use crate::common::tls::lab;
+use crate::common::{ok, refusal, run, serve, share, Ran, Server, MS};
 use serde_json::{json, Value};
 
 /// A socket file of this test, gone with it.
@@ -211,4 +214,91 @@ fn an_open_loop_has_no_users_to_share() {
     crate::common::open(&mut share, 10.0, 4);
     share["groups"][0]["connection"] = "shared".into();
     assert!(refusal(&share).starts_with("share.groups[0].connection: shared belongs to closed"));
+}
+
+/// What is asked in it may last 5 s, a connection 50 ms to stand.
+fn bounded(mut share: Value) -> Value {
+    let group = &mut share["groups"][0];
+    group["request"]["timeout_ns"] = (5_000 * MS).into();
+    group["connect_timeout_ns"] = (50 * MS).into();
+    share
+}
+
+/// Each request ended when its connection had not stood in time, long before its own time was over.
+fn assert_given_up_in_time(ran: &Ran, error: &str) {
+    ran.assert_all_fail_with(error);
+    assert_eq!(ran.count("written"), 0);
+    let took = ran
+        .samples("done_ns")
+        .into_iter()
+        .zip(ran.samples("begun_ns"));
+    for (done_ns, begun_ns) in took {
+        assert!((50 * MS..4_000 * MS).contains(&(done_ns - begun_ns)));
+    }
+}
+
+/// A server that takes connections and says nothing.
+fn silent() -> Server {
+    Server::start(|mut stream: TcpStream| {
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    })
+}
+
+#[test]
+fn a_connect_that_nobody_answers_is_given_up() {
+    // A listener whose queue is full drops further SYNs.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    socket2::SockRef::from(&listener).listen(0).unwrap();
+    let fill = |_| TcpStream::connect_timeout(&address, Duration::from_millis(50));
+    let fillers: Vec<_> = (0..4).map(fill).collect();
+    assert!(fillers.iter().any(Result::is_err), "the queue takes all");
+    let ran = run(&bounded(share(address)));
+    assert_given_up_in_time(&ran, "connect_timeout");
+}
+
+#[test]
+fn a_handshake_that_nobody_answers_is_given_up() {
+    let (server, lab) = (silent(), lab("cache.test"));
+    let tls = json!({"server_name": "cache.test", "ca_pem": lab.ca_pem});
+    for http2 in [None, Some(json!({"streams": 4}))] {
+        let mut share = bounded(share(server.address));
+        share["endpoints"] =
+            json!({"https://cache.test": {"address": server.address.to_string(), "tls": tls}});
+        share["groups"][0]["request"]["endpoint"] = "https://cache.test".into();
+        share["groups"][0]["executor"] = json!({"kind": "constant-vus", "vus": 4, "limit": 8});
+        share["groups"][0]["stop_offset_ns"] = (5_000 * MS).into();
+        share["groups"][0]["http2"] = http2.clone().unwrap_or(Value::Null);
+        let before = server.accepted();
+        let ran = run(&share);
+        assert_given_up_in_time(&ran, "tls_timeout");
+        assert_eq!(ran.count("failed"), 8);
+        // Users of HTTP/2 share one connection at a time, and all that wait for it end with it.
+        let opened = server.accepted() - before;
+        assert_eq!(opened, if http2.is_some() { 2 } else { 8 });
+    }
+}
+
+#[test]
+fn an_answer_may_take_longer_than_its_connection() {
+    let server = Server::answering(|_| {
+        thread::sleep(Duration::from_millis(120));
+        ok("late")
+    });
+    let mut share = bounded(share(server.address));
+    share["groups"][0]["connection"] = "new".into();
+    run(&share).assert_all_ok();
+    let server = polite(&[]);
+    let ran = run(&bounded(share_of(server.address, 4, 1, 40)));
+    ran.assert_all_ok();
+}
+
+#[test]
+fn no_time_at_all_is_refused() {
+    let mut share = share("127.0.0.1:1".parse().unwrap());
+    share["groups"][0]["connect_timeout_ns"] = 0.into();
+    assert_eq!(
+        refusal(&share),
+        "share.groups[0].connect_timeout_ns: must be positive"
+    );
 }

@@ -25,8 +25,8 @@ const END: u8 = flag::END_STREAM;
 struct Shelf(Vec<Kept>);
 
 impl Keeper for Shelf {
-    fn kept(&mut self, key: u32) -> &mut Kept {
-        &mut self.0[key as usize]
+    fn kept(&mut self, key: u32) -> Option<&mut Kept> {
+        self.0.get_mut(key as usize)
     }
 }
 

@@ -33,8 +33,8 @@ pub enum Event {
 
 /// Who keeps what is wanted of answers.
 pub trait Keeper {
-    /// Where the answer is kept that the caller's key stands for.
-    fn kept(&mut self, key: u32) -> &mut Kept;
+    /// Where the answer is kept that the caller's key stands for, if something of it is wanted.
+    fn kept(&mut self, key: u32) -> Option<&mut Kept>;
 }
 
 /// Where what comes goes.

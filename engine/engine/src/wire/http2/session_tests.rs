@@ -11,8 +11,8 @@ pub const SMALL: Windows = Windows {
 };
 
 impl Keeper for Kept {
-    fn kept(&mut self, _: u32) -> &mut Kept {
-        self
+    fn kept(&mut self, _: u32) -> Option<&mut Kept> {
+        Some(self)
     }
 }
 

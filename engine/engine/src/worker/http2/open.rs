@@ -4,10 +4,11 @@ use super::super::Worker;
 use super::{Multiplex, Unwritten, Upload};
 use crate::conn::{ConnKey, Owner, Stage};
 use crate::error::ErrorKind;
+use crate::exchange::http2::Form;
 use crate::http2_spec::Http2Spec;
 use crate::pieces::Source;
-use crate::request::{block_of_text, head_bytes};
-use crate::vu::{Form, OnStream, Phase};
+use crate::request::Template;
+use crate::vu::Phase;
 use crate::wire::http2::session::Opening;
 
 impl Worker<'_> {
@@ -24,26 +25,21 @@ impl Worker<'_> {
         let slot = &mut group.slots[s as usize];
         let step = group.plan.step(slot.step);
         slot.aim(endpoint);
-        slot.begin_hop(endpoint, step.to_head_request, step.keep);
-        slot.stream = Some(OnStream {
-            form,
-            ..OnStream::default()
-        });
+        slot.begin_hop(endpoint);
+        let template = step.recipe.http();
+        let to_head = template.is_some_and(Template::to_head_request);
+        slot.exchange.begin_on_stream(form, to_head, step.keep);
         slot.phase = Phase::Opening;
         // Where it is written in this pass, that moment is "begun".
         self.begin_clock(g, s, self.now_ns);
         self.take_place(g, s, http2);
     }
 
-    /// Begins a redirect hop, whose text stands ready; `body`: the request's body goes with it.
-    pub(in crate::worker) fn hop_stream(&mut self, g: usize, s: u32, http2: Http2Spec, body: bool) {
+    /// Begins a redirect hop, whose exchange is ready.
+    pub(in crate::worker) fn hop_stream(&mut self, g: usize, s: u32, http2: Http2Spec) {
         let slot = &mut self.groups[g].slots[s as usize];
-        slot.stream = Some(OnStream {
-            form: Form::Text { body },
-            ..OnStream::default()
-        });
         slot.phase = Phase::Opening;
-        slot.hop.begun_ns = self.now_ns;
+        self.begin_clock(g, s, self.now_ns);
         self.take_place(g, s, http2);
     }
 
@@ -68,7 +64,7 @@ impl Worker<'_> {
         if link.waiting.is_empty() && link.has_room() {
             self.open_stream(key, &mut link, s);
         } else {
-            if let Some(stream) = &mut group.slots[s as usize].stream {
+            if let Some(stream) = group.slots[s as usize].exchange.stream_mut() {
                 stream.begun = true;
             }
             group.record.totals.http2_stream_waits += u64::from(link.ready);
@@ -83,7 +79,7 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
         slot.hop.begun_ns = now_ns;
-        if let Some(stream) = &mut slot.stream {
+        if let Some(stream) = slot.exchange.stream_mut() {
             // A request that was moved here from a connection that left has begun there.
             // So has one whose answer led here.
             if !std::mem::replace(&mut stream.begun, true) && !slot.ever_written {
@@ -218,10 +214,13 @@ impl Worker<'_> {
         let group = &mut self.groups[g];
         let (plan, slot) = (group.plan, &mut group.slots[s as usize]);
         slot.spell_out(plan);
-        let stream = slot.stream.take().unwrap_or_default();
-        let (endpoint, step) = (slot.hop.endpoint, plan.step(slot.step));
-        slot.begin_hop(endpoint, step.to_head_request, step.keep);
-        if stream.form != (Form::Text { body: false }) {
+        let form = slot.exchange.stream().map(|stream| stream.form);
+        let step = plan.step(slot.step);
+        slot.begin_hop(slot.hop.endpoint);
+        let template = step.recipe.http();
+        let to_head = template.is_some_and(Template::to_head_request);
+        slot.exchange.await_http1(to_head, step.keep);
+        if form != Some(Form::Text { body: false }) {
             slot.take_body(plan);
         }
         slot.conn = connection;
@@ -256,42 +255,31 @@ impl Worker<'_> {
             conn.stamp_receives();
             link.sampled += 1;
         }
-        let template = &plan.step(slot.step).template;
-        let form = slot.stream.map_or(Form::Template, |stream| stream.form);
+        let Some(template) = plan.template(slot.step) else {
+            return;
+        };
         let source = Source {
             feeders: &plan.feeders,
             asker: slot.asker,
             taken: &slot.taken,
         };
-        slot.hop.body_bytes = match form {
-            Form::Text { body: false } => 0,
-            _ => template.content_bytes(slot.asker),
-        };
-        if form != Form::Template {
-            slot.hop.text_from = head_bytes(&slot.out);
-        } else if template.has_text() {
-            template.render_text(&source, &mut slot.out);
-            slot.hop.text_from = 0;
-        }
-        if template.has_text() {
-            slot.hop.body_bytes = (slot.out.len() - slot.hop.text_from) as u64;
-        }
+        slot.hop.body_bytes = slot.exchange.ready_content(template, &source);
         let ends = slot.hop.body_bytes == 0;
         slot.hop.held = template.expects_continue() && !ends;
         let (held, https) = (slot.hop.held, self.endpoints[link.endpoint].origin.https);
         let place = link.before + link.session.out.len() as u64;
+        let stream = slot.exchange.stream();
+        let taught = stream.is_some_and(|stream| stream.form == Form::Template);
         let opening = Opening {
             key: s,
-            to_head_request: slot.decoder.to_head_request(),
+            to_head_request: stream.is_some_and(|stream| stream.to_head_request),
             ends,
-            keeps: slot.decoder.kept().is_some(),
-            lesson: (form == Form::Template)
-                .then(|| template.lesson(slot.step))
-                .flatten(),
+            keeps: slot.exchange.kept().is_some(),
+            lesson: taught.then(|| template.lesson(slot.step)).flatten(),
         };
-        let (id, bytes) = link.session.open(opening, |dictionary, out| match form {
-            Form::Template => template.render_block(dictionary, &source, out),
-            Form::Text { .. } => block_of_text(&slot.out, https, out),
+        let exchange = &slot.exchange;
+        let (id, bytes) = link.session.open(opening, |dictionary, out| {
+            exchange.render_block(template, &source, https, dictionary, out);
         });
         link.unwritten.push_back(Unwritten {
             place,
@@ -305,7 +293,7 @@ impl Worker<'_> {
             });
         }
         slot.phase = Phase::Receiving;
-        if let Some(stream) = &mut slot.stream {
+        if let Some(stream) = slot.exchange.stream_mut() {
             stream.id = id;
         }
         slot.sample.connection = conn.id;

@@ -144,7 +144,7 @@ impl Worker<'_> {
             Event::Continued { key: s } => {
                 let slot = &mut self.groups[link.group].slots[s as usize];
                 if std::mem::take(&mut slot.hop.held) {
-                    let stream = slot.stream.map_or(0, |stream| stream.id);
+                    let stream = slot.exchange.stream().map_or(0, |stream| stream.id);
                     link.uploads.push_back(Upload { slot: s, stream });
                 }
             }
@@ -179,9 +179,8 @@ impl Worker<'_> {
 
     /// A request is given up from our side: its stream is reset, or it waits no more.
     pub(in crate::worker) fn give_up(&mut self, g: usize, s: u32, key: ConnKey, kind: ErrorKind) {
-        let id = self.groups[g].slots[s as usize]
-            .stream
-            .map_or(0, |stream| stream.id);
+        let slot = &self.groups[g].slots[s as usize];
+        let id = slot.exchange.stream().map_or(0, |stream| stream.id);
         let mut answer = Answer::default();
         if let Some(mut link) = self.multiplexes.take(key) {
             if id == 0 {
@@ -217,7 +216,7 @@ impl Worker<'_> {
     }
 
     /// A connection has failed, for a reason that is no frame of the peer's.
-    pub(super) fn fail_multiplex(&mut self, key: ConnKey, kind: ErrorKind) {
+    pub(in crate::worker) fn fail_multiplex(&mut self, key: ConnKey, kind: ErrorKind) {
         if let Some(link) = self.multiplexes.take(key) {
             self.end_link(key, *link, End::Broken(kind));
         }

@@ -94,15 +94,17 @@ impl Worker<'_> {
         let group = &mut self.groups[link.group];
         for head in &link.unwritten {
             let slot = &mut group.slots[head.slot as usize];
-            let Some(stream) = slot.stream.filter(|stream| stream.id == head.stream) else {
+            let stream = slot.exchange.stream();
+            let Some(stream) = stream.filter(|stream| stream.id == head.stream) else {
                 continue;
             };
+            let waited = stream.begun;
             let mut from_ns = slot.sample.written_ns;
             if from_ns == NEVER {
                 let first = !std::mem::replace(&mut slot.ever_written, true);
                 group.record.written(first);
                 group.record.totals.http2_requests += 1;
-                if !stream.begun {
+                if !waited {
                     slot.hop.begun_ns = now_ns;
                     if first {
                         slot.sample.begun_ns = now_ns;
@@ -133,10 +135,13 @@ impl Worker<'_> {
             };
             let group = &mut self.groups[link.group];
             let (plan, slot) = (group.plan, &mut group.slots[upload.slot as usize]);
-            if slot.stream.is_none_or(|stream| stream.id != upload.stream) {
+            let stream = slot.exchange.stream();
+            if stream.is_none_or(|stream| stream.id != upload.stream) {
                 continue;
             }
-            let template = &plan.step(slot.step).template;
+            let Some(template) = plan.template(slot.step) else {
+                continue;
+            };
             match make_data(link, template, slot, upload) {
                 Ok(0) => {
                     stuck += 1;
@@ -173,8 +178,7 @@ fn make_data(
     let ends = at + bytes == all;
     link.session.send(upload.stream, bytes, ends, |out| {
         if template.has_text() {
-            let from = slot.hop.text_from + at;
-            out.copy_from_slice(&slot.out[from..from + bytes]);
+            out.copy_from_slice(slot.exchange.content_of_text(at, bytes));
             return Ok(());
         }
         let filled = template.fill_content(slot.asker, at as u64, out);

@@ -129,7 +129,9 @@ impl Session {
         };
         let verdict = stream.reading.data(bytes.len(), begins, ends);
         if stream.keeps && verdict.is_ok() {
-            heard.keeper.kept(stream.key).take_body(bytes);
+            if let Some(kept) = heard.keeper.kept(stream.key) {
+                kept.take_body(bytes);
+            }
         }
         self.judge(id, verdict, heard);
         Ok(())
@@ -195,7 +197,7 @@ impl Session {
         let keeping = stream
             .as_ref()
             .filter(|stream| stream.keeps && stream.reading.awaits_head());
-        let decoded = match keeping.map(|stream| heard.keeper.kept(stream.key)) {
+        let decoded = match keeping.and_then(|stream| heard.keeper.kept(stream.key)) {
             None => self.decoder.decode(block, |field| fields.add(field)),
             Some(kept) => {
                 kept.begin_head();
