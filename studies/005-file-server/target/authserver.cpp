@@ -21,6 +21,7 @@ struct Counters {
 
 struct Settings {
     std::string socket, user, password, database;
+    unsigned port;  // 0: by the socket
     double timeout_s;
 };
 
@@ -74,8 +75,9 @@ class Users {
         unsigned timeout = static_cast<unsigned>(settings_.timeout_s) + 1;
         for (auto option : {MYSQL_OPT_CONNECT_TIMEOUT, MYSQL_OPT_READ_TIMEOUT, MYSQL_OPT_WRITE_TIMEOUT})
             mysql_optionsv(connection_.get(), option, &timeout);
-        if (mysql_real_connect(connection_.get(), nullptr, settings_.user.c_str(), settings_.password.c_str(),
-                               settings_.database.c_str(), 0, settings_.socket.c_str(), 0)) {
+        bool by_port = settings_.port > 0;
+        if (mysql_real_connect(connection_.get(), by_port ? "127.0.0.1" : nullptr, settings_.user.c_str(), settings_.password.c_str(),
+                               settings_.database.c_str(), settings_.port, by_port ? nullptr : settings_.socket.c_str(), 0)) {
             ++counters->database_connections;
             return true;
         }
@@ -238,11 +240,12 @@ void run_workers(int listener, int count, const Settings& settings) {
 
 int main(int argc, char** argv) {
     Options options(argc, argv,
-                    {{"port", "10001"}, {"db-socket", "/run/mysqld/mysqld.sock"}, {"db-user", "lab"}, {"db-name", "lab"},
+                    {{"port", "10001"}, {"db-socket", "/run/mysqld/mysqld.sock"}, {"db-port", "0"}, {"db-user", "lab"},
+                     {"db-name", "lab"},
                      {"workers", "0"}, {"timeout", "20"}, {"backlog", "4096"}});
     const char* password = std::getenv("DB_PASSWORD");
     const Settings settings{options.text("db-socket"), options.text("db-user"), password ? password : "", options.text("db-name"),
-                            options.number("timeout")};
+                            static_cast<unsigned>(options.count("db-port")), options.number("timeout")};
     counters = shared_counters<Counters>();
     if (mysql_library_init(0, nullptr, nullptr)) die("the database's library does not start");
     signal(SIGPIPE, SIG_IGN);
