@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from svload.analysis.limits import ANALYSIS_VERSION
 from svload.model.late import late
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from svload.analysis.estimate import estimate_run, measured, size_of_run
     from svload.analysis.floor import floor_of, floors_of, one_case_a_load
     from svload.analysis.judge import judge_run, judge_trial
-    from svload.analysis.load import summarise_load
+    from svload.analysis.load_summary import summarise_load
+    from svload.analysis.own import own_verdicts
     from svload.analysis.phases import outside_load, phases_of
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
@@ -32,15 +34,13 @@ __all__ = [
     "measured",
     "one_case_a_load",
     "outside_load",
+    "own_verdicts",
     "phases_of",
     "plan_comparisons",
     "settings_digest",
     "size_of_run",
     "summarise_load",
 ]
-
-ANALYSIS_VERSION = 4
-"""Stamped on derived/; findings of another version are made anew."""
 
 __getattr__ = late(
     __name__,
@@ -49,7 +49,8 @@ __getattr__ = late(
         "estimate": ("estimate_run", "measured", "size_of_run"),
         "floor": ("floor_of", "floors_of", "one_case_a_load"),
         "judge": ("judge_run", "judge_trial"),
-        "load": ("summarise_load",),
+        "load_summary": ("summarise_load",),
+        "own": ("own_verdicts",),
         "phases": ("outside_load", "phases_of"),
         "runs": ("compare_runs",),
         "sentences": ("headline",),

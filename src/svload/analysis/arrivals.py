@@ -1,7 +1,8 @@
-"""How many arrivals an open loop's plan has, by arithmetic of its own: from seed, rate and time alone, never from what the engine counted.
+"""How many arrivals an open loop's plan has, by arithmetic of its own: from seed, rate and time alone,
+never from what the engine counted.
 
-It follows engine/README.md (the draws: splitmix64 over a group's name and an index) and shares no code with it, so that a request that
-the engine never noticed is missed here (docs/method.md §3, identities).
+It follows engine/README.md (the draws: splitmix64 over a group's name and an index) and shares no code with
+it, so that a request that the engine never noticed is missed here (docs/method.md §3, identities).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from svload.analysis.checks.little import begin_ns
 from svload.analysis.view import GroupView
+from svload.model.executors import OpenLoop
 from svload.model.results import TrialSummary
 from svload.model.study import CaseConfig
-from svload.model.traffic import OpenLoop
 
 ROUNDING = 1
 """Arrivals at the last nanosecond: two ways of rounding may differ by one."""
@@ -27,7 +28,8 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def planned(trial: TrialSummary, config: CaseConfig, view: GroupView) -> int | None:
-    """Arrivals due from the group's start to the load's end; None where it is no open loop, was stopped, or nothing tells its seed.
+    """Arrivals due from the group's start to the load's end; None where it is no open loop, was
+    stopped, or nothing tells its seed.
 
     Feeders that end with their table cut a plan short: None too.
     """

@@ -1,7 +1,7 @@
 """Batch means inside one run: how much a correlated series is worth (docs/method.md §2; Banks et al., Law ch. 9).
 
-A series is units in time order, each with `x` (a sum) over `n` (a count): a single request (n = 1) or an interval. The estimate is the
-ratio Σx/Σn; its variance comes from batches of neighbouring units.
+A series is units in time order, each with `x` (a sum) over `n` (a count): a single request (n = 1) or an
+interval. The estimate is the ratio Σx/Σn; its variance comes from batches of neighbouring units.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Batched:
-    """Per series: the ratio, the variance of the ratio, and whether its batches were uncorrelated enough for an interval."""
+    """Per series: the ratio, the variance of the ratio, and whether its batches were
+    uncorrelated enough for an interval."""
 
     ratio: Floats
     variance: Floats
@@ -30,8 +31,8 @@ class Batched:
 def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) -> Batched:
     """Batch means of each row of `x` (series × units) over `n` (units; None: ones).
 
-    400, 200 or 100 batches (the most whose lag-1 correlation is ≤ 0.2 in that series) regrouped to 20–40. A series none of whose choices
-    pass, or with fewer than 100 units, takes 20 batches and is not trusted.
+    400, 200 or 100 batches (the most whose lag-1 correlation is ≤ 0.2 in that series) regrouped to 20–40. A
+    series none of whose choices pass, or with fewer than 100 units, takes 20 batches and is not trusted.
     """
     series = np.atleast_2d(np.asarray(x, dtype=float))
     units = series.shape[1]
@@ -54,7 +55,8 @@ def batch_means(x: NDArray[np.generic], n: NDArray[np.generic] | None = None) ->
 def autocorrelation_times(
     above: NDArray[np.generic], n: NDArray[np.generic] | None = None
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(τ, trusted) per series of exceedances 1{R > q} (or their counts per unit): variance against that of independent requests, ≥ 1."""
+    """(τ, trusted) per series of exceedances 1{R > q} (or their counts per unit): variance against
+    that of independent requests, ≥ 1."""
     found = batch_means(above, n)
     total = np.shape(above)[-1] if n is None else float(np.sum(n))
     independent = found.ratio * (1 - found.ratio) / max(total, 1)

@@ -1,4 +1,5 @@
-"""Each number of a trial by itself: what all checks together say of it, and the grade of those that a study asks for (docs/method.md §3)."""
+"""Each number of a trial by itself: what all checks together say of it, and the grade of those that a
+study asks for (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Beliefs:
 
 
 def united(said: Sequence[Said]) -> Belief | None:
-    """What several checks say of one number: the worst grade, their bounds added. A bound is null where one REFUSES it without any."""
+    """What several checks say of one number: the worst grade, their bounds added. A bound is null
+    where one REFUSES it without any."""
     if not said:
         return None
     grades = [harm.grade for _, harm in said]
@@ -84,14 +86,17 @@ def _added(bounds: Iterable[tuple[str, Grade, float | None]]) -> float | None:
 
 
 def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]) -> tuple[MetricRef, ...]:
-    """The numbers that a study asks of a case: those of its comparisons, thresholds and expectations.
+    """The numbers that a study asks of a case: those of its comparisons, thresholds and expectations, or of a search.
 
     Where it asks for none: the median, the throughput and the success of the main group.
     """
     refs = [metric_of(one.metric, config, owners) for one in (lock.comparisons if lock else ())]
-    for text in (*config.thresholds, *config.expects):
+    searched = lock.search if lock else None
+    for text in (*config.thresholds, *config.expects, *(searched.that if searched else ())):
         with suppress(ValueError):  # a trial judged without its lock may name whom its case lacks
             refs.append(criterion_of(text, config, owners).ref)
+    if searched is not None and searched.gain is not None:
+        refs.append(metric_of(f"{main_group(config)}.ok_throughput", config, owners))
     if not refs:
         refs = [metric_of(f"{main_group(config)}.{name}", config, owners) for name in _WITHOUT_QUESTION]
     return tuple({str(ref): ref for ref in refs}.values())

@@ -1,4 +1,5 @@
-"""A case over its replicates: the headline interval is t over per-run log values; each number rests on the trials in which it is believed (docs/method.md §2, §3)."""
+"""A case over its replicates: the headline interval is t over per-run log values; each number rests on the
+trials in which it is believed (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from types import MappingProxyType
 from typing import Literal
 
 from svload.analysis import limits
+from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
 from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, show
+from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import mean_interval
 from svload.analysis.pooling import Distributions, with_pooled
 from svload.analysis.server import most_severe
@@ -24,11 +27,14 @@ from svload.model.results import (
     ServerState,
     ThresholdResult,
     TrialResult,
+    TrialSummary,
 )
 from svload.model.study import Case, CaseConfig, Lock
 
 Outcome = Literal["passed", "failed", "refused", "no value"]
 _ARITHMETIC = {name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("ratio", "count")}
+_LOGARITHMIC = {name for _, name in CATALOGUE} - _ARITHMETIC
+"""What is averaged over runs as logs; what monitors read, and all else, is as numbers."""
 
 
 def case_result(
@@ -38,8 +44,10 @@ def case_result(
     trials: Sequence[TrialResult],
     asked: Sequence[str] = (),
     distributions: Distributions = MappingProxyType({}),
+    summaries: Sequence[TrialSummary] = (),
 ) -> CaseResult:
-    """One case of the study from its judged trials; each metric comes from those in which it is not REFUSED. `asked`: what gives its grade."""
+    """One case of the study from its judged trials; each metric comes from those in which it is not REFUSED.
+    `asked`: what gives its grade."""
     if case.excluded is not None or config is None:
         return CaseResult(
             case=case.name,
@@ -51,7 +59,7 @@ def case_result(
             refused=(),
             metrics={},
         )
-    least = least_blocks(lock.measure.replicates)
+    least = least_blocks(config.measure.replicates)
     refused = tuple(trial.trial for trial in trials if trial.verdict.instrument == "REFUSED")
     kept = [trial for trial in trials if trial.verdict.instrument != "REFUSED"]
     grades = {name: [_grade_of(trial, name) for trial in trials] for name in asked}
@@ -68,6 +76,8 @@ def case_result(
         reasons=_reasons(trials, grades, least),
         load_model={group.name: group.executor.model for group in config.groups},
         asked=tuple(asked),
+        evidence=case_evidence([trial.evidence for trial in kept or trials]),
+        generators=generator_results(summaries),
     )
 
 
@@ -108,7 +118,8 @@ def _reasons(
         if _over_trials(found, least) == "REFUSED":
             kept = sum(grade != "REFUSED" for grade in found)
             told.append(
-                f"{name} can be believed in only {kept} of {len(found)} trials, {least} are needed: it is not shown, and enters no comparison."
+                f"{name} can be believed in only {kept} of {len(found)} trials, {least} are needed: it is not "
+                f"shown, and enters no comparison."
             )
     doubts: dict[tuple[Grade, str], list[CheckResult]] = {}
     for trial in trials:
@@ -140,7 +151,8 @@ def _believed(name: str, found: Sequence[Estimate | None], least: int) -> Estima
     return Estimate(
         value=None,
         n=len(kept),
-        reason=f"REFUSED in {len(found) - len(kept)} of {len(found)} trials: {', '.join(check for check, _ in doubts.most_common())}",
+        reason=f"REFUSED in {len(found) - len(kept)} of {len(found)} trials: "
+        f"{', '.join(check for check, _ in doubts.most_common())}",
         why="refused",
         belief=(whole.belief or Belief(grade="REFUSED")).model_copy(
             update={"grade": "REFUSED", "as_measured": whole.value}
@@ -196,6 +208,11 @@ def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
         reason = Counter(one.reason for one in beyond).most_common(1)[0][0]
         told = f"{TIMED_OUT} in {len(beyond)} of {len(found)} runs: {reason}"
         return Estimate(value=None, n=values, reason=told, why="time-out")
+    never = [one for one in lacking if one and one.why == "not recovered"]
+    if 2 * len(never) > len(found):
+        low = min((one.low for one in never if one.low is not None), default=None)
+        told = f"not back in {len(never)} of {len(found)} runs: {never[0].reason}"
+        return Estimate(value=None, low=low, n=values, reason=told, why="not recovered")
     alike = len(codes) == 1 and (codes == {"too few"} or not values)
     return Estimate(
         value=None,
@@ -214,7 +231,7 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
     weak = any(one.weak for one in found if one)
     grows = next((one for one in found if one and one.why == "grows"), None)
     metric = metric_name(name)
-    if metric not in _ARITHMETIC and min(values) > 0:
+    if metric in _LOGARITHMIC and min(values) > 0:
         logs = [log(value) for value in values]
         interval = mean_interval(logs)
         low, high = (exp(interval[0]), exp(interval[1])) if interval else (None, None)
@@ -246,7 +263,8 @@ def _inside(metric: str, bound: float | None) -> float | None:
 def threshold_results(
     configs: Mapping[str, CaseConfig], cases: Iterable[CaseResult], owners: Mapping[str, Source]
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold on each case that it is for, by the number that it names alone; a REFUSED number never passes one."""
+    """Each threshold on each case that it is for, by the number that it names alone; a
+    REFUSED number never passes one."""
     return tuple(
         _threshold(case, configs[case.case], text, owners)
         for case in cases

@@ -1,4 +1,5 @@
-"""A study's planned comparisons as contrasts, and what their blocks and bring-ups can decide before anything has run (docs/method.md §2).
+"""A study's planned comparisons as contrasts, and what their blocks and bring-ups can decide before
+anything has run (docs/method.md §2).
 
 Arithmetic on counts alone, so that `svload plan` answers without numpy.
 """
@@ -8,23 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svload.analysis import limits
-from svload.analysis.families import holm, smallest_sign_flip_p
-from svload.model.certificates import Floor
+from svload.analysis.confounded import confounding
+from svload.analysis.multiplicity import holm, smallest_sign_flip_p
 from svload.model.results import Claim
-from svload.model.study import Comparison, Factor, Lock
+from svload.model.study import CaseConfig, Comparison, Factor, Lock
+from svload.study.config import measure_of
+
+if TYPE_CHECKING:
+    from svload.analysis.floor import LabFloor
 
 NO_LAST_RUN = "no run or A/A of this lab is known yet, so its noise isn't either"
 HARD = ("restart", "rebuild")
 Cell = tuple[str, ...]
-"""Cases that are matched: (baseline's, treatment's); of an interaction (baseline's, treatment's, and both at the first level of `by`)."""
+"""Cases that are matched: (baseline's, treatment's); of an interaction (baseline's, treatment's, and
+both at the first level of `by`)."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One claim to be: a treatment level against the baseline over matched cases, or how that effect differs at a level of `by`."""
+    """One claim to be: a treatment level against the baseline over matched cases, or how that
+    effect differs at a level of `by`."""
 
     name: str
     comparison: Comparison
@@ -51,7 +58,8 @@ class Contrast:
 
 
 def contrasts_of(lock: Lock) -> tuple[Contrast, ...]:
-    """One per contrast, matched cases pooled, or with `per: case` one per matched cell. Their number is the family of Holm's test."""
+    """One per contrast, matched cases pooled, or with `per: case` one per matched cell. Their
+    number is the family of Holm's test."""
     return tuple(contrast for comparison in lock.comparisons for contrast in _contrasts(lock, comparison))
 
 
@@ -132,12 +140,20 @@ def smallest_adjusted(units: Sequence[int]) -> list[float]:
     return holm([smallest_sign_flip_p(count) for count in units])
 
 
+def planned_blocks(lock: Lock, contrast: Contrast) -> int:
+    """Blocks that hold every case of a contrast: its least replicates."""
+    names = {name for cell in contrast.cells for name in cell}
+    return min(
+        (measure_of(lock, lock.case(name)).replicates for name in names), default=lock.measure.replicates
+    )
+
+
 def planned_units(lock: Lock, contrast: Contrast) -> tuple[int, int]:
     """(independent units that the plan gives a contrast, independent bring-ups).
 
     Blocks that share a bring-up are units of their own below six bring-ups, and the claim speaks of these alone.
     """
-    blocks = lock.measure.replicates
+    blocks = planned_blocks(lock, contrast)
     if contrast.hard or any(factor.change in HARD for factor in lock.factors):
         return blocks, blocks
     bring_ups = min(lock.measure.bring_ups, blocks)
@@ -145,21 +161,38 @@ def planned_units(lock: Lock, contrast: Contrast) -> tuple[int, int]:
 
 
 def plan_comparisons(
-    lock: Lock, before: Sequence[Claim] = (), floors: Callable[[Contrast], Floor | None] | None = None
+    lock: Lock,
+    before: Sequence[Claim] = (),
+    floors: Callable[[Contrast], LabFloor | None] | None = None,
+    configs: Mapping[str, CaseConfig] | None = None,
 ) -> list[dict[str, Any]]:
     """Per planned contrast, before the run: what its blocks and bring-ups can decide.
 
     Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
     smallest_p (of sign flips, after Holm: t itself has no least p), mde (relative effect; null with mde_reason),
-    state ("decidable" | "undecidable"), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
-    figures in an A/A certificate, which tells how much replicates differ where there is no last run.
+    state ("decidable" | "undecidable" | "confounded"), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
+    figures in an A/A certificate, which tells how much replicates differ where there is no last run. `configs` tell what levels change.
     """
     contrasts = contrasts_of(lock)
     units = [planned_units(lock, contrast)[0] if contrast.cells else 0 for contrast in contrasts]
     return [
         _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None)
+        | _told_confounded(lock, contrast, configs or {})
         for contrast, p in zip(contrasts, smallest_adjusted(units), strict=True)
     ]
+
+
+def _told_confounded(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) -> dict[str, Any]:
+    """State and sentence of a contrast that no outcome can decide, whatever its blocks."""
+    clause = confounding(configs, contrast.pairs)
+    sentence = f"{_head(lock, contrast)}: confounded, {clause}; nothing will be claimed."
+    return {"state": "confounded", "sentence": sentence} if clause else {}
+
+
+def _head(lock: Lock, contrast: Contrast) -> str:
+    of = "quadruple" if contrast.by_levels else "matched case"
+    cells, blocks = _count(len(contrast.cells), of), _count(planned_blocks(lock, contrast), "block")
+    return f"{contrast.name}: {contrast.comparison.metric}, {cells} in {blocks}"
 
 
 def _plan(
@@ -168,13 +201,13 @@ def _plan(
     smallest_p: float,
     claims: int,
     before: Sequence[Claim],
-    floor: Floor | None,
+    floor: LabFloor | None,
 ) -> dict[str, Any]:
-    blocks = lock.measure.replicates
+    blocks = planned_blocks(lock, contrast)
     units, bring_ups = planned_units(lock, contrast)
     decidable = bool(contrast.cells) and units >= contrast.least_units
     mde, reason = (
-        _expected_mde(contrast, units, claims, before, floor)
+        _expected_mde(contrast, (units, bring_ups), claims, before, floor)
         if decidable
         else (None, f"undecidable at {blocks} blocks")
     )
@@ -213,14 +246,16 @@ def _planned_sentence(
     reason: str,
 ) -> str:
     units, bring_ups = units_and_bring_ups
-    blocks = lock.measure.replicates
-    of = "quadruple" if contrast.by_levels else "matched case"
-    head = f"{contrast.name}: {contrast.comparison.metric}, {_count(len(contrast.cells), of)} in {_count(blocks, 'block')}"
+    blocks = planned_blocks(lock, contrast)
+    head = _head(lock, contrast)
     if not contrast.cells:
         return f"{head}: no case matches, so nothing can be compared."
     if not decidable:
         what = "bring-ups" if contrast.hard else "blocks"
-        return f"{head}: undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do; nothing will be claimed."
+        return (
+            f"{head}: undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do; "
+            f"nothing will be claimed."
+        )
     detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"least detectable effect unknown: {reason}"  # fmt: skip
     over = f"after Holm over {_count(claims, 'claim')}"
     parts = [
@@ -240,9 +275,15 @@ def _count(number: int, what: str) -> str:
 
 
 def _expected_mde(
-    contrast: Contrast, units: int, claims: int, earlier: Sequence[Claim], floor: Floor | None
+    contrast: Contrast,
+    units_and_bring_ups: tuple[int, int],
+    claims: int,
+    earlier: Sequence[Claim],
+    floor: LabFloor | None,
 ) -> tuple[float | None, str]:
-    """(least detectable effect, or None and why). An effect below the lab's own floor is no claim, however many blocks there are."""
+    """(least detectable effect, or None and why). An effect below the lab's own floor is no claim,
+    however many blocks there are."""
+    units, bring_ups = units_and_bring_ups
     before = next((claim for claim in earlier if claim.name == contrast.name), None)
     if before is None and floor is None:
         return None, NO_LAST_RUN
@@ -251,7 +292,9 @@ def _expected_mde(
     interval = (before.single or (before.ratio.low, before.ratio.high)) if before else (None, None)
     low, high = interval
     if before is None or low is None or high is None:
-        mde = least_detectable(floor.sd, units, claims) if floor else None
-        return (None, NO_LAST_RUN) if floor is None or mde is None else (max(mde, exp(floor.floor) - 1), "")
+        mde = least_detectable(floor.floor.sd, units, claims) if floor else None
+        if floor is None or mde is None:
+            return None, NO_LAST_RUN
+        return max(mde, exp(floor.of_mean(units, bring_ups)) - 1), ""
     sd = sd_of_interval(low, high, before.blocks)
     return (least_detectable(sd, units, claims), "") if sd is not None else (None, NO_LAST_RUN)

@@ -1,8 +1,11 @@
-"""How far each number of a trial can be off, by counting the requests that disturbances touched (docs/method.md §3, *Counting*).
+"""How far each number of a trial can be off, by counting the requests that disturbances touched
+(docs/method.md §3, *Counting*).
 
-A disturbance touches those due from L before it (L: the 99th percentile of the time in flight, longer ones added) until the requests in
-flight are back at their level for one mean cycle. If k of n are touched, whatever they would have been, the true quantile lies
-between the ranks ⌈pn⌉ − k and ⌈pn⌉ of the other n − k. Without a recovery all requests up to the window's end are touched.
+A disturbance touches those due from L before it (L: the 99th percentile of the time in flight, longer
+ones added) until the requests in flight are back at their level for one mean cycle. If k of n are
+touched, whatever they would have been, the true quantile lies between the ranks ⌈pn⌉ − k and ⌈pn⌉ of
+the other n − k. Without a recovery all requests up to the window's end are touched: whatever these
+would have been, the count holds.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.disturbances import Disturbance, Spans, covered, disturbances_of, spans, united
+from svload.analysis.disturbances import Disturbance, Spans, disturbances_of, spans, united
+from svload.analysis.goodput import due_within
 from svload.analysis.measures import GroupMeasures, Population
 from svload.analysis.quantiles import Floats, nearest_rank, ranked_counts
 from svload.analysis.view import GroupView, Window, steps_of
-from svload.model.metrics import is_timing, metric_name
+from svload.model.metrics import is_timing, metric_name, without_limit
 from svload.model.results import Estimate, Grade, Harm
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ _LEVEL = 1.02
 _OWN = ("generator_lag",)
 """The instrument's own figures: a disturbance is in them, and harms nothing."""
 _RATES = ("throughput", "ok_throughput")
+_GOODPUT = "goodput"
 _EXTREMES = {"min": 0.0, "max": 1.0}
 _TABLE = {"run-queue": limits.RUN_QUEUE, "steal": limits.STEAL, "others-cpu": limits.OTHERS_CPU}
 
@@ -54,7 +59,8 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """A group's requests in flight over the whole load: their number at the end of each step, and what a disturbance is measured by."""
+    """A group's requests in flight over the whole load: their number at the end of each step, and
+    what a disturbance is measured by."""
 
     step_ns: float
     in_flight: Floats
@@ -227,11 +233,9 @@ class Counting:
 
     def _of_window(self) -> Iterator[Harm]:
         """Means, rates and CPU: by the time that was lost, and by what remains below the limits."""
-        found, rest = (
-            united(spans(self.found.moments), self.window),
-            max(self.found.rest.values(), default=0.0),
-        )
-        share = covered(found) / max(self.window.high_ns - self.window.low_ns, 1) + rest
+        rest = max(self.found.rest.values(), default=0.0)
+        share = self.found.lost_within(self.window) / max(self.window.seconds, 1e-9) + rest
+        found = united(spans(self.found.moments), self.window)
         longest_s = max((end - begin for begin, end in found), default=0.0) / 1e9
         for number, estimate in self._metrics.items():
             if not share or not estimate.value or not is_timing(number):
@@ -252,6 +256,8 @@ class Counting:
                 if not number.startswith(head):
                     continue
                 metric, _, stat = number.removeprefix(head).partition(".")
+                if without_limit(metric) == _GOODPUT and estimate.value is not None:
+                    yield number, self._of_goodput(whole, group, metric)
                 if not stat or metric in _OWN or not is_timing(number) or "." in stat.replace("99.9", ""):
                     continue
                 if estimate.value is None and estimate.why not in ("too few", "time-out"):
@@ -266,13 +272,69 @@ class Counting:
         moments = self.found.moments
         bound = self._counted(whole, group, metric, stat, population, moments)
         if bound.grade != "VALID" and stat != "mean":
-            # What stood still for less than a tenth of a number harms it by no more than that.
-            value_ns = _quantile(population, stat)
-            short = limits.HICCUP * (value_ns or 0.0) * 1e-9
-            longer = tuple(one for one in moments if not one.gap or one.lost_s > short)
-            if len(longer) < len(moments):
-                bound = self._counted(whole, group, metric, stat, population, longer)
-        return bound
+            bound = self._with_short_apart(whole, group, metric, stat, population, bound)
+        return min(bound, self._delayed(population, stat), key=_worst) if whole.closed else bound
+
+    def _with_short_apart(
+        self, whole: GroupView, group: GroupView, metric: str, stat: str, population: Population, bound: Bound
+    ) -> Bound:
+        """What stood still for less than a tenth of a number puts it off by no more than it stood:
+        that, and the longer ones counted.
+        """
+        moments = self.found.moments
+        value_s = (_quantile(population, stat) or 0.0) * 1e-9
+        longer = tuple(one for one in moments if not one.gap or one.lost_s > limits.HICCUP * value_s)
+        if not value_s or len(longer) == len(moments):
+            return bound
+        counted = self._counted(whole, group, metric, stat, population, longer)
+        short = (
+            self._delay_s(
+                whole, [one for one in moments if one.gap and one.lost_s <= limits.HICCUP * value_s]
+            )
+            / value_s
+        )
+        return Bound(_least(bound.below, counted.below, short), _least(bound.above, counted.above, short))
+
+    def _delay_s(self, whole: GroupView, short: Sequence[Disturbance]) -> float:
+        """By how much these stops can have delayed any request: one of the load by its own length, since
+        requests that begin later by at most that end later by at most that; what cores lost to the hypervisor
+        adds up until the requests in flight have recovered.
+        """
+        own = max((one.lost_s for one in short if one.check != "steal"), default=0.0)
+        stolen = [one for one in short if one.check == "steal"]
+        stretches, _ = self._load(whole).touched(united(spans(stolen)), self.window)
+        lost = (
+            sum(one.lost_s for one in stolen if begin < one.end_ns and one.begin_ns < end)
+            for begin, end in stretches
+        )
+        return max(own, max(lost, default=0.0))
+
+    def _delayed(self, population: Population, stat: str) -> Bound:
+        """Each request off by all the time that any thread or core lost: in a closed loop who
+        stands still asks no more meanwhile."""
+        value_ns = _mean(population) if stat == "mean" else _quantile(population, stat)
+        if not value_ns:
+            return Bound(None, None)
+        share = self.found.lost_s * 1e9 / value_ns
+        return Bound(min(share, 1.0), share)
+
+    def _of_goodput(self, whole: GroupView, group: GroupView, metric: str) -> Bound:
+        """Each touched request may have been within the limit, or not; users of a closed loop ask
+        less in the time that was lost.
+        """
+        measures, before, _ = self._others(whole, group, self.found.moments)
+        others = measures.group
+        within, left = due_within(group, metric), due_within(others, metric)
+        k = min(group.due - others.due + before, group.due)
+        if not k:
+            return Bound(0.0, 0.0)
+        if not within:
+            return Bound(0.0, None)
+        unasked = (
+            self.found.lost_within(self.window) / max(self.window.seconds, 1e-9) if whole.closed else 0.0
+        )
+        below, above = min(within - left + before, within), max(left + k - within, 0)
+        return Bound(below / within, above / within + unasked)
 
     def _counted(
         self,
@@ -299,7 +361,8 @@ class Counting:
     def _others(
         self, whole: GroupView, group: GroupView, moments: tuple[Disturbance, ...]
     ) -> tuple[GroupMeasures, int, float]:
-        """The group without whom these moments touched, how many more they may have touched, and their longest stretch."""
+        """The group without whom these moments touched, how many more they may have
+        touched, and their longest stretch."""
         key = (group.name, len(moments))  # some are left away in the order of their length alone
         if key not in self._without:
             touched, before = self._load(whole).touched(united(spans(moments)), self.window)
@@ -312,7 +375,8 @@ class Counting:
         return (whole, *steps_of(self._trial, whole))
 
     def still_touched(self, whole: GroupView, group: GroupView, metric: str, stat: str) -> Bound:
-        """How far a number of `group`, from which requests were left out already, may be off for those that were not."""
+        """How far a number of `group`, from which requests were left out already, may
+        be off for those that were not."""
         touched, before = self._load(whole).touched(united(spans(self.found.moments)), self.window)
         population = GroupMeasures(group).population(metric)
         others = GroupMeasures(group.without(touched)).population(metric)
@@ -334,6 +398,18 @@ class Counting:
         return self._loads[group.name]
 
 
+def _worst(bound: Bound) -> float:
+    below, above = bound
+    return float("inf") if below is None or above is None else max(below, above)
+
+
+def _least(all_of_them: float | None, longer: float | None, short: float) -> float | None:
+    """The smaller of two bounds: of all moments together, and of the longer ones with what short ones delay."""
+    if longer is None:
+        return all_of_them
+    return longer + short if all_of_them is None else min(all_of_them, longer + short)
+
+
 def _harm(number: str, bound: Bound) -> Harm:
     return Harm(number=number, grade=bound.grade, below=bound.below, above=bound.above)
 
@@ -352,8 +428,13 @@ def _quantile(population: Population, stat: str) -> float | None:
     return None if value is None else value * population.scale * 1e9
 
 
+def _mean(population: Population) -> float:
+    return float(np.sum(population.sums()[0])) / population.ranked.total * population.scale * 1e9
+
+
 def _of_rank(population: Population, others: Population, stat: str, k: int, before: int) -> Bound:
-    """The quantile against the ranks between which it can truly lie; `before` of the k touched are still among the others."""
+    """The quantile against the ranks between which it can truly lie; `before` of the k
+    touched are still among the others."""
     ranked, left = population.ranked, others.ranked
     rank = max(nearest_rank(_p(stat), ranked.total), 1)
     value = ranked.at_rank(rank)
@@ -371,7 +452,8 @@ def _of_rank(population: Population, others: Population, stat: str, k: int, befo
 
 
 def _of_mean(population: Population, others: Population, k: int, longest_ns: float) -> Bound:
-    """The mean if each touched request were off by what it can be: to 0 below; above to the limit, or by the stretch in which all that differs ends."""
+    """The mean if each touched request were off by what it can be: to 0 below; above to the limit, or by the
+    stretch in which all that differs ends."""
     total, rest = (float(np.sum(one.sums()[0])) for one in (population, others))
     if total <= 0:
         return Bound(None, None)

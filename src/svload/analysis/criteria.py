@@ -57,13 +57,18 @@ def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
 def outcome(criterion: Criterion, estimate: Estimate, timeout_s: float | None = None) -> bool | None:
     """Whether it surely holds; None where there is no number, or where its own bound leaves both (docs/method.md §3).
 
-    A percentile beyond the time-out fails every upper limit within it. A REFUSED number may fail, beyond the limit by more than it
-    can be off, and never holds.
+    A percentile beyond the time-out fails every upper limit within it. A REFUSED number may fail, beyond the
+    limit by more than it can be off, and never holds.
     """
     belief = estimate.belief
     value = estimate.value
     if value is None and estimate.why == "refused" and belief:
         value = belief.as_measured
+    if value is None and estimate.why == "not recovered":
+        above = (
+            criterion.op in ("<", "<=", "==") and estimate.low is not None and estimate.low >= criterion.value
+        )
+        return False if above and estimate.grade != "REFUSED" else None
     if value is None:
         beyond = estimate.reason.startswith(TIMED_OUT) and criterion.op in ("<", "<=", "==")
         sure = (

@@ -1,11 +1,14 @@
-"""The moments in which the machine's own readings show a disturbance of a trial, never its responses (docs/method.md §3, *Counting*).
+"""The moments in which the machine's own readings show a disturbance of a trial, never its responses
+(docs/method.md §3, *Counting*).
 
-Four checks find them: gaps of the load's threads and passes of their loops (`hiccups`), waits for a core (`run-queue`), time that the
-hypervisor gave to others (`steal`), CPU of processes that are no part of the measurement (`others-cpu`).
+Four checks find them: gaps of the load's threads and passes of their loops (`hiccups`), waits for a
+core (`run-queue`), time that the hypervisor gave to others (`steal`), CPU of processes that are no part
+of the measurement (`others-cpu`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -24,7 +27,8 @@ _BEFORE_NS = 1e9
 
 
 class Disturbance(NamedTuple):
-    """One disturbed moment. `lost_s`: how long a thread stood still in it, or of foreign CPU how much of a core it cost."""
+    """One disturbed moment. `lost_s`: how long a thread stood still in it, or of foreign
+    CPU how much of a core it cost."""
 
     check: str
     begin_ns: float
@@ -44,17 +48,33 @@ class Found:
     moments: tuple[Disturbance, ...]
     rest: Mapping[str, float] = field(default_factory=dict)
     """by check: what remains below its WEAK limit, as a share of the window"""
+    cores: int = 1
+    """the machine's: others' CPU is told as a share of all of them, and may all have been of one"""
+
+    @property
+    def lost_s(self) -> float:
+        """All that the moments cost, their threads and cores together; of foreign CPU as if one core had borne it."""
+        return sum(one.lost_s * (self.cores if one.check == "others-cpu" else 1) for one in self.moments)
 
     def of(self, check: str) -> list[Disturbance]:
         """The moments that one check found."""
         return [one for one in self.moments if one.check == check]
+
+    def lost_within(self, window: Window) -> float:
+        """The time of the window that was lost to them: of each what it took, and together no more than they cover."""
+        lost = 0.0
+        for one in within(self.moments, window):
+            inside_s = (min(one.end_ns, window.high_ns) - max(one.begin_ns, window.low_ns)) / 1e9
+            lost += min(one.lost_s * (self.cores if one.check == "others-cpu" else 1), inside_s)
+        return min(lost, covered(united(spans(self.moments), window)) / 1e9)
 
     def share(self, check: str, window: Window) -> float:
         """The part of the window that one check's moments cover."""
         return covered(united(spans(self.of(check)), window)) / max(window.high_ns - window.low_ns, 1)
 
     def within(self, check: str) -> float:
-        """How much of its own moments a check's disturbance takes, all threads and cores apart: lost over disturbed time, the worst of them."""
+        """How much of its own moments a check's disturbance takes, all threads and cores apart: lost over
+        disturbed time, the worst of them."""
         by_place: dict[str, tuple[float, float]] = {}
         for one in self.of(check):
             lost, length = by_place.get(one.where, (0.0, 0.0))
@@ -69,12 +89,14 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
     stolen = of_monitor(monitors, "host", "steal_seconds_total")
     others = of_monitor(monitors, "others", "cpu_seconds_total")
     foreign = {"": Series(others[""].at, others[""].values / cores)} if "" in others else {}
+    stolen |= of_monitor(monitors, "fleet", "steal_seconds_total")
+    foreign |= _foreign_elsewhere(monitors)
     found = [
         *_gaps(monitors, "gap_seconds", "hiccup_seconds", limits.GAP_S),
         *_gaps(monitors, "pass_gap_seconds", "loop_pass_seconds", limits.HICCUP_PERIOD_S),
         *_rates("run-queue", waits, limits.RUN_QUEUE, least_s=limits.GAP_S),
         *_steals(stolen),
-        *_rates("others-cpu", foreign, limits.OTHERS_CPU, finest_s=limits.FOREIGN_LOOK_S),
+        *_rates("others-cpu", foreign, limits.OTHERS_CPU),
     ]
     inside = tuple(
         one for one in found if one.end_ns > window.low_ns - _BEFORE_NS and one.begin_ns < window.high_ns
@@ -84,7 +106,16 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
         check: max((_rest(one, place, window, inside, check) for place, one in of.items()), default=0.0)
         for check, of in series.items()
     }
-    return Found(inside, rest)
+    return Found(inside, rest, cores)
+
+
+def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
+    """Others' CPU on the machines of a fleet that made load, each as a share of its own cores."""
+    cores = Counter(core.partition("/")[0] for core in of_monitor(monitors, "fleet", "busy_seconds_total"))
+    return {
+        machine: Series(series.at, series.values / max(cores[machine], 1))
+        for machine, series in of_monitor(monitors, "fleet", "others_cpu_seconds_total").items()
+    }
 
 
 def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterator[Disturbance]:
@@ -98,14 +129,20 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
         for at in np.flatnonzero(series.values > longer_s):
             end, gap = float(series.at[at]), float(series.values[at])
             begin = min(float(series.at[at - 1]) if at else end, end - 1e9 * gap)
-            yield Disturbance("hiccups", begin, end, thread, gap, True, True)
+            yield Disturbance("hiccups", begin, end, thread, gap, _is_fine((end - begin) / 1e9 - gap), True)
+
+
+def _is_fine(look_s: float) -> bool:
+    """Whether readings are so close that what is due between two of them may be left out: whole
+    seconds left out make a number worse.
+    """
+    return look_s <= limits.FINE_LOOK_S
 
 
 def _rates(
     check: str,
     of: Mapping[str, Series],
     weak_refused: tuple[float, float],
-    finest_s: float | None = None,
     least_s: float = 0.0,
 ) -> Iterator[Disturbance]:
     """The looks in which a counter grew faster than its WEAK limit allows, and by more than `least_s`.
@@ -117,20 +154,20 @@ def _rates(
         length_s, grown = np.diff(series.at) / 1e9, np.diff(series.values)
         share = grown / np.maximum(length_s, 1e-9)
         for at in np.flatnonzero((share > weak) & (grown > least_s)):
-            fine = finest_s is None or length_s[at] <= finest_s
             yield Disturbance(
                 check,
                 float(series.at[at]),
                 float(series.at[at + 1]),
                 place,
                 float(grown[at]),
-                bool(share[at] > refused and fine),
+                bool(share[at] > refused and _is_fine(length_s[at])),
                 check == "run-queue",
             )
 
 
 def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
-    """The looks in which a core lost time, within seconds that lost more than the WEAK limit: the kernel counts in ticks of 10 ms."""
+    """The looks in which a core lost time, within seconds that lost more than the WEAK limit: the
+    kernel counts in ticks of 10 ms."""
     weak, refused = limits.STEAL
     for core, series in stolen.items():
         at, values = series
@@ -140,14 +177,17 @@ def _steals(stolen: Mapping[str, Series]) -> Iterator[Disturbance]:
         lost = _of_a_second(at, values) > weak
         for look in np.flatnonzero((grown > 0) & lost):
             length_s = float(at[look + 1] - at[look]) / 1e9
-            severe = bool(grown[look] / max(length_s, 1e-9) > refused)
+            # A tick that was counted may stand for up to half of one more.
+            most_s = float(grown[look]) + limits.STEAL_TICK_S / 2
+            severe = most_s > refused * length_s and _is_fine(length_s)
             yield Disturbance(
                 "steal", float(at[look]), float(at[look + 1]), core, float(grown[look]), severe, True
             )
 
 
 def _of_a_second(at: Floats, values: Floats) -> Floats:
-    """By look: the largest share that the counter grew in any second that holds the look; a shorter series counts as one second."""
+    """By look: the largest share that the counter grew in any second that holds the look; a
+    shorter series counts as one second."""
     most = np.zeros(max(len(at) - 1, 0))
     later = np.minimum(np.searchsorted(at, at + _SECOND_NS), len(at) - 1)
     for first, last in enumerate(later[:-1]):

@@ -1,12 +1,12 @@
 """What a run will take, before it is started: seconds of wall time and bytes on disk.
 
-Load time is known. What surrounds it is measured in the last run of the same study and profile, case by case; where there was none,
-it follows from what each kit states (model.costs) and a few constants of svload's own.
+Load time is known. What surrounds it is measured in the last run of the same study and profile, case by case;
+where there was none, it follows from what each kit states (model.costs) and a few constants of svload's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import fmean
@@ -14,8 +14,9 @@ from statistics import fmean
 from svload.analysis.phases import AFTER_TRIALS, BEFORE_TRIALS
 from svload.model.costs import Costs
 from svload.model.events import Event
+from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
 from svload.model.study import CaseConfig, Lock
-from svload.model.traffic import ClosedLoop, FixedWork, Group, OpenLoop
+from svload.model.traffic import Group
 
 START_S = 0.5
 """The machine's agent, generators and monitors, once."""
@@ -43,7 +44,8 @@ LEAST_CYCLE_S = 0.005
 
 @dataclass(frozen=True)
 class Measured:
-    """What an earlier run of the same study and profile took beside load (s). `beside_s`: a trial of each case, on average."""
+    """What an earlier run of the same study and profile took beside load (s). `beside_s`: a
+    trial of each case, on average."""
 
     once_s: float
     beside_s: Mapping[str, float]
@@ -52,7 +54,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis` says where the rest comes from."""
+    """Wall seconds and bytes of a whole run. `load_s` is load and ramps alone; `basis`
+    says where the rest comes from."""
 
     seconds: float
     size_bytes: float
@@ -69,17 +72,18 @@ def estimate_run(
     restarts: int = 0,
     last: Measured | None = None,
 ) -> RunEstimate:
-    """The estimate for all planned trials of `lock`. `costs`: case → service → what it takes; `restarts` of the whole lab."""
-    replicates = lock.measure.replicates
-    duration_s = lock.measure.duration_ns / 1e9
-    trials = replicates * len(configs)
-    load_s = replicates * sum(config.ramp_ns / 1e9 + duration_s for config in configs.values())
+    """The estimate for all planned trials of `lock`. `costs`: case → service → what it
+    takes; `restarts` of the whole lab."""
+    trials = sum(config.measure.replicates for config in configs.values())
+    load_s = _over_trials(configs, lambda _, config: (config.ramp_ns + config.measure.duration_ns) / 1e9)
     size = size_of_run(lock, configs)
     if last is not None:
-        outside_s = last.once_s + replicates * _beside_s(configs, last) + trials * last.report_trial_s
+        average_s = fmean(last.beside_s.values())  # for a case that the last run left out
+        beside_s = _over_trials(configs, lambda name, _: last.beside_s.get(name, average_s))
+        outside_s = last.once_s + beside_s + trials * last.report_trial_s
         return RunEstimate(load_s + outside_s, size, load_s, trials, "measured in the last run")
-    each_s = sum(_trial_s(config, costs[name]) for name, config in configs.items())
-    outside_s = _bring_ups_s(configs, costs, restarts) + replicates * each_s
+    outside_s = _bring_ups_s(configs, costs, restarts)
+    outside_s += _over_trials(configs, lambda name, config: _trial_s(config, costs[name]))
     outside_s += REPORT_S + REPORT_TRIAL_S * trials
     return RunEstimate(
         load_s + outside_s, size, load_s, trials, "what its kits state; no earlier run is known"
@@ -88,12 +92,17 @@ def estimate_run(
 
 def size_of_run(lock: Lock, configs: Mapping[str, CaseConfig]) -> float:
     """Bytes on disk of all planned trials of `lock`."""
-    duration_s = lock.measure.duration_ns / 1e9
-    return lock.measure.replicates * sum(_trial_bytes(config, duration_s) for config in configs.values())
+    return _over_trials(configs, lambda _, config: _trial_bytes(config))
+
+
+def _over_trials(configs: Mapping[str, CaseConfig], each: Callable[[str, CaseConfig], float]) -> float:
+    """The sum over all trials of what one of each case takes."""
+    return sum(config.measure.replicates * each(name, config) for name, config in configs.items())
 
 
 def measured(events: Sequence[Event]) -> Measured | None:
-    """What a run's journal says it took beside load, restarts included and resumes averaged; None if no trial of it was sealed."""
+    """What a run's journal says it took beside load, restarts included and resumes averaged;
+    None if no trial of it was sealed."""
     beside: dict[str, list[float]] = {}
     phases: dict[str, list[float]] = {}
     for event in events:
@@ -113,28 +122,26 @@ def measured(events: Sequence[Event]) -> Measured | None:
     return Measured(START_S + before_s / bring_ups, by_case, after_s / analyses / sealed)
 
 
-def _beside_s(configs: Mapping[str, CaseConfig], last: Measured) -> float:
-    """One trial of every case beside load; a case that the last run left out is taken for an average one."""
-    average = fmean(last.beside_s.values())
-    return sum(last.beside_s.get(case, average) for case in configs)
-
-
 def _bring_ups_s(
     configs: Mapping[str, CaseConfig], costs: Mapping[str, Mapping[str, Costs]], restarts: int
 ) -> float:
     services = {name: cost for by_service in costs.values() for name, cost in by_service.items()}
-    stores = {one.name: one for config in configs.values() for one in config.objects}.values()
     up_s = sum(cost.up_s for cost in services.values())
-    fill_s = sum(one.count / services[one.service].fill_per_s for one in stores)
-    refill_s = sum(
-        one.count / (services[one.service].refill_per_s or services[one.service].fill_per_s) for one in stores
+    sets = {one.table: one for config in configs.values() for one in config.objects}.values()
+    fill_s = sum(one.count / services[one.service].fill_per_s for one in sets)
+    refill_s = fmean(
+        sum(
+            one.count / (services[one.service].refill_per_s or services[one.service].fill_per_s)
+            for one in config.objects
+        )
+        for config in configs.values()
     )
     return START_S + up_s + fill_s + restarts * (up_s + refill_s)
 
 
 def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
     """A trial beside its load: reset, warming, two readings of settled counters, answers after the end."""
-    rows = {objects.name: objects.count for objects in config.objects}
+    rows = {objects.table: objects.count for objects in config.objects}
     feeders = {feeder.name: feeder for feeder in config.feeders}
     seconds = TRIAL_S + 2 * max((cost.settle_s for cost in costs.values()), default=0.0)
     for step in config.before_trial:
@@ -147,7 +154,8 @@ def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
 
 
 def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
-    """Until the last answer after the load's end: a closed loop's response time is its users over what is answered, R = N/X."""
+    """Until the last answer after the load's end: a closed loop's response time is its users
+    over what is answered, R = N/X."""
     busy: dict[str, float] = {}
     for group in config.groups:
         if isinstance(group.executor, ClosedLoop):
@@ -168,7 +176,8 @@ def requests_of(group: Group, seconds: float) -> float:
     return min(asked, executor.work) * most if isinstance(executor, FixedWork) else asked * most
 
 
-def _trial_bytes(config: CaseConfig, duration_s: float) -> float:
+def _trial_bytes(config: CaseConfig) -> float:
+    duration_s = config.measure.duration_ns / 1e9
     whole_s = duration_s + config.ramp_ns / 1e9
     intervals = ceil(whole_s / max(0.001, min(1.0, duration_s / 600)))
     size = TRIAL_BYTES + whole_s * READINGS_PER_S * READING_BYTES

@@ -1,4 +1,5 @@
-"""What the load itself does where no planned comparison asks: described over matched cases, marked exploratory, without a p (docs/method.md §2)."""
+"""What the load itself does where no planned comparison asks: described over matched cases, marked
+exploratory, without a p (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def load_effects(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> tuple[Finding, ...]:
-    """A finding for each level of a factor that adds traffic beside the main group, where the study compares over no such factor.
+    """A finding for each level of a factor that adds traffic beside the main group, where the
+    study compares over no such factor.
 
     Pairs and cases are left out as a claim leaves them out; with fewer units than describe a case nothing is said.
     """
@@ -58,7 +60,8 @@ def _contrasts(lock: Lock, factor: Factor, configs: Mapping[str, CaseConfig]) ->
 
 
 def _adds_load(before: CaseConfig | None, after: CaseConfig | None) -> bool:
-    """Whether the second case has all the traffic of the first and more of it, and the same main group under the same load."""
+    """Whether the second case has all the traffic of the first and more of it, and the same
+    main group under the same load."""
     if before is None or after is None:
         return False
     mine, theirs = ({group.name: group for group in config.groups} for config in (before, after))
@@ -83,7 +86,8 @@ def _finding(
     ratio = exp(effect.mean or 0.0)
     count = f"{len(pairs)} matched case{'' if len(pairs) == 1 else 's'}"
     parts = [
-        f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the median response of {group} is "
+        f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the "
+        f"median response of {group} is "
         f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} blocks."
     ]
     if medians_s:

@@ -1,9 +1,11 @@
-"""The lab's own noise (docs/method.md §2): how far two trials of the same thing lie apart, per metric and load, and what of an effect is above it."""
+"""The lab's own noise (docs/method.md §2): how far two trials of the same thing lie apart, per metric and
+load, and what of an effect is above it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil, exp, log
+from dataclasses import dataclass
+from math import ceil, exp, log, sqrt
 from statistics import stdev
 
 from svload.analysis import limits
@@ -13,6 +15,34 @@ from svload.model.certificates import AaCertificate, Floor
 from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
+
+
+@dataclass(frozen=True)
+class LabFloor:
+    """What a certificate says of one comparison. `restarts`: its trials had a bring-up each, so that their
+    noise holds that of bring-ups.
+    """
+
+    floor: Floor
+    restarts: bool = False
+
+    def of_mean(self, units: int, bring_ups: int) -> float:
+        """|log ratio| that the mean over so many independent units, of so many bring-ups, does not reach in 95 % of
+        A/A comparisons.
+
+        Of one unit that is the floor itself. A mean's standard error is that of one pair over √n, where n
+        is what its noise was drawn anew for: bring-ups where the certificate's hold theirs, else units;
+        cases of one unit share its noise and count once. The pairs' scatter is an estimate, so that its
+        reach is Student's t with as many degrees of freedom as they leave, and no shorter than the
+        quantile that they show themselves.
+        """
+        n = max(min(units, bring_ups) if self.restarts else units, 1)
+        if n == 1:
+            return self.floor.floor
+        from scipy.special import stdtrit
+
+        reach = float(stdtrit(self.floor.pairs - 1, 1 - limits.TAIL)) * self.floor.sd
+        return min(max(self.floor.floor, reach) / sqrt(n), self.floor.floor)
 
 
 def load_of(config: CaseConfig) -> str:
@@ -32,10 +62,12 @@ def one_case_a_load(configs: Mapping[str, CaseConfig]) -> tuple[str, ...]:
 
 
 def floors_of(configs: Mapping[str, CaseConfig], trials: Iterable[TrialResult]) -> tuple[Floor, ...]:
-    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED number takes its pair with it.
+    """Floors from an A/A run, whose replicates 2k − 1 and 2k of a case are a pair. A REFUSED
+    number takes its pair with it.
 
-    A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer than `AA_PAIRS` pairs.
-    From `AA_CERTIFIED` pairs on it is their maximum, and certified; below, their 95 % quantile, and estimated.
+    A metric that is no number, or 0, in any pair that counts has no floor, nor has one with fewer
+    than `AA_PAIRS` pairs. From `AA_CERTIFIED` pairs on it is their maximum, and certified; below,
+    their 95 % quantile, and estimated.
     """
     by_pair: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:
@@ -85,7 +117,7 @@ def _value(trial: TrialResult, metric: str) -> float:
 
 def floor_of(
     certificate: AaCertificate | None, lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]
-) -> Floor | None:
+) -> LabFloor | None:
     """The largest floor of a comparison's metric over the loads of its cases; None if any of them has none."""
     from svload.analysis.criteria import metric_of
 
@@ -99,9 +131,11 @@ def floor_of(
         for case in cases
     ]
     whole = [floor for floor in found if floor is not None]
-    return max(whole, key=lambda floor: floor.floor) if whole and len(whole) == len(found) else None
+    if not whole or len(whole) < len(found):
+        return None
+    return LabFloor(max(whole, key=lambda floor: floor.floor), certificate.restarts)
 
 
-def floor_percent(floor: Floor) -> str:
+def floor_percent(floor: float) -> str:
     """A floor as the least relative effect above it."""
-    return f"{100 * (exp(floor.floor) - 1):.3g} %"
+    return f"{100 * (exp(floor) - 1):.3g} %"

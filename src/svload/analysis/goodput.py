@@ -1,4 +1,5 @@
-"""Goodput within a limit (docs/method.md §1): of the requests due in the kept window, the ok ones whose response is within it."""
+"""Goodput within a limit (docs/method.md §1): of the requests due in the kept window, the ok
+ones whose response is within it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from svload.analysis.quantiles import bucket_middles
 from svload.analysis.view import GroupView
-from svload.model.metrics import MetricRef
+from svload.model.metrics import MetricRef, limit_of
 
 
 def within_limits(group: GroupView, refs: Iterable[MetricRef]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -17,6 +18,12 @@ def within_limits(group: GroupView, refs: Iterable[MetricRef]) -> Iterator[tuple
     for ref in refs:
         if ref.limit_ns is not None:
             yield ref.name, _within(group, ref.limit_ns)
+
+
+def due_within(group: GroupView, name: str) -> int:
+    """Of a group's requests due in its window the ok ones within the limit of a metric that is spelt with it."""
+    limit_ns = limit_of(name)
+    return 0 if limit_ns is None else int(_within(group, limit_ns).sum())
 
 
 def _within(group: GroupView, limit_ns: int) -> NDArray[np.int64]:

@@ -1,4 +1,5 @@
-"""Tests and intervals between runs (docs/method.md §2): sign flips, permutations, t and bootstrap on logs, least detectable effects.
+"""Tests and intervals between runs (docs/method.md §2): sign flips, permutations, t and bootstrap on
+logs, least detectable effects.
 
 All of it on plain arrays of numbers, one per block (paired) or per run (unpaired). Random draws are seeded.
 """
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from svload.analysis import limits
-from svload.analysis.families import DRAWS
+from svload.analysis.multiplicity import DRAWS
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -47,7 +48,8 @@ def mean_interval(values: ArrayLike) -> Interval | None:
 
 
 def welch_interval(treatment: ArrayLike, baseline: ArrayLike) -> tuple[float, Interval | None]:
-    """Difference of means (treatment − baseline) and Welch's 95 % interval; no interval with fewer than two on a side."""
+    """Difference of means (treatment − baseline) and Welch's 95 % interval; no interval
+    with fewer than two on a side."""
     t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
     difference = float(t.mean() - b.mean())
     if len(t) < 2 or len(b) < 2:
@@ -81,7 +83,8 @@ def sign_flip_p(differences: ArrayLike) -> float:
 
 
 def permutation_p(treatment: ArrayLike, baseline: ArrayLike) -> float:
-    """Two-sided p of "no difference" of unblocked runs by relabelling them; exact up to 2^16 labellings, seeded draws above."""
+    """Two-sided p of "no difference" of unblocked runs by relabelling them; exact up to 2^16
+    labellings, seeded draws above."""
     t, b = np.asarray(treatment, dtype=float), np.asarray(baseline, dtype=float)
     joined = np.concatenate([t, b])
     observed = abs(float(t.mean() - b.mean())) * (1 - _TIE)
@@ -100,7 +103,8 @@ def permutation_p(treatment: ArrayLike, baseline: ArrayLike) -> float:
 
 
 def hodges_lehmann(values: ArrayLike) -> float:
-    """Median of all pairwise (Walsh) averages: the robust centre of the blocks' differences. Above 400 values, of a seeded 400."""
+    """Median of all pairwise (Walsh) averages: the robust centre of the blocks' differences.
+    Above 400 values, of a seeded 400."""
     x = np.asarray(values, dtype=float)
     if len(x) > 400:
         x = np.random.default_rng(len(x)).choice(x, 400, replace=False)
@@ -109,7 +113,8 @@ def hodges_lehmann(values: ArrayLike) -> float:
 
 
 def least_detectable(sd_log: float, blocks: int, claims: int = 1) -> float | None:
-    """Relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ + t₀.₈)·sd/√n) − 1. None below two blocks."""
+    """Relative effect that `blocks` detect with power 0.8 at alpha/claims: exp((t₁₋α/₂ +
+    t₀.₈)·sd/√n) − 1. None below two blocks."""
     if blocks < 2:
         return None
     alpha = limits.ALPHA / max(claims, 1)
@@ -127,7 +132,8 @@ def sd_of_interval(low: float, high: float, blocks: int) -> float | None:
 def welch_over_cases(
     treatment: Sequence[ArrayLike], baseline: Sequence[ArrayLike]
 ) -> tuple[float, float, float] | None:
-    """(mean over cases of the difference of means, its standard error, its degrees of freedom); None where a side of a case has under two."""
+    """(mean over cases of the difference of means, its standard error, its degrees of freedom); None where
+    a side of a case has under two."""
     sides = [(np.asarray(t, dtype=float), np.asarray(b, dtype=float)) for t, b in zip(treatment, baseline, strict=True)]  # fmt: skip
     if not sides or any(len(one) < 2 for pair in sides for one in pair):
         return None

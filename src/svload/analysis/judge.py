@@ -1,27 +1,34 @@
-"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims decided (docs/method.md §2, §3)."""
+"""From sealed trials to findings: each trial judged, cases summed up, criteria and claims
+decided (docs/method.md §2, §3)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from svload.analysis import ANALYSIS_VERSION
 from svload.analysis.belief import Beliefs, asked_of
+from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
 from svload.analysis.counting import Counting
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
+from svload.analysis.curves.curve import load_curves
+from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
+from svload.analysis.curves.uses import resources_used
+from svload.analysis.evidence import evidence_of
 from svload.analysis.explored import load_effects
 from svload.analysis.leaving import leave_out
+from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
 from svload.analysis.pooling import Distribution, Distributions, distributions_of
+from svload.analysis.recovery import disturbing, fault_results, undisturbed
 from svload.analysis.saturation import saturated
 from svload.analysis.sentences import findings_of, floor_told
 from svload.analysis.series import CaseCut, Cut, case_cut, own_cut, provisional_cut
-from svload.analysis.server import GROWS, overloaded_groups, server_state
+from svload.analysis.server import GROWS, overloaded_groups, saturated_levels, server_state
 from svload.analysis.stops import stops_of
 from svload.analysis.view import kept_window, look
 from svload.model.certificates import Certificates
@@ -47,14 +54,16 @@ def judge_trial(
     lock: Lock | None = None,
     cut: CaseCut | None = None,
     extra: Sequence[MetricRef] = (),
+    server_cores: Sequence[int] = (),
 ) -> TrialResult:
     """A trial's metrics and both verdicts.
 
-    Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one uses the case's. `lock` names
-    owners of metrics that this case lacks; `extra` adds statistics beyond those that tables show. Metrics are in base units.
+    Without `cut` the verdict is provisional: it uses the trial's own warm-up cut, where the final one
+    uses the case's. `lock` names owners of metrics that this case lacks; `extra` adds statistics
+    beyond those that tables show; `server_cores` are those that the services are pinned to, if they
+    are. Metrics are in base units.
     """
-    length_ns = trial.summary.window_ns[1] - trial.summary.window_ns[0]
-    cut = cut or provisional_cut(trial_cut(trial, config), length_ns)
+    cut = cut or provisional_cut(trial_cut(trial, config), _settling_ns(trial))
     window = kept_window(trial.summary, cut.cut_ns)
     groups = look(trial, config, window)
     owners = _owners(config, lock)
@@ -62,9 +71,13 @@ def judge_trial(
     wanted = (*extra, *asked)
     metrics = measure_trial(trial, config, window, wanted, groups)
     counting = Counting(trial, window, groups, metrics)
-    context = Context(groups, metrics, cut, owners, counting)
-    checks = tuple(check.judge(trial, config, context) for check in all_checks())
-    state, told = server_state(context, checks, saturated(trial, window))
+    before = look(trial, config, undisturbed(trial, window)) if disturbing(trial) else None
+    context = Context(groups, metrics, cut, owners, counting, before)
+    checks = tuple(_checked(trial, config, context))
+    shown = evidence_of(trial, window)
+    uses = resources_used(trial, window, server_cores)
+    limited = saturated(shown, trial, window, uses, server_cores)
+    state, told = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
@@ -78,12 +91,40 @@ def judge_trial(
         verdict=_verdict(trial.summary.trial, checks, state, told, _grades(asked, metrics, beliefs)),
         metrics=metrics,
         cut_ns=cut.cut_ns,
+        deaths=tuple(death.sentence for death in trial.lab.deaths),
+        loads=group_loads(trial, groups, metrics),
+        uses=uses,
+        breaks=ramp_breaks(config, groups),
+        evidence=shown,
+        faults=fault_results(trial, groups),
     )
 
 
+def _checked(trial: TrialData, config: CaseConfig, context: Context) -> Iterator[CheckResult]:
+    """Every check that is for such a trial; of an imported one those are not measured that read
+    what svload's own load records."""
+    imported = trial.summary.imported
+    for check in all_checks():
+        if imported is not None and check.of == "own":
+            yield check.unmeasured(
+                f"{imported.file} was written by {imported.tool}, whose results hold no facts for it"
+            )
+        elif imported is not None or check.of != "imported":
+            yield check.judge(trial, config, context)
+
+
 def trial_cut(trial: TrialData, config: CaseConfig) -> Cut:
-    """A trial's own warm-up cut, from the window without ramps."""
-    return own_cut(look(trial, config, kept_window(trial.summary)), stops_of(trial.monitors))
+    """A trial's own warm-up cut, from the window without ramps and before any planned fault."""
+    window = undisturbed(trial, kept_window(trial.summary))
+    return own_cut(look(trial, config, window), stops_of(trial.monitors))
+
+
+def _settling_ns(trial: TrialData) -> int:
+    """How long a trial has to settle: the window without ramps, up to its first planned fault."""
+    low_ns, high_ns = trial.summary.window_ns
+    faults = disturbing(trial)
+    end_ns = min((round((one.begun_s or 0.0) * 1e9) for one in faults), default=high_ns)
+    return min(max(end_ns, low_ns), high_ns) - low_ns
 
 
 class Each(Protocol):
@@ -97,6 +138,37 @@ def _in_turn(function: Callable[[T], R], items: Sequence[T], /) -> list[R]:
     return [function(item) for item in items]
 
 
+def judge_trials(
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    trials: Sequence[TrialData],
+    *,
+    server_cores: Sequence[int] = (),
+    each: Each = _in_turn,
+) -> tuple[list[TrialResult], Distributions]:
+    """Every trial with its final verdict, by case and replicate, and what is pooled
+    over trials later. As `judge_run`."""
+    wanted = _wanted(lock, configs)
+    by_case: dict[str, list[TrialData]] = {}
+    for trial in trials:
+        by_case.setdefault(trial.summary.case, []).append(trial)
+
+    def judged(case: str) -> tuple[list[TrialResult], Distributions]:
+        return _judge_case(by_case[case], configs[case], lock, wanted.get(case, ()), server_cores)
+
+    all_checks()  # loads them, here for all cases
+    try:
+        found = each(judged, list(by_case))
+    except SvloadError:  # of several damaged trials the one is told that ran first
+        for trial in trials:
+            trial_cut(trial.unread(), configs[trial.summary.case])
+        raise
+    results = [result for of_case, _ in found for result in of_case]
+    order = {case.name: number for number, case in enumerate(lock.cases)}
+    results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
+    return results, {key: one for _, of_case in found for key, one in of_case.items()}
+
+
 def judge_run(
     lock: Lock,
     configs: Mapping[str, CaseConfig],
@@ -107,36 +179,20 @@ def judge_run(
     certificates: Certificates | None = None,
     environment: Mapping[str, str] | None = None,
     batches: Sequence[Batch] = (),
+    server_cores: Sequence[int] = (),
     each: Each = _in_turn,
 ) -> Findings:
-    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how many trials the plan has,
-    `certificates` what is known of the instrument and of the lab's own noise, `environment` the machine in words; `batches` is the plan, which says
-    what a trial stands in for.
+    """All that sealed trials say under `lock`. `configs` holds each valid case's configuration, `planned` how
+    many trials the plan has, `certificates` what is known of the instrument and of the lab's own noise,
+    `environment` the machine in words; `batches` is the plan, which says what a trial stands in for;
+    `server_cores` are those that the services are pinned to, if they are.
 
-    A case's trials are one piece of work, since its cut needs all of them; `each` goes through these. Tables that lie on disk are in
-    memory for so long alone.
+    A case's trials are one piece of work, since its cut needs all of them; `each` goes through these. Tables
+    that lie on disk are in memory for so long alone.
     """
     trials = [trial for trial in trials if trial.summary.case in configs]
-    wanted = _wanted(lock, configs)
     made = made_of(trials, batches)
-    by_case: dict[str, list[TrialData]] = {}
-    for trial in trials:
-        by_case.setdefault(trial.summary.case, []).append(trial)
-
-    def judged(case: str) -> tuple[list[TrialResult], Distributions]:
-        return _judge_case(by_case[case], configs[case], lock, wanted.get(case, ()))
-
-    all_checks()  # loads them, here for all cases
-    try:
-        found = each(judged, list(by_case))
-    except SvloadError:  # of several damaged trials the one is told that ran first
-        for trial in trials:
-            trial_cut(trial.unread(), configs[trial.summary.case])
-        raise
-    results = [result for of_case, _ in found for result in of_case]
-    distributions = {key: one for _, of_case in found for key, one in of_case.items()}
-    order = {case.name: number for number, case in enumerate(lock.cases)}
-    results.sort(key=lambda result: (order.get(result.case, len(order)), result.replicate))
+    results, distributions = judge_trials(lock, configs, trials, server_cores=server_cores, each=each)
     own = [one for one in results if not made[one.trial].serves]  # a repeated partner serves its claims alone
     asked = {name: tuple(map(str, refs)) for name, refs in _asked(lock, configs).items()}
     cases = tuple(
@@ -147,20 +203,28 @@ def judge_run(
             [one for one in own if one.case == case.name],
             asked.get(case.name, ()),
             distributions,
+            [
+                trial.summary
+                for trial in trials
+                if trial.summary.case == case.name and not made[trial.summary.trial].serves
+            ],
         )
         for case in lock.cases
     )
+    curves = load_curves(lock, configs, cases, own)
+    cases, results = saturated_levels(curves, cases, results)
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
-    count = planned if planned is not None else len(lock.valid_cases) * lock.measure.replicates
+    capacity = capacity_of(lock, own)
+    count = planned if planned is not None else sum(one.measure.replicates for one in configs.values())
     return Findings(
         analysis_version=ANALYSIS_VERSION,
         study=lock.name,
         question=lock.question,
         profile=lock.profile,
         floor=floor_told(aa),
-        complete=len(results) >= count,
+        complete=len(results) >= count and (capacity is None or capacity.ended),
         planned_trials=count,
         sealed_trials=len(results),
         attempts=tuple(attempts),
@@ -168,8 +232,17 @@ def judge_run(
         trials=tuple(results),
         claims=claims,
         thresholds=thresholds,
+        curves=curves,
+        capacity=capacity,
         findings=findings_of(
-            lock, cases, results, claims, thresholds, load_effects(lock, configs, cases, results, made)
+            lock,
+            cases,
+            results,
+            claims,
+            thresholds,
+            load_effects(lock, configs, cases, results, made),
+            curves,
+            capacity,
         ),
         environment=dict(environment or {}),
         instrument=certificates.instrument if certificates else None,
@@ -177,17 +250,20 @@ def judge_run(
 
 
 def _judge_case(
-    trials: Sequence[TrialData], config: CaseConfig, lock: Lock, extra: Sequence[MetricRef]
+    trials: Sequence[TrialData],
+    config: CaseConfig,
+    lock: Lock,
+    extra: Sequence[MetricRef],
+    server_cores: Sequence[int],
 ) -> tuple[list[TrialResult], Distributions]:
     """All trials of a case, with the cut that they have in common, and what is pooled over them later.
 
     That is each percentile that is compared, and each that a trial has too few requests for.
     """
     trials = [trial.unread() for trial in trials]
-    window_ns = trials[-1].summary.window_ns
-    cuts = case_cut([trial_cut(trial, config) for trial in trials], window_ns[1] - window_ns[0])
+    cuts = case_cut([trial_cut(trial, config) for trial in trials], _settling_ns(trials[-1]))
     results = [
-        judge_trial(trial, config, lock=lock, cut=cut, extra=extra)
+        judge_trial(trial, config, lock=lock, cut=cut, extra=extra, server_cores=server_cores)
         for trial, cut in zip(trials, cuts, strict=True)
     ]
     owners = _owners(config, lock)
@@ -239,7 +315,8 @@ def _place(trial: TrialData) -> tuple[int, int]:
 def _grades(
     asked: Iterable[MetricRef], metrics: Mapping[str, Estimate], beliefs: Beliefs
 ) -> dict[str, Grade]:
-    """The grade of each number that is asked for; one that was not measured has that of what breaks the trial as a whole."""
+    """The grade of each number that is asked for; one that was not measured has that of
+    what breaks the trial as a whole."""
     found: dict[str, Grade] = {}
     for name in map(str, asked):
         belief = metrics[name].belief if name in metrics else beliefs.of(name)

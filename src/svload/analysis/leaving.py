@@ -18,7 +18,8 @@ RESCUED = ("p50", "p90", "mean")
 
 
 def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Counting) -> dict[str, Estimate]:
-    """The same metrics; medians, p90 and means that disturbances alone REFUSE are computed again and WEAK, both values kept.
+    """The same metrics; medians, p90 and means that disturbances alone REFUSE are computed
+    again and WEAK, both values kept.
 
     Nothing is left out where that would be more than 30 % of a group's requests.
     """

@@ -5,13 +5,17 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
+ANALYSIS_VERSION = 6
+"""Stamped on derived/; findings of another version are made anew."""
+
 # How sure (docs/method.md §2)
 ALPHA = 0.05
 """Family-wise level of a study's claims."""
 TAIL = 0.025
 """Each tail of an interval: 95 %, equal tails."""
 LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
-"""Least effective sample for a percentile: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025, so that order statistics enclose it."""
+"""Least effective sample for a percentile: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025, so
+that order statistics enclose it."""
 STRONG_TAIL = 10
 """A percentile is marked weak unless n_eff·(1 − p) reaches this."""
 BATCHES = (400, 200, 100)
@@ -31,13 +35,15 @@ DESCRIBE_BLOCKS = 3
 CLAIM_BLOCKS = 3
 """Independent units that a claim needs: with fewer, t has less than two degrees of freedom."""
 CLAIM_BRING_UPS = 6
-"""Bring-ups needed for a claim about a factor that restarts services; from so many on they are the unit of every claim."""
+"""Bring-ups needed for a claim about a factor that restarts services; from so many on
+they are the unit of every claim."""
 CASE_UNITS = 2
 """Units that a matched case must have a pair in, so that it stays when one of them is left out."""
 LEANING = 0.1
 """p of the sign test below which refusals lean to one side of a claim."""
 NO_DIFFERENCE = 0.05
-"""A claim reads "no difference larger than x" where its interval lies within this: what a VALID number may itself be off."""
+"""A claim reads "no difference larger than x" where its interval lies within this: what a
+VALID number may itself be off."""
 CARRY_OVER_P = 0.01
 """p below which the effects of both orders differ: it costs a sound claim in a hundred."""
 CARRY_OVER_PAIRS = 3
@@ -97,9 +103,13 @@ REUSE = 0.02
 CONNECTIONS = 3.0
 """Connections opened over the planned ones, failures aside, from which reuse is not quite what was asked."""
 WORN_OUT = 0.002
-"""Share of requests on connections that were not planned up to which a server may be ending worn-out ones: 500 requests on each."""
+"""Share of requests on connections that were not planned up to which a server may be ending
+worn-out ones: 500 requests on each."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
+DELAY_LATE = 0.05
+DELAY_CPU = 0.9
+"""Of a round trip's latency, and of a core: a delay line above either no longer keeps it."""
 LIMIT_ACTED = 0.95
 """Use of a CPU quota below which, with no throttled time, it never acted."""
 HICCUP = 0.10
@@ -118,12 +128,16 @@ CALIBRATION = (0.03, 0.10)
 """Drift of a fixed piece of work from before the load to after it."""
 CLOCK_DRIFT_NS_PER_MIN = 1_000_000
 """Monotonic against wall clock; also what a suspension must exceed."""
+CLOCK_OFFSET_NS = 1_000_000
+"""How well the clock of a fleet's machine must be known where its stamps are compared with a server's."""
 CLOCK_SOURCES = ("tsc", "kvm-clock", "arch_sys_counter")
 """Clock sources that count a core's own ticks (the last one is the tsc of ARM)."""
 DISK_READS = 0.01
 """Bytes that a server read from a disk over those it sent, where its files should lie in the page cache."""
 RESIDENT = 0.99
 """Share of a server's files that is in the page cache at the start."""
+COLD = 0.01
+"""Share of a server's files that may still be in the page cache at the start where the study dropped them."""
 TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
 UNEVEN_WORKERS = 0.25
@@ -136,17 +150,114 @@ SLOTS_FULL = 0.5
 """Share of the median response spent waiting for a slot from which an open loop's server is saturated."""
 WORKERS_FULL = 0.9
 """Share of readings with all workers at work and requests waiting from which a server is saturated."""
+LIMIT_APPROACHED = 0.8
+"""Share of a declared limit from which it was approached."""
 
 # Each number by itself (docs/method.md §2, §3)
 EXACT_VALUES = 20_000
 """Values of a trial that are pooled as they are; more go into histogram buckets (error ≤ 0.4 %)."""
 COUNTED = (0.05, 0.20)
-"""Largest distance of a number from where it can truly lie, over its value, by counting the requests that a disturbance touched."""
+"""Largest distance of a number from where it can truly lie, over its value, by counting the
+requests that a disturbance touched."""
 GAP_S = 0.005
-"""A gap of a thread of the load that is longer is a disturbance; of a pass of its own loop one above `HICCUP_PERIOD_S`."""
-FOREIGN_LOOK_S = 0.25
-"""Readings of other processes' CPU must be this close for requests due in them to be left out."""
+"""A gap of a thread of the load that is longer is a disturbance; of a pass of its own
+loop one above `HICCUP_PERIOD_S`."""
+FINE_LOOK_S = 0.25
+"""Readings must be this close for requests due between them to be left out: every 0.2 s, and a little late."""
+STEAL_TICK_S = 0.01
+"""The kernel counts steal in ticks of this."""
 LEFT_OUT = 0.30
 """At most this share of the requests is left out; a disturbance that covers more of the window is not local in time."""
 AROUND_S = 0.1
 """What is due so close to a disturbed moment is left out with it."""
+
+# Laws and capacity (docs/method.md §4)
+LAW_CYCLES = 20
+"""Mean cycles that a window needs for Little's law by completions: its edges shift it by at most a cycle."""
+LAW_HOLDS = 0.03
+"""Deviation of X·(R + Z) from N from which it is told, with its sign."""
+LOADS_APART = 1.25
+"""Two levels tell a gain, and throughput tells a demand from use at rest, from this ratio on."""
+GAIN = 0.1
+"""d ln X / d ln load below which more load brings no more throughput."""
+FLAT = 0.05
+"""Growth of throughput up to which two levels are flat; of response from which single runs say that it rises."""
+LIMIT_SEEN = 0.8
+"""Flat throughput below this share of what the measured resources bear: what limits it is none of them."""
+MOST_USED = 1.1
+"""Use above this share of a capacity: the capacity is not what it was taken for."""
+BOUND_EXCEEDED = 0.05
+"""Throughput above an asymptotic bound by more than this, surely, breaks it."""
+WAITING_UNSURE = 0.5
+"""Share of the waiting at the least load by which N*'s interval is widened: what constant
+service saves against exponential.
+"""
+LIMITS_AGREE = 0.25
+"""N_break and N* agree within this."""
+LEVELS_PAST = 2
+"""Levels needed beyond a break or a peak."""
+USL_LEVELS = 6
+"""Levels of users needed for the Universal Scalability Law."""
+BREAK_P = 0.001
+"""p below which a ramp's second piece fits surely better."""
+BREAK_RESPONSE = 0.25
+"""Response at a ramp's end over the line that it followed, less one, from which it left it."""
+BREAK_ERRORS = 0.01
+"""Share of errors at a ramp's end from which they are a breakpoint."""
+CPU_FULL = 0.95
+"""Use of a CPU quota, or of a core that the servers run on, from which they work at their limit."""
+WAVES = 0.10
+"""Amplitude of a wave over the median from which a trial is not steady."""
+WAVES_P = 0.001
+"""p of such a wave in noise that remembers as much."""
+WAVE_CYCLES = 3
+"""Waves that the window must hold."""
+WAVE_POINT = 2.0
+"""Mean cycles of a closed loop's users that a point covers: what returns with each cycle is the load's own rhythm."""
+
+# Finished tables and imported runs (docs/method.md §4)
+TABLE_BIAS = 0.03
+"""X·(R + Z) further than this from N is flagged with its sign: completions counted without stamps have
+an edge bias of a cycle over T."""
+TABLE_LAW_HOLDS = 0.05
+"""A table's rounded figures fit N = X·(R + Z) within this."""
+TABLE_FASTER = 1.10
+"""Ratio of two cells of a table from which one is called larger; tables without replicates can tell no finer."""
+TABLE_FLAT = 1.15
+"""Throughput that rises by less over the levels of users, which at least double, is flat."""
+TABLE_LEVELS = 3
+"""Levels of users that show whether throughput is flat."""
+TABLE_NEAR_LINK = 0.05
+"""Carried bits within this of a usual link's rate hint at that link."""
+TABLE_RAMP = 0.10
+"""Share of the measured time in which users are still being started, from which the ramp is told."""
+NEVER_ACTED = 0.25
+"""Elasticity of throughput to a limit below which the limit did not act."""
+ELASTICITY = (-0.2, 1.2)
+"""Elasticities beyond these are no resource's doing: Unidentified (docs/method.md §5)."""
+TABLE_SUCCESS_POINTS = 0.5
+"""Percentage points by which success differs so that no ranking by the mean stands."""
+TABLE_IMPROVEMENT = (6.0, 10.0)
+"""Percentage points: a formula fits a rounded improvement within the first, and misses it beyond the second."""
+TABLE_REVERSED = 1.25
+"""Ratio on both sides of 1 from which an effect is said to reverse."""
+TABLE_MEAN_OVER_MEDIAN = 2.0
+"""Mean over median, or its inverse, from which a distribution is told instead of one of both."""
+TABLE_SHIFTED = 2.0
+"""Median ratio of matched rows from which a level's effect is told though nobody named it."""
+TABLE_FEW_REQUESTS = 100
+"""Requests that batch means need at least (BATCHES): of fewer no steady state is claimed."""
+TABLE_CARRIED_BYTES_PER_S = 12.5e9
+"""What a link of 100 Gbit/s carries: an answer that came faster was measured in another unit."""
+
+# Planned faults (docs/method.md §1)
+RECOVERY_REQUESTS = 20
+"""Requests due on average in a cell: a median of fewer is mostly chance."""
+RECOVERY_LEVEL_CELLS = 5
+"""Cells before the first fault that tell the level."""
+RECOVERED = 0.10
+"""A median above the level by no more than this is back: what is called a drift else."""
+RECOVERY_CELLS = 3
+"""Cells in a row that must be back."""
+RECOVERY_OUTSIDE = 0.05
+"""Share of later cells that may lie outside for another reason."""

@@ -18,8 +18,10 @@ from scipy.special import stdtrit
 from svload.analysis import limits
 from svload.analysis.batches import autocorrelation_times, batch_means
 from svload.analysis.goodput import within_limits
+from svload.analysis.monitored import monitored_measures
 from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ranked_counts, ranked_values
-from svload.analysis.readings import Series, entities, mean_rate
+from svload.analysis.readings import Series, mean_rate, readings_of
+from svload.analysis.recovery import ended_services, recovery_measures
 from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
 from svload.model.metrics import MetricRef
 from svload.model.results import Estimate
@@ -52,15 +54,20 @@ CURL: Mapping[str, str] = {
     "header_size": "header_bytes",
     "body_size": "body_bytes",
 }
-"""Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and `total` are differences of stamps."""
+"""Curl's variables of a `client: curl` group → the samples' column; `starttransfer` and
+`total` are differences of stamps."""
 _HISTOGRAM = {"ok_response": "response"}
+_OWN_RECORDS = ("server_time", "generator_lag", "slot_wait")
+"""What svload's own load alone records."""
+_UNKNOWN = Estimate(value=None, reason="the imported file does not hold it", why="not measured")
 OF_GROUPS = ("connections", "bytes_received", "longest_silence")
 """What a step of a scenario has no figure of."""
 
 
 @dataclass(frozen=True)
 class Population:
-    """What a percentile or mean is of: its ranks, and its values in time order as units (sum or exceedances over counts).
+    """What a percentile or mean is of: its ranks, and its values in time order as units
+    (sum or exceedances over counts).
 
     `scale` turns its unit (ns, bytes) into the base unit. `limit` stands for failures in means.
     """
@@ -182,13 +189,42 @@ class GroupMeasures:
                 wanted[ref.metric.name].append(ref.stat)
         found: dict[str, Estimate] = {}
         for metric, stats in wanted.items():
+            if self._is_unknown(metric):
+                found |= {f"{metric}.{stat}": _UNKNOWN for stat in stats}
+                continue
             population = self.population(metric)
             if population is not None:
                 found |= {f"{metric}.{stat}": value for stat, value in population.stats(stats).items()}
         if self.group.shape == "ramping":
             found = {name: _over_time(name, estimate) for name, estimate in found.items()}
-        found |= {name: self._rate(counts) for name, counts in within_limits(self.group, extra)}
+        if self._totals_alone:
+            found["response.mean"] = self._mean_of_totals()
+        else:
+            found |= {name: self._rate(counts) for name, counts in within_limits(self.group, extra)}
         return found | self._scalars()
+
+    @cached_property
+    def _totals_alone(self) -> bool:
+        """Imported totals over time: no single request's time is known."""
+        group = self.group
+        return group.imported and group.rows is None and group.ok > 0 and not group.counts.any()
+
+    def _is_unknown(self, metric: str) -> bool:
+        return self.group.imported and (metric in _OWN_RECORDS or (self._totals_alone and metric in _STATS))
+
+    def _mean_of_totals(self) -> Estimate:
+        """Σ response over requests: failures count what they took, since their limit is not known either."""
+        cells = self.group.intervals
+        ended = cells["ok"] + cells["failed"]
+        batched = batch_means(cells["response_sum_ns"].astype(float), ended.astype(float))
+        value = float(batched.ratio[0]) * NS
+        low, high = None, None
+        if batched.trusted[0] and batched.batches >= limits.REGROUPED[0]:
+            half = (
+                float(stdtrit(batched.batches - 1, 1 - limits.TAIL)) * sqrt(float(batched.variance[0])) * NS
+            )
+            low, high = max(value - half, 0.0), value + half
+        return Estimate(value=value, low=low, high=high, n=int(ended.sum()))
 
     def _scalars(self) -> dict[str, Estimate]:
         group, cells = self.group, self.group.intervals
@@ -213,7 +249,8 @@ class GroupMeasures:
         }
 
     def _rate(self, per_interval: NDArray[np.int64]) -> Estimate:
-        """Events a second: of a fixed amount of work that was done, until its last request; in stages, over time only."""
+        """Events a second: of a fixed amount of work that was done, until its last
+        request; in stages, over time only."""
         group = self.group
         if group.shape == "ramping":
             return Estimate(value=None, reason=IN_STAGES, why="in stages")
@@ -229,14 +266,16 @@ class GroupMeasures:
 
 
 def _over_time(name: str, estimate: Estimate) -> Estimate:
-    """A percentile or mean over changing load is of no load at all: null with that reason (docs/method.md §1). Extremes stay."""
+    """A percentile or mean over changing load is of no load at all: null with that reason
+    (docs/method.md §1). Extremes stay."""
     if name.endswith((".min", ".max")) or estimate.value is None:
         return estimate
     return Estimate(value=None, n=estimate.n, reason=IN_STAGES, why="in stages")
 
 
 def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, float] | None:
-    """(values in time order, scale to base units) of every metric but response; of ok requests, lag and wait of all begun ones."""
+    """(values in time order, scale to base units) of every metric but response; of ok requests,
+    lag and wait of all begun ones."""
     ok, begun = rows["ok"], rows["begun_ns"] >= 0
     if metric in ("generator_lag", "slot_wait"):
         values = rows["lag_ns"] if metric == "generator_lag" else rows["ready_ns"] - rows["due_ns"]
@@ -257,7 +296,8 @@ def _row_values(rows: Mapping[str, NDArray[Any]], metric: str) -> tuple[Floats, 
 
 
 def _from_values(values: Floats, total: int, limit_ns: float, scale: float = NS) -> Population:
-    """Values in time order; an infinite one is a failure. Failures without a row (`total` beyond them) only rank and count in the mean."""
+    """Values in time order; an infinite one is a failure. Failures without a row (`total` beyond them)
+    only rank and count in the mean."""
     missing = total - len(values)
     capped = (
         np.concatenate([np.minimum(values, limit_ns), np.full(missing, limit_ns)]) if scale == NS else values
@@ -313,7 +353,10 @@ def _exact(value: float, n: int = 1) -> Estimate:
 
 
 def counter_deltas(trial: TrialData, service: str) -> dict[str, float]:
-    """What a service counted over the load: after − before, of the counters it offers at both moments."""
+    """What a service counted over the load: after − before, of the counters it offers at both moments. None
+    of a server that a fault ended."""
+    if service in ended_services(trial):
+        return {}
     before, after = trial.lab.before.get(service), trial.lab.after.get(service)
     if before is None or after is None:
         return {}
@@ -340,10 +383,11 @@ def service_measures(trial: TrialData, service: str, window: Window) -> dict[str
 def _processes(
     monitors: Mapping[str, NDArray[Any]], service: str, window: Window
 ) -> tuple[float | None, float | None]:
-    """(cores used on average, largest resident bytes) of a service's processes in the window, from the readings that enclose it."""
-    mine = monitors["service"] == service
-    cpu = entities(monitors, mine & (monitors["metric"] == "cpu_seconds_total"))
-    memory = entities(monitors, mine & (monitors["metric"] == "rss_bytes"))
+    """(cores used on average, largest resident bytes) of a service's processes in the window,
+    from the readings that enclose it."""
+    readings = readings_of(monitors)
+    cpu = readings.whole(service, "process", "cpu_seconds_total")
+    memory = readings.whole(service, "process", "rss_bytes")
     rates = [rate for series in cpu if (rate := mean_rate(series, window)) is not None]
     return (sum(rates) if rates else None), _largest_sum(memory, window)
 
@@ -362,7 +406,8 @@ def _largest_sum(processes: list[Series], window: Window) -> float | None:
 
 
 def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[str, Estimate]:
-    """What was really asked of a feeder, over all groups that walk it first: repeats, distinct rows, the busiest row's share."""
+    """What was really asked of a feeder, over all groups that walk it first: repeats, distinct
+    rows, the busiest row's share."""
     specs = {group.name: group for group in config.groups}
     users = [
         (index, group)
@@ -401,6 +446,7 @@ def measure_trial(
         for group in (whole, *steps_of(trial, whole)):
             asked = [ref for ref in extra if ref.owner == group.name]
             measured = GroupMeasures(group).all(asked)
+            measured |= recovery_measures(trial, group)
             found |= {
                 f"{group.name}.{name}": value
                 for name, value in measured.items()
@@ -411,6 +457,8 @@ def measure_trial(
             f"{service.name}.{name}": value
             for name, value in service_measures(trial, service.name, window).items()
         }
+    if asked_of_monitors := [ref for ref in extra if ref.metric.monitored]:
+        found |= monitored_measures(trial.monitors, asked_of_monitors, window)
     for feeder in config.feeders:
         found |= {
             f"{feeder.name}.{name}": value

@@ -8,7 +8,18 @@ from typing import NamedTuple
 from svload.model.events import Event
 
 BEFORE_TRIALS = ("install", "look", "up", "fill")
-OF_TRIALS = ("reset", "warm", "set-up", "count", "load", "settle", "write")
+OF_TRIALS = (
+    "reset",
+    "restart",
+    "set-up",
+    "populate",
+    "drop-cache",
+    "warm",
+    "count",
+    "load",
+    "settle",
+    "write",
+)
 AFTER_TRIALS = ("analyse", "report")
 LOAD, OTHER, TOTAL = "load", "other", "total"
 
@@ -21,10 +32,12 @@ class Outside(NamedTuple):
 
 
 def phases_of(events: Sequence[Event], trials: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Seconds by phase in the order they come, then `other` and `total`, added over resumes. `trials`: phases of each sealed trial.
+    """Seconds by phase in the order they come, then `other` and `total`, added over resumes.
+    `trials`: phases of each sealed trial.
 
-    The total is the span of each execution's events, so that one that was killed counts too, to its last event. Load is that of
-    sealed trials, ramps and the wait for last answers included: what did not count is time lost, under `other`.
+    The total is the span of each execution's events, so that one that was killed counts too, to its
+    last event. Load is that of sealed trials, ramps and the wait for last answers included: what did
+    not count is time lost, under `other`.
     """
     spent = dict.fromkeys((*BEFORE_TRIALS, *OF_TRIALS, *AFTER_TRIALS), 0.0)
     for event in events:

@@ -1,4 +1,5 @@
-"""Percentiles pooled over trials: what single trials have too few requests for (docs/method.md §2, "A percentile that was measured is shown")."""
+"""Percentiles pooled over trials: what single trials have too few requests for (docs/method.md §2, "A
+percentile that was measured is shown")."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ POOLED = "pooled over its trials, each of which has too few"
 
 @dataclass(frozen=True)
 class Distribution:
-    """A population of one trial, small and mergeable: ascending values with their counts, and the total with all failures on top.
+    """A population of one trial, small and mergeable: ascending values with their counts, and the
+    total with all failures on top.
 
-    `scale` turns a value into the base unit. Where a trial has more values than `limits.EXACT_VALUES`, they are those of histogram buckets (error ≤ 0.4 %).
+    `scale` turns a value into the base unit. Where a trial has more values than `limits.EXACT_VALUES`, they
+    are those of histogram buckets (error ≤ 0.4 %).
     """
 
     values: Floats
@@ -45,7 +48,8 @@ class Distribution:
         return cls(values, counts, ranked.total, scale)
 
     def thinned(self, size: int, rng: np.random.Generator) -> Distribution:
-        """A random sample of `size` of its requests without replacement, failures among them; itself where it has no more."""
+        """A random sample of `size` of its requests without replacement, failures among
+        them; itself where it has no more."""
         if size >= self.total:
             return self
         failed = self.total - int(self.counts.sum())
@@ -67,7 +71,8 @@ Distributions = Mapping[tuple[str, str], Distribution]
 def distributions_of(
     trial: TrialData, config: CaseConfig, window: Window, heads: Iterable[str]
 ) -> dict[tuple[str, str], Distribution]:
-    """The populations of a trial behind these names (`group.metric`, `group.step.metric`); those that it does not record are left out."""
+    """The populations of a trial behind these names (`group.metric`, `group.step.metric`); those that
+    it does not record are left out."""
     wanted = set(heads)
     found = {}
     for whole in look(trial, config, window) if wanted else ():
@@ -99,7 +104,8 @@ def pooled_quantile(
 ) -> float | None:
     """Quantile `p` over several trials in base units; None beyond the time-out or of nothing.
 
-    `size`: all are thinned to so many requests together first, each in proportion, so that two sides of unequal n can be compared.
+    `size`: all are thinned to so many requests together first, each in proportion, so that two
+    sides of unequal n can be compared.
     """
     found = [one for one in distributions if one.total]
     if not found:
@@ -113,7 +119,8 @@ def pooled_quantile(
 
 
 def carried(distributions: Sequence[Distribution], p: float) -> bool:
-    """Whether at least ten requests of three trials lie above the quantile, none of them giving more than half of these."""
+    """Whether at least ten requests of three trials lie above the quantile, none of them
+    giving more than half of these."""
     ranked = pooled(distributions)
     if not ranked.total:
         return False
@@ -130,7 +137,8 @@ def carried(distributions: Sequence[Distribution], p: float) -> bool:
 def with_pooled(
     metrics: Mapping[str, Estimate], trials: Sequence[TrialResult], distributions: Distributions
 ) -> dict[str, Estimate]:
-    """A case's metrics, each percentile that single trials had too few requests for pooled over the trials that believe it.
+    """A case's metrics, each percentile that single trials had too few requests for pooled
+    over the trials that believe it.
 
     A higher percentile is never a number where a lower one is null.
     """

@@ -1,10 +1,13 @@
-"""Percentiles as docs/method.md §1 and §2 define them: nearest rank, failures above every limit, null below the least sample.
+"""Percentiles as docs/method.md §1 and §2 define them: nearest rank, failures above every
+limit, null below the least sample.
 
-A population is ranked once (`Ranked`) from single values or from merged histograms; its percentiles and intervals are read off.
+A population is ranked once (`Ranked`) from single values or from merged histograms; its
+percentiles and intervals are read off.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
@@ -22,7 +25,8 @@ NS = 1e-9
 
 @dataclass(frozen=True)
 class Ranked:
-    """A population by rank: ascending `values` (ns), how many lie at or below each, and the `total` with all that failed on top."""
+    """A population by rank: ascending `values` (ns), how many lie at or below each, and the
+    `total` with all that failed on top."""
 
     values: Floats
     at_or_below: Ints
@@ -61,11 +65,21 @@ def ranked_values(values_ns: NDArray[np.generic], total: int | None = None) -> R
 
 
 def ranked_counts(counts_by_bucket: NDArray[np.generic], total: int | None = None) -> Ranked:
-    """A merged histogram: counts by bucket index, each bucket at its middle (error ≤ 0.4 %), failures above as in `ranked_values`."""
+    """A merged histogram: counts by bucket index, each bucket at its middle (error ≤ 0.4 %),
+    failures above as in `ranked_values`."""
     filled = np.flatnonzero(counts_by_bucket)
     at_or_below = np.cumsum(np.asarray(counts_by_bucket)[filled].astype(np.int64))
     finite = int(at_or_below[-1]) if len(filled) else 0
     return Ranked(bucket_middles(filled), at_or_below, max(total or 0, finite))
+
+
+def merged_ranks(several: Sequence[Ranked]) -> Ranked:
+    """Several populations as one, value by value."""
+    values = np.concatenate([one.values for one in several])
+    counts = np.concatenate([np.diff(one.at_or_below, prepend=0) for one in several])
+    order = np.argsort(values, kind="stable")
+    at_or_below = np.cumsum(counts[order]).astype(np.int64)
+    return Ranked(values[order], at_or_below, sum(one.total for one in several))
 
 
 def bucket_middles(index: NDArray[np.generic]) -> Floats:
@@ -116,7 +130,8 @@ def _binomial_quantile(level: float, n: Floats, p: Floats) -> Floats:
 def percentile(
     population: Ranked, p: float, tau: float = 1.0, trusted: bool = True, scale: float = NS
 ) -> Estimate:
-    """Percentile `p` of `population` with its interval inside the run, or null with the reason; `scale` turns its unit into seconds or bytes.
+    """Percentile `p` of `population` with its interval inside the run, or null with the reason; `scale` turns
+    its unit into seconds or bytes.
 
     `tau` is the autocorrelation time of 1{R > q}; `trusted` False (batches stay correlated) leaves the interval out.
     """

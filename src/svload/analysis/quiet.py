@@ -1,4 +1,5 @@
-"""Whether a machine is quiet enough to measure on, by a short look at it before anything is started. Pure (docs/method.md §3)."""
+"""Whether a machine is quiet enough to measure on, by a short look at it before anything is
+started. Pure (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Look:
-    """What a machine did for a second or so: shares of that time. `waited` is None where the kernel does not tell it."""
+    """What a machine did for a second or so: shares of that time. `waited` is None
+    where the kernel does not tell it."""
 
     cores: int
     stolen: Mapping[str, float]

@@ -1,8 +1,10 @@
-"""Monitors' readings of one trial as the judges ask for them: series by entity, and what a counter did over the kept window."""
+"""Monitors' readings of one trial as the judges ask for them: series by entity, and what a
+counter did over the kept window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,8 @@ class Series(NamedTuple):
     values: Floats
 
     def enclosing(self, window: Window) -> Series:
-        """The readings of the window, with the last before it and the first after it: a counter's differences cover all of it."""
+        """The readings of the window, with the last before it and the first after it: a
+        counter's differences cover all of it."""
         first = max(int(np.searchsorted(self.at, window.low_ns, side="right")) - 1, 0)
         last = min(int(np.searchsorted(self.at, window.high_ns)), len(self.at) - 1)
         return Series(self.at[first : last + 1], self.values[first : last + 1])
@@ -33,14 +36,77 @@ class Series(NamedTuple):
 
     @property
     def change(self) -> float:
-        """Last less first."""
         return float(self.values[-1] - self.values[0]) if len(self.at) > 1 else 0.0
+
+    @property
+    def growth(self) -> float:
+        """The sum of what it grew between readings: a counter that began anew in between took nothing back."""
+        return float(np.maximum(np.diff(self.values), 0.0).sum()) if len(self.at) > 1 else 0.0
+
+
+class Readings:
+    """A trial's readings by (service, monitor, metric), then by entity: sorted once, since many are asked for."""
+
+    def __init__(self, monitors: Monitors) -> None:
+        at = monitors["offset_ns"]
+        code, names = np.zeros(len(at), dtype=np.int64), []
+        for name in ("service", "monitor", "metric", "entity"):
+            cells = monitors[name].tolist()
+            known = {cell: number for number, cell in enumerate(sorted(set(cells)))}
+            names.append(list(known))
+            code = code * max(len(known), 1) + np.fromiter(
+                map(known.__getitem__, cells), np.int64, len(cells)
+            )
+        order = np.lexsort((at, code))
+        first = np.flatnonzero(np.diff(code[order], prepend=-1))
+        at, values = at[order].astype(float), monitors["value"][order].astype(float)
+        self._series: dict[tuple[str, str, str], dict[str, Series]] = {}
+        for begin, end in pairwise([*first.tolist(), len(order)]):
+            left, words = int(code[order[begin]]), []
+            for column in reversed(names):
+                left, number = divmod(left, len(column))
+                words.append(str(column[number]))
+            entity, *owner = words
+            metric, monitor, service = owner
+            of = self._series.setdefault((service, monitor, metric), {})
+            of[entity] = Series(at[begin:end], values[begin:end])
+
+    def of(self, service: str, monitor: str, metric: str) -> dict[str, Series]:
+        """By entity; empty where it was not read."""
+        return dict(self._series.get((service, monitor, metric), {}))
+
+    def whole(self, service: str, monitor: str, metric: str) -> list[Series]:
+        """A service's series; the sum over all processes (entity "") stands for them where it is read."""
+        found = self.of(service, monitor, metric)
+        return [found[""]] if "" in found else list(found.values())
+
+    def named(self, service: str) -> dict[tuple[str, str], dict[str, Series]]:
+        """All of a service's metrics: (monitor, metric) → by entity."""
+        return {
+            (monitor, metric): self.of(service, monitor, metric)
+            for owner, monitor, metric in self._series
+            if owner == service
+        }
+
+    def services_of(self, monitor: str) -> list[str]:
+        """Whom a monitor read; the machine is the empty name."""
+        return sorted({service for service, name, _ in self._series if name == monitor})
+
+
+def readings_of(monitors: Monitors) -> Readings:
+    """A trial's readings, sorted once and kept beside its table."""
+    beside: dict[str, Any] | None = getattr(monitors, "beside", None)
+    if beside is None:
+        return Readings(monitors)
+    if "readings" not in beside:
+        beside["readings"] = Readings(monitors)
+    found: Readings = beside["readings"]
+    return found
 
 
 def of_monitor(monitors: Monitors, monitor: str, metric: str) -> dict[str, Series]:
     """Every entity's series of one metric of a monitor that reads the machine; empty where it was not read."""
-    mine = (monitors["monitor"] == monitor) & (monitors["metric"] == metric)
-    return by_entity(monitors, mine & (monitors["service"] == ""))
+    return readings_of(monitors).of("", monitor, metric)
 
 
 def entities(monitors: Monitors, mine: NDArray[np.bool_]) -> list[Series]:
@@ -63,4 +129,4 @@ def by_entity(monitors: Monitors, mine: NDArray[np.bool_]) -> dict[str, Series]:
 def mean_rate(series: Series, window: Window) -> float | None:
     """A counter's growth per second over the window, from the readings that enclose it; None with fewer than two."""
     inside = series.enclosing(window)
-    return inside.change / inside.seconds if inside.seconds > 0 else None
+    return inside.growth / inside.seconds if inside.seconds > 0 else None

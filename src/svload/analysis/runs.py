@@ -1,4 +1,5 @@
-"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the difference (docs/method.md §2)."""
+"""Two runs side by side: effects and intervals, never a claim, because drift between them is inside the
+difference (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _METRICS = ("response.p50", "response.p95", "response.p99", "response.mean", "th
 def compare_runs(first: Findings, second: Findings) -> list[dict[str, Any]]:
     """Per case that both have (same name and levels) and per metric of each group: second over first.
 
-    Keys: case, metric, ratio, low, high (Welch on logs; null with few runs), n ([first, second]), note, sentence. A closed loop is never
-    compared with an open one, a REFUSED number with nothing: such rows have no ratio and say why.
+    Keys: case, metric, ratio, low, high (Welch on logs; null with few runs), n ([first, second]),
+    note, sentence. A closed loop is never compared with an open one, a REFUSED number with nothing:
+    such rows have no ratio and say why.
     """
     theirs = {case.case: case for case in second.cases}
     rows: list[dict[str, Any]] = []

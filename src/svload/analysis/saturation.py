@@ -1,103 +1,100 @@
-"""Does a server work at its limit? What its own monitors show of workers, threads and accept queues over the kept window (docs/method.md §5)."""
+"""Does a server work at its limit? What its monitors declared of limits and refusals, and its CPU, in the
+kept window (docs/method.md §5).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from svload.analysis import limits
-from svload.analysis.readings import Series, by_entity, entities, of_monitor
+from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import Window
+from svload.model.evidence import CaseLimit, CaseRefusal, Evidence, LimitUse, RefusalCount
+from svload.model.load_curve import ResourceUse
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
 
-def saturated(trial: TrialData, window: Window) -> tuple[str, ...]:
-    """A clause for each limit that a service was at; empty where none shows, or none is offered."""
-    services = sorted({facts.service for facts in trial.lab.services})
-    return tuple(
-        clause
-        for service in services
-        for clause in (*_service(trial, service, window), *_accept_queues(trial, service, window))
-    )
+def saturated(
+    evidence: Evidence,
+    trial: TrialData,
+    window: Window,
+    uses: Sequence[ResourceUse] = (),
+    server_cores: Sequence[int] = (),
+) -> tuple[str, ...]:
+    """A clause for each limit that a service was at, or refused at; empty where none shows, or none is offered.
 
-
-def _accept_queues(trial: TrialData, service: str, window: Window) -> Iterator[str]:
-    """Ports of the service whose own listening sockets were full, or dropped connections.
-
-    The machine's counter of overflows stands beside as evidence; alone it says nothing, since it counts every program's.
+    `uses`: what each resource was used; `server_cores`: the cores that the services are pinned to, if they
+    are. Where a monitor declares a limit of CPU that was reached, that tells it.
     """
-    queue, limit, drops = (
-        _by_entity(trial, service, name)
-        for name in ("accept_queue", "accept_queue_limit", "accept_drops_total")
+    declared = tuple(declared_clauses(evidence))
+    if any(use.resource == "cpu" and use.verdict and use.state == "reached" for use in evidence.limits):
+        return declared
+    return (*declared, *_quotas(uses), *_hot_cores(trial, window, uses, server_cores))
+
+
+def declared_clauses(evidence: Evidence) -> Iterator[str]:
+    """A clause for each declared limit that was reached, and each declared counter that moved in the window."""
+    for use in evidence.limits:
+        if use.verdict and use.state == "reached":
+            yield limit_clause(use)
+    for count in evidence.refusals:
+        if count.verdict and count.in_window > 0:
+            yield refusal_clause(count)
+
+
+def limit_clause(use: LimitUse) -> str:
+    """`worker threads of cache: 8 of 8 in use, 3 waiting, full in 100 % of its readings`."""
+    waiting = "" if use.waiting is None else f", {use.waiting:,.3g} waiting"
+    return (
+        f"{owner(use.name, use.service, use.entity)}: {use.used:,.4g} of {use.limit:,.4g} in use on average{waiting}, "
+        f"full in {100 * use.full:.3g} % of its readings"
     )
-    machine = of_monitor(trial.monitors, "host", "listen_overflows_total").get("")
-    overflows = machine.enclosing(window).change if machine is not None else None
-    for port in sorted(queue.keys() | drops.keys()):
-        dropped = drops[port].enclosing(window).change if port in drops else 0.0
-        full = _share_full(queue.get(port), limit.get(port), window)
-        # A listening socket drops for other reasons too; a full queue shows in the machine's counter at the same time.
-        lost = dropped > 0 and overflows != 0
-        if lost or full > 0:
-            counted = f"; the machine counted {overflows:,.0f} overflows" if overflows else ""
+
+
+def refusal_clause(count: RefusalCount) -> str:
+    """`cache: 618 sessions dropped for a full queue`."""
+    return f"{owner('', count.service, count.entity)}: {count.in_window:,.0f} {count.means}"
+
+
+def owner(name: str, service: str, entity: str) -> str:
+    """`accept queue of cache (8080)`, `cache`, `the machine (eth0)`."""
+    whose = service or "the machine"
+    told = f"{name} of {whose}" if name else whose
+    return f"{told} ({entity})" if entity else told
+
+
+def what_failed(one: CaseLimit | CaseRefusal) -> str:
+    """`the accept queue of cache (8080) was full`, or `cache: sessions dropped for a full queue`."""
+    if isinstance(one, CaseLimit):
+        verb = "were" if one.name.partition(" of ")[0].endswith("s") else "was"
+        return f"the {owner(one.name, one.service, one.entity)} {verb} full"
+    return f"{owner('', one.service, one.entity)}: {one.means}"
+
+
+def _quotas(uses: Sequence[ResourceUse]) -> Iterator[str]:
+    """Services that use what their quota, or their few threads, let them have of the CPU."""
+    for use in uses:
+        own = use.kind == "cpu" and use.limited_by != "the servers' cores"
+        if own and use.used >= limits.CPU_FULL * use.capacity:
+            unit = "core" if use.capacity == 1 else "cores"
             yield (
-                f"the accept queue of {service} (port {port}) was full in {100 * full:.3g} % of its readings and dropped "
-                f"{dropped:,.0f} connections{counted}"
+                f"{use.service} used {100 * use.used / use.capacity:.3g} % of the {use.capacity:g} {unit} that it can "
+                f"have ({use.limited_by})"
             )
 
 
-def _share_full(queue: Series | None, limit: Series | None, window: Window) -> float:
-    """Share of a port's readings in which no further connection could wait: the kernel lets one more in than the limit says."""
-    if queue is None or limit is None or len(queue.values) != len(limit.values):
-        return 0.0
-    inside = (queue.at >= window.low_ns) & (queue.at < window.high_ns)
-    return float(np.mean(queue.values[inside] > limit.values[inside])) if inside.any() else 0.0
-
-
-def _by_entity(trial: TrialData, service: str, metric: str) -> dict[str, Series]:
-    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
-    return by_entity(trial.monitors, mine & (trial.monitors["monitor"] == "listeners"))
-
-
-def _service(trial: TrialData, service: str, window: Window) -> Iterator[str]:
-    busy, workers, queued = (
-        _inside(trial, service, name, window) for name in ("in_service", "workers", "queued")
-    )
-    if (
-        busy is not None
-        and workers is not None
-        and queued is not None
-        and len(busy) == len(workers) == len(queued)
-    ):
-        full = float(np.mean((busy >= workers) & (queued > 0)))
-        if full >= limits.WORKERS_FULL:
-            yield (
-                f"all {workers[-1]:,.0f} workers of {service} were at work and {float(np.mean(queued)):,.3g} requests waited for one "
-                f"on average (in {100 * full:.3g} % of its readings)"
-            )
-    for metric, told in (
-        ("threads_limited_total", "reached its most threads"),
-        ("sess_dropped_total", "dropped sessions for a full queue"),
-    ):
-        counted = _series(trial, service, metric)
-        if counted is not None and (count := counted.enclosing(window).change) > 0:
-            yield f"{service} {told} {count:,.0f} times"
-
-
-def _inside(trial: TrialData, service: str, metric: str, window: Window) -> NDArray[np.float64] | None:
-    """A gauge's readings within the window."""
-    series = _series(trial, service, metric)
-    if series is None:
-        return None
-    inside = (series.at >= window.low_ns) & (series.at < window.high_ns)
-    values = series.values[inside]
-    return values if len(values) else None
-
-
-def _series(trial: TrialData, service: str, metric: str) -> Series | None:
-    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
-    return next(iter(entities(trial.monitors, mine)), None)
+def _hot_cores(
+    trial: TrialData, window: Window, uses: Sequence[ResourceUse], server_cores: Sequence[int]
+) -> Iterator[str]:
+    """Cores of the servers that are busy throughout, where it is the servers that use them."""
+    if sum(use.used for use in uses if use.kind == "cpu") < limits.CPU_FULL / 2:
+        return
+    busy = of_monitor(trial.monitors, "host", "busy_seconds_total")
+    for core in server_cores:
+        series = busy.get(f"cpu{core}")
+        rate = mean_rate(series, window) if series is not None else None
+        if rate is not None and rate >= limits.CPU_FULL:
+            yield f"core {core}, which the servers run on, was busy for {100 * rate:.3g} % of the time"

@@ -1,12 +1,20 @@
-"""Findings as sentences with their evidence. They say what was seen, how surely, and nothing that the data does not carry."""
+"""Findings as sentences with their evidence. They say what was seen, how surely, and
+nothing that the data does not carry."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from statistics import median
 
+from svload.analysis.capacity.told import capacity_finding
 from svload.analysis.claims.say import FLOOR_UNKNOWN
+from svload.analysis.curves.said import curve_findings, ramp_findings
+from svload.analysis.evidence import first_to_fail
+from svload.analysis.saturation import what_failed
+from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
+from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
 from svload.model.study import Lock
 from svload.model.units import show_duration
@@ -30,13 +38,23 @@ def findings_of(
     claims: Sequence[Claim],
     thresholds: Sequence[ThresholdResult],
     explored: Sequence[Finding] = (),
+    curves: Sequence[LoadCurve] = (),
+    capacity: CapacityResult | None = None,
 ) -> tuple[Finding, ...]:
-    """All findings, the most important first; `explored` are those that the study did not plan."""
+    """All findings, the most important first; `explored` are those that the study did not plan, `curves` what
+    its loads show, `capacity` what a search found.
+    """
     return (
         *_planted(lock),
+        *capacity_finding(capacity),
         *_refused(cases, trials),
-        *_overloaded(cases),
+        *_died(cases, trials),
+        *_faults(cases, trials),
+        *_overloaded(cases, trials),
+        *_gave_way(cases),
         *(_claim(claim) for claim in claims),
+        *curve_findings(curves),
+        *ramp_findings(trials),
         *explored,
         *_thresholds(thresholds),
         *_weak(cases),
@@ -45,7 +63,8 @@ def findings_of(
 
 
 def headline(result: TrialResult) -> str:
-    """One line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, of the curl-like probe where there is one, else the last group."""
+    """One line on a judged trial: `probe p50 2.1 ms, 812/s, 100 % ok`, of the curl-like probe where
+    there is one, else the last group."""
     heads = [name.removesuffix(".response.p50") for name in result.metrics if name.endswith(".response.p50")]
     heads = [head for head in heads if "." not in head]
     if not heads:
@@ -86,20 +105,82 @@ def _refused(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iter
         if trial.verdict.instrument == "REFUSED" and trial.case not in whole:
             instead = believed.get((trial.case, trial.block))
             effect = f"was made once more ({instead})" if instead else "takes its pairs out of comparisons"
-            sentence = f"{trial.trial} is REFUSED and {effect}: {trial.verdict.reasons[0]} {trial.verdict.remedy}".strip()
+            sentence = (
+                f"{trial.trial} is REFUSED and {effect}: {trial.verdict.reasons[0]} "
+                f"{trial.verdict.remedy}".strip()
+            )
             yield Finding(
                 kind="refused", sentence=sentence, evidence=(f"trials/{trial.trial}",), certainty="certain"
             )
 
 
-def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
+def _faults(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    """A case's planned faults, and how soon each group was back at its level."""
+    for case in cases:
+        mine = [trial for trial in trials if trial.case == case.case and trial.faults]
+        if not mine:
+            continue
+        first = [one for one in mine[0].faults if one.begun_s is not None]
+        told = ", ".join(f"{one.what} at {show_duration(one.planned_s)}" for one in first)
+        groups = dict.fromkeys(name for trial in mine for one in trial.faults for name in one.recovery)
+        back = "; ".join(_back(name, mine) for name in groups)
+        yield Finding(
+            kind="fault",
+            sentence=f"In {case.case} the study planned it: {told or 'no fault was reached'}."
+            + (f" {back}." if back else ""),
+            evidence=tuple(f"trials/{trial.trial}" for trial in mine),
+            certainty="measured",
+        )
+
+
+def _back(group: str, trials: Sequence[TrialResult]) -> str:
+    """`users: back at their level after 1.2 s (1 s to 1.4 s) in 3 of 3 trials`."""
+    found = [trial.metrics[name] for trial in trials if (name := f"{group}.recovery") in trial.metrics]
+    known = sorted(one.value for one in found if one.value is not None)
+    never = sum(one.why == "not recovered" for one in found)
+    if not known:
+        return (
+            f"{group} was not back at its level in {never} of {len(trials)} trials"
+            if never
+            else f"{group}: {found[0].reason}"
+        )
+    spread = "" if len(known) < 2 else f" ({show_duration(known[0])} to {show_duration(known[-1])})"
+    lost = f", and not before the next fault or the end in {never}" if never else ""
+    middle = show_duration(median(known))
+    return (
+        f"{group} was back at its level after {middle}{spread} in {len(known)} of {len(trials)} trials{lost}"
+    )
+
+
+def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    """A case whose limited server came to its end, with the first such trial's cause."""
+    for case in cases:
+        mine = [trial for trial in trials if trial.case == case.case]
+        fallen = [trial for trial in mine if trial.deaths]
+        if fallen:
+            yield Finding(
+                kind="death",
+                sentence=f"In {len(fallen)} of {len(mine)} trials of {case.case} a limited server came to its end. "
+                f"{fallen[0].trial}: {' '.join(fallen[0].deaths)}",
+                evidence=tuple(f"trials/{trial.trial}" for trial in fallen),
+                certainty="certain",
+            )
+
+
+def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
+    """A case that is OVERLOADED by deaths alone is told by these."""
+    grows = {one.case for one in trials if one.verdict.server == "OVERLOADED" and not one.deaths}
     for state in ("OVERLOADED", "SATURATED"):
         named = [case.case for case in cases if case.server == state and case.instrument != "REFUSED"]
+        named = [name for name in named if state != "OVERLOADED" or name in grows]
         if named:
             told = (
                 "the backlog grows, percentiles grow with the run's length"
                 if state == "OVERLOADED"
-                else "the server works at a limit, or arrivals wait for slots; they are served"
+                else (
+                    "the server works at a limit, arrivals wait for slots, or throughput stays while load "
+                    "rises; they are served"
+                )
             )
             yield Finding(
                 kind="server",
@@ -107,6 +188,30 @@ def _overloaded(cases: Sequence[CaseResult]) -> Iterator[Finding]:
                 evidence=tuple(f"cases/{name}" for name in named),
                 certainty=FLOOR_UNKNOWN,
             )
+
+
+_MOST_TOLD = 3
+"""Limits and counters that a sentence tells, of those that a case reached or moved."""
+
+
+def _gave_way(cases: Sequence[CaseResult]) -> Iterator[Finding]:
+    """What the servers' own limits and counters show to have failed first, one sentence for all cases with the same."""
+    alike: dict[tuple[str, ...], list[CaseResult]] = {}
+    for case in cases:
+        found = first_to_fail(case.evidence) if case.instrument != "REFUSED" else ()
+        if found:
+            alike.setdefault(tuple(map(what_failed, found)), []).append(case)
+    for told, same in alike.items():
+        first = first_to_fail(same[0].evidence)[0]
+        at = f", {show_duration(first.first_s)} into its load" if len(same) == 1 and first.first_s else ""
+        then = f"; then {'; '.join(told[1:_MOST_TOLD])}" if len(told) > 1 else ""
+        more = f"; {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        yield Finding(
+            kind="limit",
+            sentence=f"First to give way in {', '.join(case.case for case in same)}: {told[0]}{at}{then}{more}.",
+            evidence=tuple(f"cases/{case.case}" for case in same),
+            certainty="measured",
+        )
 
 
 def _claim(claim: Claim) -> Finding:

@@ -1,12 +1,14 @@
 """A run over time: warm-up cut (MSER-5 or the first cycle), one cut for a case, steadiness (docs/method.md §1).
 
-Ramps are outside the window by definition; everything here sees the window alone. Offsets in ns from the window's begin.
+Ramps are outside the window by definition; everything here sees the window alone. Offsets
+in ns from the window's begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from statistics import median
 
@@ -51,8 +53,9 @@ class CaseCut:
 def mser5(values: ArrayLike) -> tuple[int, bool]:
     """(observations to drop, whether the first half was not enough) by MSER-5 (White, Cobb & Spratt 2000).
 
-    Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. The half was not enough where the minimum
-    stands at that range's end, or where the series plainly settles in the third quarter (`_settles_late`).
+    Batches of five; d minimises Σ_{i≥d}(y − ȳ_d)²/(k − d)² over the first half of the batches. The half was
+    not enough where the minimum stands at that range's end, or where the series plainly settles in the
+    third quarter (`_settles_late`).
     """
     x = np.asarray(values, dtype=float)
     size = limits.MSER_BATCH
@@ -75,10 +78,12 @@ def _mser(y: Floats) -> Floats:
 
 
 def _settles_late(y: Floats, score: Floats, best: int) -> bool:
-    """Whether a minimum in the third quarter is three times below the first half's best, at a level that differs by 10 %.
+    """Whether a minimum in the third quarter is three times below the first half's best,
+    at a level that differs by 10 %.
 
-    A step that ends at 60 % of the run has its best cut of the first half at 0, so the range's end alone never finds it (0 of 200
-    simulated runs, all 200 with this); steady series with ρ ≤ 0.97 per observation are not held up by it.
+    A step that ends at 60 % of the run has its best cut of the first half at 0, so the range's end alone
+    never finds it (0 of 200 simulated runs, all 200 with this); steady series with ρ ≤ 0.97 per
+    observation are not held up by it.
     """
     first = int(len(y) * limits.CUT_AT_MOST) + 1
     late = score[first : int(len(y) * limits.LATE_SEARCH)]
@@ -92,9 +97,9 @@ def _settles_late(y: Floats, score: Floats, best: int) -> bool:
 def is_stall(values: ArrayLike, dropped: int) -> bool:
     """Whether the first `dropped` of the observations, which MSER-5 would drop, hold a stall and no warm-up.
 
-    A warm-up begins with the run. Where the first tenth of that part is already at the level of what would be kept, the server had
-    settled; what then lies ten times above that level is what it did, and to drop it would hide it. MSER-5 alone takes any
-    stretch of extreme values in the first half for initial.
+    A warm-up begins with the run. Where the first tenth of that part is already at the level of what would be
+    kept, the server had settled; what then lies ten times above that level is what it did, and to drop it
+    would hide it. MSER-5 alone takes any stretch of extreme values in the first half for initial.
     """
     x = np.asarray(values, dtype=float)
     head = x[: max(int(dropped * limits.STALL_HEAD), limits.MSER_BATCH)]
@@ -105,11 +110,12 @@ def is_stall(values: ArrayLike, dropped: int) -> bool:
 
 
 def own_cut(groups: Sequence[GroupView], stops: Stops = NO_STOPS) -> Cut:
-    """A trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps that the load's witnesses saw.
+    """A trial's cut from its groups in the uncut window: the latest of theirs. `stops` are the gaps
+    that the load's witnesses saw.
 
-    What the generator itself delayed is no warm-up of anything: a cut that would drop it is not made, so that the kept window shows it
-    and the generator's harm is judged on it. Else a generator that stood still in the first half would be cut away and called valid.
-    A stall of the server is none either.
+    What the generator itself delayed is no warm-up of anything: a cut that would drop it is not made, so that
+    the kept window shows it and the generator's harm is judged on it. Else a generator that stood still in
+    the first half would be cut away and called valid. A stall of the server is none either.
     """
     if any(backlog_grows(group) for group in groups):
         return Cut(0, False, "the backlog grows, so there is no steady state to wait for")
@@ -135,7 +141,8 @@ def _no_warm_up(groups: Sequence[GroupView], stops: Stops, cut: Cut) -> str:
 
 
 def _uncut(groups: Sequence[GroupView]) -> str:
-    """Why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping executors are shown over time only)."""
+    """Why nothing is cut where no group seeks a steady state (docs/method.md §1: ramping
+    executors are shown over time only)."""
     shapes = {group.shape for group in groups}
     told = {
         "ramping": "load in stages is shown over time",
@@ -148,7 +155,8 @@ def _uncut(groups: Sequence[GroupView]) -> str:
 
 
 def backlog_growth(group: GroupView) -> tuple[float, float]:
-    """(due − completed) over due, in the window and in its second half; 0 where nothing was due. Dropped arrivals were not served either."""
+    """(due − completed) over due, in the window and in its second half; 0 where nothing was due. Dropped
+    arrivals were not served either."""
     cells = group.intervals
     unserved = cells["due"] - cells["completed_ok"] - cells["completed_failed"]
     half = group.window.size // 2
@@ -160,7 +168,8 @@ def backlog_growth(group: GroupView) -> tuple[float, float]:
 
 
 def backlog_grows(group: GroupView) -> bool:
-    """Open loop, and the backlog grew by more than 5 % of what was due: overload (docs/method.md §3), which has no steady state.
+    """Open loop, and the backlog grew by more than 5 % of what was due: overload (docs/method.md
+    §3), which has no steady state.
 
     It must still grow in the second half: a load that starts in the window first fills the pipe.
     """
@@ -195,15 +204,15 @@ def response_series(group: GroupView) -> tuple[Floats, Floats]:
 
 
 def throughput_series(group: GroupView) -> Floats:
-    """Completions per interval."""
     return (group.intervals["completed_ok"] + group.intervals["completed_failed"]).astype(float)
 
 
 def _first_cycle(group: GroupView) -> Cut:
     """Too few observations for MSER-5: the first cycle of the users goes (closed loop), nothing of an open loop.
 
-    The cycle is the median over users of the time between their first two due times in the window; a user without a second
-    one counts as one whose cycle outlasts the window. The users start spread, so the last start is added.
+    The cycle is the median over users of the time between their first two due times in the window;
+    a user without a second one counts as one whose cycle outlasts the window. The users start
+    spread, so the last start is added.
     """
     few = f"fewer than {limits.MSER_OBSERVATIONS} observations"
     rows = group.rows
@@ -227,8 +236,8 @@ def _first_cycle(group: GroupView) -> Cut:
 def case_cut(cuts: Sequence[Cut], window_ns: int) -> list[CaseCut]:
     """One cut for all replicates of a case, and the grade of each (docs/method.md §1, in the order given).
 
-    The largest own cut below half is everybody's. If the median own cut is at half the case is too short (REFUSED); else a
-    trial cut at half is WEAK: steady but correlated series are cut there by chance.
+    The largest own cut below half is everybody's. If the median own cut is at half the case is too short
+    (REFUSED); else a trial cut at half is WEAK: steady but correlated series are cut there by chance.
     """
     below = [cut.cut_ns for cut in cuts if not cut.at_half]
     half_ns = int(window_ns * limits.CUT_AT_MOST)
@@ -238,7 +247,8 @@ def case_cut(cuts: Sequence[Cut], window_ns: int) -> list[CaseCut]:
 
 
 def provisional_cut(cut: Cut, window_ns: int) -> CaseCut:
-    """A trial judged before its case's replicates are all there: its own cut; at half by MSER-5 it is WEAK until they decide."""
+    """A trial judged before its case's replicates are all there: its own cut; at half by
+    MSER-5 it is WEAK until they decide."""
     if cut.at_half and cut.method == MSER:
         shown = f"{show_duration(cut.cut_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
         return CaseCut(
@@ -253,17 +263,24 @@ def _case_cut(cut: Cut, common_ns: int, window_ns: int, too_short: bool, replica
     shown = f"{show_duration(common_ns / 1e9)} of {show_duration(window_ns / 1e9)}"
     if too_short:
         whose = "most replicates have" if replicates > 1 else "the trial has"
-        sentence = f"Too short: {whose} not settled in the first half of {show_duration(window_ns / 1e9)} ({cut.method})."
+        sentence = (
+            f"Too short: {whose} not settled in the first half of {show_duration(window_ns / 1e9)} "
+            f"({cut.method})."
+        )
         return CaseCut(common_ns, "REFUSED", sentence)
     if cut.at_half:
-        sentence = f"By its own series ({cut.group}) this trial had not settled in its first half; the case's cut is {shown} ({cut.method})."
+        sentence = (
+            f"By its own series ({cut.group}) this trial had not settled in its first half; the case's "
+            f"cut is {shown} ({cut.method})."
+        )
         return CaseCut(common_ns, "WEAK", sentence)
     return CaseCut(common_ns, "VALID", f"Warm-up cut: {shown} ({cut.method}).")
 
 
 @dataclass(frozen=True)
 class Drift:
-    """Slope over the whole window relative to the median; its 95 % interval where the slope is large enough to matter."""
+    """Slope over the whole window relative to the median; its 95 % interval where the
+    slope is large enough to matter."""
 
     relative: float
     interval: tuple[float, float] | None = None
@@ -274,16 +291,23 @@ class Drift:
         return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
 
 
+@lru_cache(maxsize=64)
+def _pairs(points: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    first, second = np.triu_indices(points, 1)
+    return first, second, second - first
+
+
 def theil_sen(values: Floats) -> Floats:
     """Median of all pairwise slopes (per step) of each row of `values` (series × points)."""
     rows = np.atleast_2d(values)
-    first, second = np.triu_indices(rows.shape[1], 1)
-    slopes = (rows[:, second] - rows[:, first]) / (second - first)
+    first, second, apart = _pairs(rows.shape[1])
+    slopes = (rows[:, second] - rows[:, first]) / apart
     return np.asarray(np.median(slopes, axis=1))
 
 
 def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
-    """Drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded moving-block bootstrap of its residuals.
+    """Drift of evenly spaced values: Theil–Sen on at most 30 means, interval by a seeded
+    moving-block bootstrap of its residuals.
 
     `tail` lies on either side of the interval. None for fewer than 8 values or a median of 0.
     """
@@ -309,7 +333,8 @@ def drift(values: ArrayLike, tail: float = limits.TAIL) -> Drift | None:
 
 
 def _small_sample(points: int, tail: float) -> float:
-    """Stretch of a 95 % bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and residuals of a fitted line are short.
+    """Stretch of a 95 % bootstrap interval from few blocks: t over normal with blocks − 2 degrees, and
+    residuals of a fitted line are short.
 
     Without it the interval of white noise misses 0 in 14 % of cases at 30 points instead of 5 %.
     """
@@ -318,11 +343,13 @@ def _small_sample(points: int, tail: float) -> float:
 
 
 def _beyond_blocks(y: Floats) -> float:
-    """Stretch for the correlation that blocks cut through: the standard deviation of an AR(1)'s mean over what blocks of it show.
+    """Stretch for the correlation that blocks cut through: the standard deviation of an AR(1)'s
+    mean over what blocks of it show.
 
-    Its coefficient is the lag-1 correlation around a parabola, so that a curved drift does not pass for correlation; the parabola's
-    three coefficients lower it by about (3 + 5ρ)/n (Kendall 1954), which is put back. Without it a steady series with ρ = 0.9 from one
-    observation to the next drifts "surely" in 24 % of cases at 100 observations, with it in 10 %; of warm-ups of 30 % and more with
+    Its coefficient is the lag-1 correlation around a parabola, so that a curved drift does not pass
+    for correlation; the parabola's three coefficients lower it by about (3 + 5ρ)/n (Kendall 1954),
+    which is put back. Without it a steady series with ρ = 0.9 from one observation to the next drifts
+    "surely" in 24 % of cases at 100 observations, with it in 10 %; of warm-ups of 30 % and more with
     ρ ≤ 0.5 all are still found at 100.
     """
     points = len(y)

@@ -1,23 +1,35 @@
-"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never a refusal (docs/method.md §3).
+"""The server's verdict: STEADY, SATURATED, OVERLOADED or UNKNOWN. It is a finding about the server, never
+a refusal (docs/method.md §3).
 
-Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of what was due while the
-generator is clean; SATURATED where it keeps up but half of the median response is waiting for a slot; else STEADY.
-Closed loop: users wait for their answers, so nothing piles up before the server: STEADY where response and throughput do not drift, else
-UNKNOWN. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work and requests waiting for one, its most
-threads reached, sessions dropped, an accept queue of its own overflowing; what no monitor offers can't be told. Load in stages, or a fixed amount of
-work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is OVERLOADED. A trial with several groups has the worst of theirs.
+Open loop: OVERLOADED where the backlog (due and not completed) grows over the kept window by more than 5 % of
+what was due while the generator is clean; SATURATED where it keeps up but half of the median response is
+waiting for a slot; else STEADY. Closed loop: users wait for their answers, so nothing piles up before the
+server: STEADY where response and throughput do not drift, else UNKNOWN. In either loop visible waves are no
+steady state. Either is SATURATED where a server's own monitors show it at a limit: all its workers at work
+and requests waiting for one, its most threads reached, sessions dropped, an accept queue of its own
+overflowing, its CPU quota or a core of the servers used to 95 %; what no monitor offers can't be told. That
+throughput stays flat while load rises is seen over cases (`saturated_levels`). Load in stages, or a fixed
+amount of work, seeks no steady state, and where most requests failed none was seen: UNKNOWN unless it is
+OVERLOADED. A trial with several groups has the worst of theirs. A limited server that came to its end in the
+trial, as the study expects (`on_death: finding`), is OVERLOADED whatever the load. Where the study plans
+faults, the state is that before the first of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from svload.analysis import limits
 from svload.analysis.checks import Context
 from svload.analysis.checks.steadiness import drifts
-from svload.analysis.series import backlog_grows, backlog_growth
+from svload.analysis.series import backlog_grows, backlog_growth, response_series, throughput_series
 from svload.analysis.view import GroupView
-from svload.model.results import CheckResult, Estimate, ServerState
+from svload.analysis.waves import POINTS, wave_in
+from svload.model.executors import ClosedLoop
+from svload.model.facts import Death
+from svload.model.load_curve import LoadCurve
+from svload.model.results import CaseResult, CheckResult, Estimate, ServerState, TrialResult
+from svload.model.units import show_duration
 
 GROWS = "grows with run length"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
@@ -30,9 +42,14 @@ def most_severe(states: Iterable[ServerState]) -> ServerState:
 
 
 def server_state(
-    context: Context, checks: Iterable[CheckResult], at_limit: tuple[str, ...] = ()
+    context: Context,
+    checks: Iterable[CheckResult],
+    at_limit: tuple[str, ...] = (),
+    deaths: Sequence[Death] = (),
 ) -> tuple[ServerState, tuple[str, ...]]:
     """(state, sentences for anything but STEADY). `at_limit`: clauses of `saturation.saturated`."""
+    if deaths:
+        return "OVERLOADED", tuple(death.sentence for death in deaths)
     medians = [f"{group.name}.response.p50" for group in context.groups]
     refused = [
         check.check
@@ -41,8 +58,8 @@ def server_state(
     ]
     if refused:
         return "UNKNOWN", (f"The server's state is unknown: the instrument failed {', '.join(refused)}.",)
-    found = [_state(group, context) for group in context.groups]
-    if at_limit and any(group.shape == "constant" for group in context.groups):
+    found = [_state(group, context) for group in context.calm]
+    if at_limit and any(group.shape == "constant" for group in context.calm):
         found.append(("SATURATED", f"The server works at its limit: {'; '.join(at_limit)}."))
     state = most_severe(state for state, _ in found)
     return state, tuple(sentence for _, sentence in found if sentence)
@@ -50,7 +67,7 @@ def server_state(
 
 def overloaded_groups(context: Context) -> list[str]:
     """Groups whose backlog grows beyond the limit: their percentiles grow with the run's length."""
-    return [group.name for group in context.groups if backlog_grows(group)]
+    return [group.name for group in context.calm if backlog_grows(group)]
 
 
 def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
@@ -67,7 +84,8 @@ def _state(group: GroupView, context: Context) -> tuple[ServerState, str]:
 def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     if backlog_grows(group):
         return "OVERLOADED", (
-            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of what was due with a clean generator: "
+            f"{group.name}: the backlog grew by {100 * backlog_growth(group)[0]:.3g} % of what was due with a "
+            f"clean generator: "
             "the server can't keep up, and its percentiles grow with the run's length."
         )
     if group.shape != "constant":
@@ -78,7 +96,35 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
     )
     if wait and response and wait > limits.SLOTS_FULL * response:
         return "SATURATED", f"{group.name}: more than half of the median response is waiting for a free slot."
-    return "STEADY", ""
+    return _swinging(group) or ("STEADY", "")
+
+
+def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
+    """UNKNOWN where response, or a closed loop's throughput, goes up and down in waves."""
+    series = {"response": response_series(group)[1]}
+    if group.closed:
+        series["throughput"] = throughput_series(group)
+    for name, values in series.items():
+        wave = wave_in(values, _points(group))
+        if wave is not None:
+            period = show_duration(group.window.seconds / wave.cycles)
+            return "UNKNOWN", (
+                f"{group.name}: {name} swings by ±{100 * wave.amplitude:.2g} % every {period}: no steady state of "
+                "the server was seen."
+            )
+    return None
+
+
+def _points(group: GroupView) -> int:
+    """Means on which waves are sought: as many as the page draws, in a closed loop none
+    shorter than two cycles of its users.
+    """
+    executor = group.spec.executor
+    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
+    if not isinstance(executor, ClosedLoop):
+        return POINTS
+    cycles = completed / executor.most_vus
+    return min(POINTS, int(cycles / limits.WAVE_POINT))
 
 
 def _unsought(group: GroupView) -> tuple[ServerState, str]:
@@ -92,13 +138,46 @@ def _closed(group: GroupView, context: Context) -> tuple[ServerState, str]:
     drifting = [
         what for what, one in drifts(context).items() if one.unsteady and what.startswith(f"{group.name}.")
     ]
-    return (
-        ("UNKNOWN", f"{', '.join(drifting)} drifts: no steady state of the server was seen.")
-        if drifting
-        else ("STEADY", "")
-    )
+    if drifting:
+        return "UNKNOWN", f"{', '.join(drifting)} drifts: no steady state of the server was seen."
+    return _swinging(group) or ("STEADY", "")
 
 
 def _value(metrics: Mapping[str, Estimate], name: str) -> float | None:
     estimate = metrics.get(name)
     return estimate.value if estimate else None
+
+
+def saturated_levels(
+    curves: Sequence[LoadCurve], cases: Sequence[CaseResult], trials: Sequence[TrialResult]
+) -> tuple[tuple[CaseResult, ...], list[TrialResult]]:
+    """Cases and trials with what levels show of them: STEADY at a load at which throughput is flat
+    while response rises is SATURATED.
+    """
+    told = {
+        point.case: (
+            f"{curve.group}: throughput stays at {point.throughput_rps:.4g}/s while the load of {curve.factor} "
+            "rises and response with it: "
+            "the server works at its limit."
+        )
+        for curve in curves
+        for point in curve.points
+        if point.flat
+    }
+
+    def seen(trial: TrialResult) -> TrialResult:
+        verdict = trial.verdict
+        if trial.case not in told or verdict.server != "STEADY":
+            return trial
+        found = verdict.model_copy(
+            update={"server": "SATURATED", "reasons": (*verdict.reasons, told[trial.case])}
+        )
+        return trial.model_copy(update={"verdict": found})
+
+    changed = tuple(
+        case.model_copy(update={"server": "SATURATED", "reasons": (*case.reasons, told[case.case])})
+        if case.case in told and case.server == "STEADY"
+        else case
+        for case in cases
+    )
+    return changed, [seen(trial) for trial in trials]

@@ -1,4 +1,5 @@
-"""What a study asks of its lab, as one digest: an A/A certificate holds for equal settings alone. Light: every run asks for it."""
+"""What a study asks of its lab, as one digest: an A/A certificate holds for equal settings
+alone. Light: every run asks for it."""
 
 from __future__ import annotations
 
@@ -7,15 +8,31 @@ import json
 
 from svload.model.study import Lock
 
-_SETTINGS = ("lab", "data", "feeders", "before_trial", "requests", "traffic", "scenarios", "factors")
+_SETTINGS = (
+    "lab",
+    "sysctl",
+    "sets",
+    "tuning",
+    "data",
+    "feeders",
+    "before_trial",
+    "requests",
+    "traffic",
+    "scenarios",
+    "factors",
+)
 
 
 def settings_digest(lock: Lock) -> str:
-    """Digest of all that a study asks of lab, data and traffic, and of how long it measures: a change of any voids the certificate.
+    """Digest of all that a study asks of lab, data and traffic, and of how long it measures: a
+    change of any voids the certificate.
 
     Its name, question, comparisons, thresholds and number of replicates are no settings.
     """
     settings = {key: lock.source[key] for key in _SETTINGS if key in lock.source}
     settings["duration_ns"] = lock.measure.duration_ns
+    written = lock.source.get("measure", {}).get("duration")
+    if isinstance(written, str) and "${" in written:
+        settings["duration"] = written
     text = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,5 @@
-"""Was the generator itself what delayed the first part of a run? Then that part is no warm-up (docs/method.md §1, §3)."""
+"""Was the generator itself what delayed the first part of a run? Then that part is no
+warm-up (docs/method.md §1, §3)."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from svload.analysis.readings import Monitors, of_monitor
 from svload.analysis.view import GroupView
 
 Stops = Sequence[tuple[float, float]]
-"""(offset in ns from the load's start at which it was told, length in ns) of each gap in which a thread of the load could not run."""
+"""(offset in ns from the load's start at which it was told, length in ns) of each gap in which a
+thread of the load could not run."""
 NO_STOPS: Stops = ()
 
 
@@ -27,8 +29,8 @@ def stops_of(monitors: Monitors) -> Stops:
 def is_own_doing(groups: Iterable[GroupView], stops: Stops, cut_ns: int) -> bool:
     """Whether the generator's own doing is above the refused limit of its harm in the first `cut_ns` of the window.
 
-    Open loop: the mean response over that without generator lag. Closed loop, where a generator that stands still makes nobody late but
-    reads late: the longest gap over the part.
+    Open loop: the mean response over that without generator lag. Closed loop, where a generator that stands
+    still makes nobody late but reads late: the longest gap over the part.
     """
     if cut_ns <= 0:
         return False

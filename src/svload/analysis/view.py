@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.columns import HISTOGRAM_METRICS, INTERVALS
+from svload.model.executors import Shape
 from svload.model.results import GroupSummary, TrialSummary
 from svload.model.study import CaseConfig
-from svload.model.traffic import FeederPart, Group, Shape
+from svload.model.traffic import FeederPart, Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -34,22 +35,18 @@ class Window:
 
     @property
     def low_ns(self) -> int:
-        """Its begin."""
         return self.first * self.interval_ns
 
     @property
     def high_ns(self) -> int:
-        """Its end."""
         return self.last * self.interval_ns
 
     @property
     def size(self) -> int:
-        """Intervals in it."""
         return self.last - self.first
 
     @property
     def seconds(self) -> float:
-        """Its length."""
         return self.size * self.interval_ns / 1e9
 
 
@@ -62,7 +59,8 @@ def kept_window(summary: TrialSummary, cut_ns: int = 0) -> Window:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One traffic group in a window. `rows` are its requests due in the window in order of due time, or None (histograms only)."""
+    """One traffic group in a window. `rows` are its requests due in the window in order of due
+    time, or None (histograms only)."""
 
     index: int
     summary: GroupSummary
@@ -71,10 +69,11 @@ class GroupView:
     intervals: Mapping[str, Ints] = field(repr=False)
     rows: Rows | None = field(repr=False)
     _histograms: Mapping[str, NDArray[Any]] = field(repr=False)
+    imported: bool = False
+    """another load tester's requests: what svload's own load records of itself is not known"""
 
     @property
     def name(self) -> str:
-        """The group's name."""
         return self.spec.name
 
     @property
@@ -122,7 +121,8 @@ class GroupView:
         return found
 
     def without(self, spans: Sequence[tuple[float, float]]) -> GroupView:
-        """The group without the requests due in these spans [begin, end) in ns; of histograms alone, without every interval they touch."""
+        """The group without the requests due in these spans [begin, end) in ns; of histograms alone,
+        without every interval they touch."""
         if self.rows is not None:
             due = self.rows["due_ns"]
             gone = inside(due, spans)
@@ -177,6 +177,7 @@ def _group(trial: TrialData, index: int, summary: GroupSummary, spec: Group, win
         intervals=_dense(trial.intervals, index, window),
         rows=_rows(trial.samples, index, window),
         _histograms={name: histograms[name][inside] for name in ("interval", "metric", "bucket", "count")},
+        imported=trial.summary.imported is not None,
     )
 
 
@@ -208,6 +209,7 @@ def steps_of(trial: TrialData, group: GroupView) -> tuple[GroupView, ...]:
                 _histograms={
                     column: histograms[column][inside] for column in ("interval", "metric", "bucket", "count")
                 },
+                imported=group.imported,
             )
         )
     return tuple(found)
@@ -220,17 +222,23 @@ def _within(interval: NDArray[Any], window: Window) -> NDArray[np.bool_]:
 
 
 def _dense(table: Table, index: int, window: Window, step: int | None = None) -> dict[str, Ints]:
-    """Every count of the group, or of one of its steps, one cell an interval of the window, zero where nothing happened."""
+    """Every count of the group, or of one of its steps, one cell an interval of the
+    window, zero where nothing happened."""
     mine = (table["group"] == index) & _within(table["interval"], window)
     if step is not None:
         mine &= table["step"] == step
-    at = table["interval"][mine].astype(np.int64) - window.first
+    rows = np.flatnonzero(mine)
+    at = table["interval"][rows].astype(np.int64) - window.first
+    once = len(at) == len(np.unique(at))
     dense = {}
     for name in INTERVALS:
         if name in ("group", "step", "interval"):
             continue
         dense[name] = np.zeros(window.size, dtype=np.int64)
-        np.add.at(dense[name], at, table[name][mine].astype(np.int64))
+        if once:
+            dense[name][at] = table[name][rows]
+        else:
+            np.add.at(dense[name], at, table[name][rows].astype(np.int64))
     return dense
 
 
@@ -261,7 +269,6 @@ class Rows(Mapping[str, NDArray[Any]]):
         return self._columns[name]
 
     def kept(self, which: NDArray[np.bool_]) -> Rows:
-        """Some of them."""
         return Rows(self._samples, self._which[which])
 
     def _derived(self, name: str) -> NDArray[Any]:

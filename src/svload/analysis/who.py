@@ -1,9 +1,12 @@
-"""Whose doing a disturbance was: the processes that used most CPU in its moments, as the monitor of others named them."""
+"""Whose doing a disturbance was: the processes that used most CPU in its moments, as
+the monitor of others named them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from svload.analysis.disturbances import Disturbance, Spans, spans, united
 from svload.analysis.readings import Monitors, of_monitor
@@ -26,16 +29,16 @@ class User(NamedTuple):
 
 def busiest(monitors: Monitors, moments: Spans) -> list[User]:
     """The processes that used most in these moments; each reading tells of the time since the one before."""
+    if not moments:
+        return []
     found = []
+    begins, ends = (np.array(side, dtype=float) for side in zip(*moments, strict=True))
     for process, series in of_monitor(monitors, "others", "cpu_seconds").items():
+        latest = np.searchsorted(begins, series.at) - 1
         # A process is told only where it used something, so that the look before may be far away.
-        used = sum(
-            float(value)
-            for at, value in zip(*series, strict=True)
-            if any(begin < at and at - _LOOK_NS < end for begin, end in moments)
-        )
+        inside = (latest >= 0) & (series.at - _LOOK_NS < ends[np.maximum(latest, 0)])
         name, _, pid = process.rpartition(" ")
-        found.append(User(name, pid, used))
+        found.append(User(name, pid, float(series.values[inside].sum())))
     return sorted((one for one in found if one.seconds > 0), key=lambda one: -one.seconds)[:_NAMED]
 
 

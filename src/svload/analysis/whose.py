@@ -1,4 +1,5 @@
-"""Whose processes used the machine's CPU beside the measurement: what monitor `others` says of the ones that it names."""
+"""Whose processes used the machine's CPU beside the measurement: what monitor `others`
+says of the ones that it names."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from svload.analysis.readings import Monitors
 
 
 class Whose(NamedTuple):
-    """One process: the kernel's name of it, its user, its command (the program and the first file); empty where a run has no such reading."""
+    """One process: the kernel's name of it, its user, its command (the program and the first file); empty
+    where a run has no such reading."""
 
     name: str
     pid: int

@@ -5,16 +5,37 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 
 from __future__ import annotations
 
+from svload.api.capacity import CapacityAsk, capacity
 from svload.api.certificates import AA_PAIRS, aa, certify
-from svload.api.exports import export_tables, figures, findings_schema, has_ended, openmetrics, summary
-from svload.api.labs import lab_down, lab_install, lab_reset, lab_status, lab_up, warm_end, warm_keep
+from svload.api.exports import (
+    export_jtl,
+    export_tables,
+    figures,
+    findings_schema,
+    has_ended,
+    openmetrics,
+    summary,
+)
+from svload.api.first_look import doctor, init, probe
+from svload.api.fleet import fleet_check, fleet_clean, fleet_install, fleet_status
+from svload.api.imports import ImportedRun, are_tables, check_tables, import_files
+from svload.api.labs import (
+    lab_down,
+    lab_install,
+    lab_reset,
+    lab_status,
+    lab_up,
+    lab_urls,
+    warm_end,
+    warm_keep,
+)
 from svload.api.load import LoadFiles, LoadResult, load
-from svload.api.quick import doctor, init, probe
 from svload.api.runs import (
     RUNS,
     analyse,
     compare,
     damaged,
+    find_run,
     judge_trial,
     pack,
     query,
@@ -26,12 +47,65 @@ from svload.api.runs import (
     why,
 )
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, demo, load_lock, plan, resume, run_study
-from svload.study.quick import QuickLoad
+from svload.study.quick_load import QuickLoad
 
 __all__ = [
-    "AA_PAIRS", "DEMO_STUDY", "RUNS", "Choices", "Emit", "LoadFiles", "LoadResult", "QuickLoad", "RunResult", "aa", "analyse",
-    "certify", "compare", "damaged", "demo", "doctor", "export_tables", "figures", "findings_schema", "has_ended", "init", "judge_trial", "lab_down",
-    "lab_install", "lab_reset", "lab_status", "lab_up", "load", "load_lock", "openmetrics", "pack", "plan", "probe", "query",
-    "read_findings", "report", "resume", "run_study", "schema", "summary", "verdict_exit", "verify", "warm_end",
-    "warm_keep", "why",
+    "AA_PAIRS",
+    "DEMO_STUDY",
+    "RUNS",
+    "CapacityAsk",
+    "Choices",
+    "Emit",
+    "ImportedRun",
+    "LoadFiles",
+    "LoadResult",
+    "QuickLoad",
+    "RunResult",
+    "aa",
+    "analyse",
+    "are_tables",
+    "capacity",
+    "certify",
+    "check_tables",
+    "compare",
+    "damaged",
+    "demo",
+    "doctor",
+    "export_jtl",
+    "export_tables",
+    "figures",
+    "find_run",
+    "findings_schema",
+    "fleet_check",
+    "fleet_clean",
+    "fleet_install",
+    "fleet_status",
+    "has_ended",
+    "import_files",
+    "init",
+    "judge_trial",
+    "lab_down",
+    "lab_install",
+    "lab_reset",
+    "lab_status",
+    "lab_up",
+    "lab_urls",
+    "load",
+    "load_lock",
+    "openmetrics",
+    "pack",
+    "plan",
+    "probe",
+    "query",
+    "read_findings",
+    "report",
+    "resume",
+    "run_study",
+    "schema",
+    "summary",
+    "verdict_exit",
+    "verify",
+    "warm_end",
+    "warm_keep",
+    "why",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from svload.api.studies import Choices, execute_run, load_lock, must_fit
 from svload.api.trust import must_be_trusted
-from svload.api.words import writing
+from svload.api.typed import writing
 from svload.model.errors import fail
 from svload.model.events import Event
 
@@ -21,15 +21,17 @@ AA_PAIRS = 20
 
 
 def certify(emit: Emit, wait_s: float | None = None) -> InstrumentCertificate:
-    """Measure the truth server at known service times and keep what the load saw of them for this host, kernel and engine."""
+    """Measure the truth server at known service times and keep what the load saw of them
+    for this host, kernel and engine."""
     from svload import run
-    from svload.host import certificates, passing_folder
+    from svload.host import passing_folder
+    from svload.host.machine import kept_certificates
 
     with passing_folder("certify") as folder:
         path = folder / "study.yaml"
         path.write_text(run.certificate_study(), encoding="utf-8")
         made = run.certify_instrument(load_lock(str(path), Choices()), folder, emit, wait_s)
-    certificates.keep(made)
+    kept_certificates.keep(made)
     return made
 
 
@@ -40,13 +42,14 @@ MOST_PAIRS = 10_000
 def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCertificate | None, RunResult]:
     """Run a study's lab against itself and keep how far its two sides lie apart, per metric and load.
 
-    One case of each load that the study makes is repeated (`choices.only` names others). No certificate is made where too few pairs
-    are left, or where the run did not end. Raises SvloadError before anything is started.
+    One case of each load that the study makes is repeated (`choices.only` names others). No
+    certificate is made where too few pairs are left, or where the run did not end. Raises
+    SvloadError before anything is started.
     """
     from svload import analysis, run
-    from svload.api.runs import case_configs
-    from svload.host import certificates
+    from svload.host.machine import kept_certificates
     from svload.model.certificates import AaCertificate
+    from svload.run.configs import case_configs
 
     if pairs < AA_PAIRS:
         raise fail(
@@ -73,7 +76,7 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
     if not floors:
         return None, result
     made = AaCertificate(
-        place=certificates.place(),
+        place=kept_certificates.place(),
         settings=analysis.settings_digest(whole),
         made_wall=time.time(),
         study=whole.name,
@@ -82,5 +85,5 @@ def aa(study_path: str, choices: Choices, pairs: int, emit: Emit) -> tuple[AaCer
         restarts=restarts,
         floors=floors,
     )
-    certificates.keep(made)
+    kept_certificates.keep(made)
     return made, result

@@ -1,4 +1,5 @@
-"""A run that was altered after it was sealed may break whoever reads it: then the damage is told, and not what it broke."""
+"""A run that was altered after it was sealed may break whoever reads it: then the damage
+is told, and not what it broke."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MOST_TOLD = 10
 
 
 def damage_is_told(read: Callable[P, T]) -> Callable[P, T]:
-    """For functions that are given runs: what they stumble over is run-damaged where a run's own digests say so, else a defect."""
+    """For functions that are given runs: what they stumble over is run-damaged where a run's own
+    digests say so, else a defect."""
 
     @wraps(read)
     def told(*args: P.args, **words: P.kwargs) -> T:

@@ -1,4 +1,5 @@
-"""Runs handed on: figures for a paper, a summary for a CI page, tables for other tools, metrics for a time series database."""
+"""Runs handed on: figures for a paper, a summary for a CI page, tables for other tools,
+metrics for a time series database."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from svload.api.damage import damage_is_told
 from svload.api.runs import RUNS, read_findings
-from svload.api.words import writing
+from svload.api.typed import writing
 
 if TYPE_CHECKING:
     from svload.store import RunDir
@@ -33,14 +34,29 @@ def export_tables(
 
 
 @damage_is_told
-def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
-    """The run as OpenMetrics text, also written to `to`, whole or not at all. A run that is going on is read from its journals
-    alone, so that looking costs the measuring machine next to nothing.
+def export_jtl(run_name: str, to: Path | None = None, out: Path = RUNS) -> tuple[Path, ...]:
+    """Each trial's requests with JMeter's columns, in `to` (default: `derived/jtl/` of the run); the files.
 
-    With `stamps` each sample carries the Unix time at which it was so. Raises SvloadError run-not-found, run-damaged, usage
-    where `to` cannot be written.
+    Raises SvloadError run-not-found, run-damaged, usage where no trial keeps its requests or `to` cannot be written.
     """
-    from svload.report.openmetrics import openmetrics as exposition
+    from svload.store import find_run
+    from svload.store.jtl_export import export_jtl as write
+
+    found = find_run(run_name, out)
+    folder = to or found.derived / "jtl"
+    with writing(folder):
+        return write(found, folder)
+
+
+@damage_is_told
+def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps: bool = False) -> str:
+    """The run as OpenMetrics text, also written to `to`, whole or not at all. A run that is going on is read
+    from its journals alone, so that looking costs the measuring machine next to nothing.
+
+    With `stamps` each sample carries the Unix time at which it was so. Raises SvloadError run-not-found,
+    run-damaged, usage where `to` cannot be written.
+    """
+    from svload.report.files.openmetrics import openmetrics as exposition
     from svload.store import find_run, write_text
 
     found = find_run(run_name, out)
@@ -52,14 +68,16 @@ def openmetrics(run_name: str, to: Path | None = None, out: Path = RUNS, stamps:
 
 
 def has_ended(run_name: str, out: Path = RUNS) -> bool:
-    """Whether no execution writes to the run, as far as its files say. Raises SvloadError run-not-found, run-damaged."""
+    """Whether no execution writes to the run, as far as its files say. Raises
+    SvloadError run-not-found, run-damaged."""
     from svload.store import find_run
 
     return _has_ended(find_run(run_name, out))
 
 
 def _has_ended(found: RunDir) -> bool:
-    """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended (its analysis is told after that)."""
+    """Whether nothing writes to the run: every planned trial is sealed, or its last execution has ended
+    (its analysis is told after that)."""
     from svload.store import read_events
 
     if found.is_complete():
@@ -73,7 +91,7 @@ def _has_ended(found: RunDir) -> bool:
 @damage_is_told
 def summary(run_name: str, out: Path = RUNS) -> str:
     """The findings as Markdown for a CI job's page. Raises SvloadError run-not-found, run-damaged."""
-    from svload.report.markdown import summary_markdown
+    from svload.report.files.markdown import summary_markdown
     from svload.store import find_run
 
     return summary_markdown(read_findings(find_run(run_name, out)))
@@ -94,7 +112,8 @@ def figures(run_name: str, folder: Path, out: Path = RUNS) -> tuple[Path, ...]:
 
 
 def findings_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of findings.json in the format that this svload writes; `$id` bears the format's number."""
+    """The JSON Schema (2020-12) of findings.json in the format that this svload writes;
+    `$id` bears the format's number."""
     from svload.model.results import Findings
 
     schema = Findings.model_json_schema(mode="serialization")

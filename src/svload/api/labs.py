@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from svload.api.runs import case_configs
 from svload.api.studies import Choices, Emit, load_lock
 from svload.api.trust import must_be_trusted
-from svload.api.words import seconds
+from svload.api.typed import seconds, writing
 from svload.model.errors import fail
 from svload.model.events import Event
+from svload.run.configs import case_configs
+
+
+def _nobody(event: Event) -> None:
+    return None
 
 
 def lab_install(study_path: str, profile: str | None, emit: Emit) -> list[str]:
-    """Install what the study's kits need; what was done, a line each. Without a profile that names real servers, the study's own lab."""
-    from svload import host, lab, study
+    """Install what the study's kits need; what was done, a line each. Without a profile that names
+    real servers, the study's own lab."""
+    from svload import host, lab, run, study
 
     lock = load_lock(study_path, Choices(profile=profile))
     config = study.resolve(lock, lock.valid_cases[0])
+    run.put_back(emit)
     emit(Event("phase", {"name": "install", "state": "begin"}))
     done = lab.install(config.services, host.cache_dir())
     emit(Event("phase", {"name": "install", "state": "end"}))
@@ -36,28 +43,57 @@ def lab_up(
 
     Servers may forward to one that runs elsewhere: its host is `authorised` like a target of load.
     """
-    from svload import host, run
+    from svload import run
     from svload.run.kept import keep
 
     lease_s = seconds(lease, "--for")
     lock = load_lock(study_path, Choices(profile=profile, trusted=trust, authorised=authorised))
     must_be_trusted(lock, study_path)
     run.permitted_targets(case_configs(lock).values(), authorised)
-    host.finish_leftovers()
+    run.put_back(emit)
     emit(Event("phase", {"name": "up", "state": "begin"}))
     found = keep(lock, lease_s)
     emit(Event("phase", {"name": "up", "state": "end"}))
     return found
 
 
-def lab_status() -> dict[str, Any]:
-    """Kept labs, agents, the process that is kept warm (null: none), and the sizes of svload's caches on this machine."""
-    from svload import host
-    from svload.host.warm import warm_state
+def lab_urls(
+    study_path: str,
+    profile: str | None,
+    target: Path | None,
+    trust: bool,
+    emit: Emit,
+    authorised: tuple[str, ...] = (),
+) -> dict[str, list[Any]]:
+    """Every URL of every account of a study's stores, which are filled where they are not: columns
+    url, path, size_bytes, digest.
+
+    With `target` they are written there as CSV, which a feeder can read.
+    """
+    from svload import run
+    from svload.run.inputs import csv_bytes
+    from svload.run.listing import listed_urls
+    from svload.store.seal import write_whole
+
+    lock = load_lock(study_path, Choices(profile=profile, trusted=trust, authorised=authorised))
+    must_be_trusted(lock, study_path)
+    run.permitted_targets(case_configs(lock).values(), authorised)
+    found = listed_urls(lock, emit)
+    if target is not None:
+        with writing(target):
+            write_whole(target, csv_bytes(found))
+    return found
+
+
+def lab_status(emit: Emit = _nobody) -> dict[str, Any]:
+    """Kept labs, agents, the process that is kept warm (null: none), and the sizes of
+    svload's caches on this machine."""
+    from svload import host, run
+    from svload.host.process.warm import warm_state
     from svload.model.units import show_size
     from svload.run.kept import agents, kept_labs
 
-    host.finish_leftovers()
+    run.put_back(emit)
     cache = host.cache_dir()
     sizes = {
         str(path.relative_to(cache)): show_size(host.folder_bytes(path)) for path in sorted(cache.glob("*/*"))
@@ -74,38 +110,47 @@ def lab_status() -> dict[str, Any]:
     return {"labs": labs, "agents": agents(), "warm": warm_state(), "caches": sizes}
 
 
-def lab_reset(lab_id: str | None) -> dict[str, Any]:
+def lab_reset(lab_id: str | None, emit: Emit = _nobody) -> dict[str, Any]:
     """Reset a kept lab's servers; each one's proof."""
+    from svload import run
     from svload.run.kept import ask
 
+    run.put_back(emit)
     return dict(ask(lab_id or _only_lab(), "reset").get("proof", {}))
 
 
-def lab_down(lab_id: str | None) -> list[str]:
+def lab_down(lab_id: str | None, emit: Emit = _nobody) -> list[str]:
     """End one kept lab, or all; a line each."""
-    from svload import host
+    from svload import run
     from svload.run.kept import ask, kept_labs
 
     lines = []
     for name in [lab_id] if lab_id else [str(lab["id"]) for lab in kept_labs()]:
         ask(name, "down")
         lines.append(f"{name} is going down")
-    host.finish_leftovers()
+    run.put_back(emit)
     return lines or ["no lab is up"]
 
 
-def warm_keep(lease: str) -> dict[str, Any]:
-    """Keep a process ready for `lease` (such as 10m), so that the next loads begin at once; its `until`, `until_wall` and `pid`."""
-    from svload.host.warm import keep_warm
+def warm_keep(lease: str, emit: Emit = _nobody) -> dict[str, Any]:
+    """Keep a process ready for `lease` (such as 10m), so that the next loads begin at once; its
+    `until`, `until_wall` and `pid`."""
+    from svload import run
+    from svload.host.process.warm import keep_warm
 
-    return keep_warm(seconds(lease, "--for"))
+    lease_s = seconds(lease, "--for")
+    run.put_back(emit)
+    return keep_warm(lease_s)
 
 
-def warm_end() -> dict[str, Any]:
+def warm_end(emit: Emit = _nobody) -> dict[str, Any]:
     """End the process that is kept warm; whether there was one (`ended`)."""
-    from svload.host.warm import end_warm
+    from svload import run
+    from svload.host.process.warm import end_warm
 
-    return {"ended": end_warm()}
+    ended = end_warm()
+    run.put_back(emit)
+    return {"ended": ended}
 
 
 def _only_lab() -> str:

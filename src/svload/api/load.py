@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from svload.api.runs import case_configs
-from svload.api.studies import AbortIf, Choices, Emit, RunResult, run_study
-from svload.api.words import authority, writing
+from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_study
+from svload.api.typed import authority, writing
 from svload.host import passing_folder
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
 from svload.model.request_hints import HINTS, no_answer, no_server
-from svload.run.hands import early_hands
-from svload.study.quick import BODY_FILE, CA_FILE, QuickLoad, quick_study
+from svload.run.configs import case_configs
+from svload.run.hands import early_hands, hold_ready
+from svload.study.quick_load import BODY_FILE, CA_FILE, QuickLoad, quick_study
 
 if TYPE_CHECKING:
     from svload.drive.targets import Target
-    from svload.model.load import LoadSummary
+    from svload.model.load_summary import LoadSummary
     from svload.run.hands import EarlyHands
     from svload.store import RunDir
 
@@ -61,8 +61,9 @@ def load(
 ) -> LoadResult:
     """Load one URL and judge what came of it. `out` keeps the run as any other's.
 
-    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable as soon as it shows that
-    no request is answered; load-interrupted (interrupted with `out`) if it was stopped before anything was measured.
+    Raises SvloadError: usage, url-bad, unauthorised-target before anything is started; target-unreachable
+    as soon as it shows that no request is answered; load-interrupted (interrupted with `out`) if it was
+    stopped before anything was measured.
     """
     ask = replace(ask, has_ca_file=files.ca is not None, has_data_file=files.body is not None)
     ask.check()
@@ -82,6 +83,19 @@ def load(
         with early_hands("load", ask.generators) as early:
             result = _run(folder, choices, emit, _unanswered(target.endpoint), early)
         return _result(ask, target, result, out)
+
+
+def rehearse() -> None:
+    """Read the study of a load that is not made: what reads studies is then built. Nothing is sent."""
+    with passing_folder("warm") as folder:
+        study = folder / STUDY
+        study.write_text(quick_study(QuickLoad("http://127.0.0.1:9/")), encoding="utf-8")
+        case_configs(load_lock(str(study), Choices()))
+
+
+def ready_hands() -> EarlyHands:
+    """Agent and generator of the next load, started now."""
+    return hold_ready("warm", generators=1)
 
 
 @contextmanager
@@ -206,7 +220,8 @@ def _target(ask: QuickLoad, authorised: tuple[str, ...]) -> Target:
 
 
 def _connect_to(ask: QuickLoad, target: Target) -> str | None:
-    """`--connect-to` as host:port; curl's four parts are taken too, if the first two are the URL's. Raises SvloadError usage."""
+    """`--connect-to` as host:port; curl's four parts are taken too, if the first two are the
+    URL's. Raises SvloadError usage."""
     if ask.connect_to is None:
         return None
     found = _CONNECT_TO.fullmatch(ask.connect_to)
@@ -221,14 +236,15 @@ def _connect_to(ask: QuickLoad, target: Target) -> str | None:
 def _enough_ports(ask: QuickLoad, target: Target) -> None:
     """Load that would use up the local ports is refused before it begins. Raises SvloadError usage."""
     from svload.drive.targets import is_authorised
-    from svload.host.ports import local_ports, most_new_connections
+    from svload.host.machine.ports import local_ports, most_new_connections
 
     at_once = ask.max_vus if ask.open_loop else ask.users
     ports = len(local_ports())
     if (at_once or 0) > ports:
         raise fail(
             "usage",
-            reason=f"{at_once} connections at once need as many local ports, and this machine has {ports} for one target",
+            reason=f"{at_once} connections at once need as many local ports, and this machine has {ports} for "
+            f"one target",
             hint="Ask for fewer, or raise net.ipv4.ip_local_port_range.",
         )
     if ask.keep_alive or ask.peak_rps is None:
@@ -238,7 +254,8 @@ def _enough_ports(ask: QuickLoad, target: Target) -> None:
     if ask.peak_rps > most_rps:
         raise fail(
             "usage",
-            reason=f"--rate {ask.peak_rps:g} with a new connection each uses up this machine's local ports; {most_rps:.0f}/s is the most for {ask.lasts_s:g} s",
+            reason=f"--rate {ask.peak_rps:g} with a new connection each uses up this machine's local ports; "
+            f"{most_rps:.0f}/s is the most for {ask.lasts_s:g} s",
             hint="Ask for less, or leave out --no-keepalive.",
         )
 

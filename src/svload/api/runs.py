@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from svload.api.damage import damage_is_told
-from svload.api.words import writing
+from svload.api.typed import writing
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event
+from svload.run.configs import case_config, case_configs
 
 if TYPE_CHECKING:
-    from svload.model.results import Claim, Findings, TrialResult
-    from svload.model.study import Case, CaseConfig, Lock
+    from svload.model.results import CaseResult, Claim, Findings, TrialResult
+    from svload.run.policies.base import Verdicts
     from svload.store import RunDir, TrialData
 
 Emit = Callable[[Event], None]
@@ -27,16 +29,17 @@ RUNS = Path("runs")
 def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     """The provisional verdict on one sealed trial, as data of a `trial-sealed` event."""
     from svload import analysis
-    from svload.report.doubts import trial_doubts
-    from svload.store import read_trial
+    from svload.report.told.doubts import trial_doubts
     from svload.store.seal import sha256_file
 
     lock = found.lock()
     folder = found.trial(trial)
-    data = read_trial(folder.path)
-    config = _config(lock, lock.case(data.summary.case))
-    result: TrialResult = analysis.judge_trial(data, config, lock=lock)
+    data = read_declared(folder.path)
+    plan = next((one for one in found.planned_trials() if one.trial == trial), None)
+    config = case_config(lock, lock.case(data.summary.case), plan.at if plan else None)
+    result: TrialResult = analysis.judge_trial(data, config, lock=lock, server_cores=_server_cores(found))
     return {
+        "analysis_version": analysis.ANALYSIS_VERSION,
         "instrument": result.verdict.instrument,
         "server": result.verdict.server,
         "reasons": list(result.verdict.reasons),
@@ -52,17 +55,18 @@ def judge_trial(found: RunDir, trial: str) -> dict[str, Any]:
     }
 
 
-def case_configs(lock: Lock) -> dict[str, CaseConfig]:
-    """What each valid case asks for, by its name."""
-    return {case.name: _config(lock, case) for case in lock.valid_cases}
+def read_declared(folder: Path) -> TrialData:
+    """A sealed trial; where an older svload recorded no declarations of its monitors,
+    those of this one stand for them.
+    """
+    from svload.store import read_trial
+    from svload.watch import declarations
 
-
-def _config(lock: Lock, case: Case) -> CaseConfig:
-    """What a case asks for, a planted fault of its traffic included: a trial is judged by what it was told to do."""
-    from svload import run, study
-
-    config = study.resolve(lock, case)
-    return run.planted_config(config, lock.plants.get(case.name), lock.measure.duration_ns)
+    data = read_trial(folder)
+    if data.lab.declared is not None:
+        return data
+    lab = data.lab.model_copy(update={"declared": declarations(data.lab.services)})
+    return replace(data, lab=lab)
 
 
 @damage_is_told
@@ -75,34 +79,73 @@ def analyse(found: RunDir, emit: Emit = lambda event: None) -> Findings:
 
 def _judge_anew(found: RunDir) -> tuple[Findings, list[dict[str, float]]]:
     """The findings as the sealed trials give them, on every core, and the phases of each trial. Writes nothing."""
-    from svload.host.forks import spread
-    from svload.report import describe_run
-    from svload.store import read_trial
+    from svload.host.process.forks import spread
+    from svload.report import describe_imported, describe_run
 
-    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     findings = _judge_all(found, trials, each=spread)
-    load = describe_run(list(case_configs(found.lock()).values()))
+    imported = [one.summary.imported for one in trials if one.summary.imported is not None]
+    load = (
+        describe_imported(imported) if imported else describe_run(list(case_configs(found.lock()).values()))
+    )
     return findings.model_copy(update={"load": load}), [trial.lab.phases_s for trial in trials]
 
 
-def refused_trials(found: RunDir) -> dict[str, frozenset[str]]:
-    """The sealed trials that the final verdict refuses now, each with the planned claims whose pair it cost.
+def final_verdicts(found: RunDir) -> Verdicts:
+    """The sealed trials as the final verdict has them now, and those that it refuses, each with the
+    planned claims whose pair it cost.
 
-    A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more trials may follow and the lab is up.
+    A case's warm-up cut, by all its trials, may change a provisional verdict. On one core, since more
+    trials may follow and the lab is up.
     """
     from svload.analysis.claims import lost_trials, made_of
-    from svload.store import read_trial
+    from svload.run.policies.base import Verdicts
 
-    trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+    trials = [read_declared(found.trial(name).path) for name in found.sealed_trials()]
     lock, judged = found.lock(), _judge_all(found, trials).trials
-    return lost_trials(lock, case_configs(lock), judged, made_of(trials, found.batches()))
+    lost = lost_trials(lock, case_configs(lock), judged, made_of(trials, found.batches()))
+    return Verdicts({one.trial: one for one in judged}, lost)
+
+
+class SearchVerdicts:
+    """What the policy of a search decides from: the final verdict on every sealed trial, of one run while it lasts.
+
+    What was judged of a case is kept until the case gets another trial: a search asks after every few, and
+    would judge each a dozen times.
+    """
+
+    def __init__(self) -> None:
+        self._judged: dict[tuple[str, ...], Any] = {}
+
+    def __call__(self, found: RunDir) -> Verdicts:
+        """As `final_verdicts`; a search has no claims."""
+        from svload.analysis.judge import judge_trials
+        from svload.run.policies.base import Verdicts
+        from svload.store import read_trial
+
+        trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
+        names: dict[str, list[str]] = {}
+        for trial in trials:
+            names.setdefault(trial.summary.case, []).append(trial.summary.trial)
+
+        def each(function: Callable[[Any], Any], cases: Sequence[Any], /) -> list[Any]:
+            for case in cases:
+                if tuple(names[case]) not in self._judged:
+                    self._judged[tuple(names[case])] = function(case)
+            return [self._judged[tuple(names[case])] for case in cases]
+
+        lock = found.lock()
+        results, _ = judge_trials(
+            lock, case_configs(lock), trials, server_cores=_server_cores(found), each=each
+        )
+        return Verdicts({one.trial: one for one in results})
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:
     from svload import analysis
     from svload.store import read_events
 
-    lock = found.lock()
+    lock, events = found.lock(), read_events(found.events).events
     attempts = [
         _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
     ]
@@ -114,9 +157,19 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         attempts=attempts,
         certificates=found.certificates(),
         batches=found.batches(),
-        environment=_environment(read_events(found.events).events, trials),
+        environment=_environment(events, trials),
+        server_cores=_server_cores(found),
         **how,
-    )
+    ).model_copy(update={"own_verdicts": analysis.own_verdicts(events)})
+
+
+def _server_cores(found: RunDir) -> tuple[int, ...]:
+    """The cores that the services are pinned to; none where they are not, or nobody wrote it down."""
+    try:
+        placement = found.placement()
+    except (SvloadError, OSError):
+        return ()
+    return placement.server_cores if placement and placement.pinned else ()
 
 
 def _with_phases(found: RunDir, findings: Findings, trials: Iterable[Mapping[str, float]]) -> Findings:
@@ -146,7 +199,7 @@ def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
 
 def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[str, str]:
     """The machine in words, as the run's last start and the preflight found it."""
-    from svload.host.machine import measured_words
+    from svload.host.machine.facts import measured_words
 
     told = [found for event in events if isinstance(found := event.data.get("machine"), dict)]
     words = {str(name): str(value) for name, value in told[-1].items()} if told else {}
@@ -176,7 +229,8 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """1 if a threshold or a gate failed, 4 if one is open, else 0: what could not be judged is never passed (docs/method.md §2)."""
+    """1 if a threshold or a gate failed, 4 if one is open, else 0: what could not be judged is
+    never passed (docs/method.md §2)."""
     codes = [ExitCode.DONE]
     for threshold in findings.thresholds:
         if threshold.outcome in ("refused", "no value"):
@@ -186,12 +240,18 @@ def verdict_exit(findings: Findings) -> ExitCode:
     for claim in findings.claims:
         if claim.gate is not None and claim.gate.outcome != "pass":
             codes.append(ExitCode.THRESHOLD_FAILED if claim.gate.outcome == "fail" else ExitCode.REFUSED)
+    if findings.capacity is not None:
+        from svload.report.told.search_rows import search_outcome
+
+        outcome = search_outcome(findings.capacity)
+        codes += {"pass": [], "fail": [ExitCode.THRESHOLD_FAILED], "open": [ExitCode.REFUSED]}[outcome]
     return ExitCode.worst(codes)
 
 
 @damage_is_told
-def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim | Findings:
-    """What is behind a trial's numbers, or a comparison's claim, by its name (or its beginning); without a name all findings, with every doubt.
+def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | CaseResult | Claim | Findings:
+    """What is behind a trial's numbers, a case's limits, or a comparison's claim, by its name (or its
+    beginning); without a name all findings, with every doubt.
 
     Raises SvloadError usage for a name that is neither.
     """
@@ -204,6 +264,9 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim 
     for result in findings.trials:
         if result.trial == name:
             return result
+    for case in findings.cases:
+        if case.case == name and case.trials:
+            return case
     wanted = name.casefold().strip()
     named = [claim for claim in findings.claims if claim.name.casefold().startswith(wanted)]
     whole = [claim for claim in named if claim.name.casefold() == wanted]
@@ -212,7 +275,7 @@ def why(run_name: str, name: str = "", out: Path = RUNS) -> TrialResult | Claim 
     claims = [f"“{claim.name}”" for claim in findings.claims[:4]]
     raise fail(
         "usage",
-        reason=f"{found.name} has no sealed trial {name}, and no comparison of that name",
+        reason=f"{found.name} has no sealed trial {name}, and no case or comparison of that name",
         hint=f"It has {', '.join([*found.sealed_trials()[:6], *claims])} …",
     )
 
@@ -261,8 +324,9 @@ def query(run_name: str, sql: str, out: Path = RUNS) -> tuple[list[str], list[tu
 
 @damage_is_told
 def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
-    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than was sealed, "damage": a sentence for each,
-    "made_anew": a sentence where findings.json was not what the sealed trials give}.
+    """{"sealed": seals checked, "thinned": files that a thin pack holds in another form than
+    was sealed, "damage": a sentence for each, "made_anew": a sentence where findings.json was
+    not what the sealed trials give}.
 
     Damage is detected, not forgery.
     """
@@ -275,8 +339,28 @@ def verify(run_name: str, out: Path = RUNS) -> dict[str, Any]:
         "sealed": len(found.sealed_trials()),
         "thinned": len(thinned.files) if thinned is not None else 0,
         "damage": damage,
-        "made_anew": [] if damage or thinned else _findings_made_anew(found),
+        "made_anew": [] if damage or _as_packed(found) else _findings_made_anew(found),
     }
+
+
+def _as_packed(found: RunDir) -> bool:
+    """Whether these are the findings that a thin pack brought: they rest on more than it holds. A report
+    may have made them anew since."""
+    from svload.store.seal import sha256_file
+
+    thinned = found.thinned()
+    known = thinned.files.get("derived/findings.json") if thinned is not None else None
+    return (
+        known is not None and found.findings_path.is_file() and sha256_file(found.findings_path) == known.kept
+    )
+
+
+def find_run(name: str, out: Path = RUNS) -> RunDir:
+    """The run that a user names: `latest`, a name under `out`, a folder's path, or a pack. Raises
+    SvloadError: run-not-found, run-linked, run-damaged."""
+    from svload import store
+
+    return store.find_run(name, out)
 
 
 def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[str]:
@@ -293,7 +377,8 @@ def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[s
 
 
 def _findings_made_anew(found: RunDir) -> list[str]:
-    """findings.json is made of the rest: where it differs from what that gives, it is written anew, and that is said."""
+    """findings.json is made of the rest: where it differs from what that gives, it is
+    written anew, and that is said."""
     from svload import analysis
     from svload.model.results import Findings
 
@@ -320,7 +405,8 @@ def _findings_made_anew(found: RunDir) -> list[str]:
 
 @damage_is_told
 def pack(run_name: str, target: Path | None, out: Path = RUNS, thin: bool = False) -> Path:
-    """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and without this machine's folders."""
+    """The run as one file without secrets, which every command reads like the run itself; `thin`: small, and
+    without this machine's folders."""
     from svload.store import find_run, pack_run, thin_copy
     from svload.store.layout import PACK_SUFFIX
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svload.api.runs import RUNS, analyse, case_configs, judge_trial, refused_trials, report, verdict_exit
+from svload.api.runs import (
+    RUNS,
+    SearchVerdicts,
+    analyse,
+    final_verdicts,
+    judge_trial,
+    report,
+    verdict_exit,
+)
 from svload.api.trust import allowed_hosts, must_be_trusted
-from svload.api.words import writing
+from svload.api.typed import writing
 from svload.model.errors import ExitCode, Problem, SvloadError, fail
 from svload.model.events import Event
+from svload.run.configs import case_configs
 
 if TYPE_CHECKING:
     from svload.analysis.contrasts import Contrast
-    from svload.model.certificates import Certificates, Floor
+    from svload.analysis.floor import LabFloor
+    from svload.host.machines.reach import Reach
+    from svload.model.certificates import Certificates
+    from svload.model.monitored import Monitored
     from svload.model.results import Claim, Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
@@ -41,6 +54,7 @@ class Choices:
     out: Path = RUNS
     trusted: bool = False
     authorised: tuple[str, ...] = ()
+    host_settings: bool = False
     only: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     plant: str | None = None
@@ -48,6 +62,7 @@ class Choices:
     wait_quiet_s: float = 0.0
     look_round: bool = True
     write_report: bool = True
+    inventory: Path | None = None
 
 
 @dataclass
@@ -79,6 +94,7 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
         check_lab=lab.find_mistakes,
         check_case=CaseChecks(),
         measures=lab.measures,
+        monitored=_monitored_names,
     )
     if choices.trusted:
         trust(path)
@@ -89,6 +105,13 @@ def load_lock(study_path: str, choices: Choices) -> Lock:
 
         lock = plant(lock, choices.plant, study.resolve)
     return lock
+
+
+def _monitored_names() -> Mapping[str, Monitored]:
+    """Loaded only for a study that asks for what monitors read."""
+    from svload.watch import monitored_names
+
+    return monitored_names()
 
 
 def _only(lock: Lock, only: Sequence[str]) -> Lock:
@@ -116,17 +139,18 @@ def _only(lock: Lock, only: Sequence[str]) -> Lock:
 
 
 def plan(study_path: str, choices: Choices) -> dict[str, Any]:
-    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least detectable effect. Starts nothing.
+    """The dry run: cases, trials, seconds, bytes, comparisons with their smallest p and least
+    detectable effect. Starts nothing.
 
-    What the last finished run of the same study and profile under `choices.out` took, and how much it varied, is expected again.
-    estimated_s holds no trial that is made once more for a refused one.
+    What the last finished run of the same study and profile under `choices.out` took, and how much it varied,
+    is expected again. estimated_s holds no trial that is made once more for a refused one.
     """
     from svload import analysis, lab, study
     from svload.store import last_run, read_events
 
     lock = load_lock(study_path, choices)
     configs = case_configs(lock)
-    if problems := misfits(configs.values(), lock.measure.duration_ns, place=study_path):
+    if problems := misfits(configs.values(), place=study_path):
         raise SvloadError(*problems)
     batch = study.first_batch(lock)
     restarts = sum(trial.restart for trial in batch.trials)
@@ -159,23 +183,42 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "replace_refused": lock.measure.replace_refused,
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),
+        "faults": _faults(configs),
         "comparisons": [
             entry | {"gated": entry["comparison"] in _gated(lock)}
             for entry in analysis.plan_comparisons(
-                lock, _claims_of(before) if lock.comparisons else (), _floors(lock, configs)
+                lock, _claims_of(before) if lock.comparisons else (), _floors(lock, configs), configs
             )
         ],
+        "cautions": list(
+            dict.fromkeys(told for config in configs.values() for told in lab.cautions(config.services))
+        ),
         "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
     }
 
 
-def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
-    """Of each open group: how many of its requests may be under way at once on this machine, why, and in which cases."""
-    from svload import host
-    from svload.drive.generators import MOST
-    from svload.drive.places import places_of
+def _faults(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
+    """What is done to the servers in each trial, and in which cases."""
+    from svload.model.faults import acts_of
 
-    room = host.connection_room(MOST)
+    cases: dict[tuple[int, str, str], list[str]] = {}
+    for case, config in configs.items():
+        for act in acts_of(config.faults):
+            cases.setdefault((act.at_ns, act.do, act.target), []).append(case)
+    return [
+        {"at_s": at_ns / 1e9, "do": do, "target": target, "cases": names}
+        for (at_ns, do, target), names in sorted(cases.items())
+    ]
+
+
+def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
+    """Of each open group: how many of its requests may be under way at once on this
+    machine, why, and in which cases."""
+    from svload import host
+    from svload.drive.places import places_of
+    from svload.model.bounds import VUS
+
+    room = host.connection_room(VUS.most)
     cases: dict[tuple[str, int, str], list[str]] = {}
     for case, config in configs.items():
         for group in config.groups:
@@ -188,7 +231,8 @@ def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
 
 
 def _claims_of(before: RunDir | None) -> list[Claim]:
-    """What an earlier run claimed, if this svload's analysis did: nothing is analysed anew for a plan, nor read that it does not need."""
+    """What an earlier run claimed, if this svload's analysis did: nothing is analysed anew for a plan,
+    nor read that it does not need."""
     from svload import analysis
     from svload.model.results import Claim
 
@@ -209,10 +253,11 @@ def run_study(
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
-    """Run a study from its first trial to its report. Raises SvloadError before anything is started; later failures are in the result.
+    """Run a study from its first trial to its report. Raises SvloadError before anything is started;
+    later failures are in the result.
 
-    An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's. `early` are the agent and
-    its generators, if they are being started already.
+    An error from `abort_if`, which is asked at every event, stops the load at once and is the outcome's.
+    `early` are the agent and its generators, if they are being started already.
     """
     from svload import run
 
@@ -223,22 +268,25 @@ def run_study(
 
         _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    must_fit(lock)
+    must_fit(lock, fleet=choices.inventory is not None)
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
     return execute_run(begun, emit, choices, abort_if, early)
 
 
 def demo(choices: Choices, emit: Emit) -> RunResult:
-    """Run the study that svload brings along. It shows what a run is: its code says whether it was made, not what was found."""
+    """Run the study that svload brings along. It shows what a run is: its code says whether
+    it was made, not what was found."""
     result = run_study(DEMO_STUDY, choices, emit)
     return replace(result, exit_code=result.outcome.exit_code)
 
 
 def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
-    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so if the study has changed since.
+    """Go on with a run where it stopped (None: the newest unfinished one), from its lock alone; says so
+    if the study has changed since.
 
-    What a lock says of trust and hosts counts only on the machine and for the user that began the run; else both are asked for.
+    What a lock says of trust and hosts counts only on the machine and for the user that began
+    the run; else both are asked for.
     """
     from svload import study
     from svload.store import find_run, unfinished_runs
@@ -248,7 +296,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
         raise fail("run-not-found", path=f"{choices.out} that could go on")
     found = open_runs[0] if open_runs else find_run(str(run_name), choices.out)
     lock = found.lock()
-    choices = replace(choices, authorised=allowed_hosts(found, lock, choices))
+    choices = replace(choices, authorised=allowed_hosts(found, lock, choices.trusted, choices.authorised))
     _as_sealed(found)
     try:
         changed = study.study_digest(lock.study_dir) != lock.study_sha256
@@ -263,12 +311,13 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
-    must_fit(lock)
+    must_fit(lock, fleet=choices.inventory is not None)
     return execute_run(found, emit, choices)
 
 
 def _as_sealed(found: RunDir) -> None:
-    """What is sealed was measured under the lock and the plan that stand there, and the plan is of that lock. Raises SvloadError run-damaged."""
+    """What is sealed was measured under the lock and the plan that stand there, and the plan is of that lock.
+    Raises SvloadError run-damaged."""
     from svload.store import changed_since_sealed
 
     cases = {case.name for case in found.lock().valid_cases}
@@ -281,7 +330,7 @@ def _as_sealed(found: RunDir) -> None:
         raise SvloadError(*damage)
 
 
-def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast], Floor | None] | None:
+def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast], LabFloor | None] | None:
     """How a comparison's figures are found in this lab's A/A certificate; None without one."""
     from svload import analysis
 
@@ -292,29 +341,58 @@ def _floors(lock: Lock, configs: Mapping[str, CaseConfig]) -> Callable[[Contrast
 def held_certificates(lock: Lock) -> Certificates:
     """What is known here of the instrument, and of the noise of this lab under these settings."""
     from svload import analysis
-    from svload.host import certificates
+    from svload.host.machine import kept_certificates
 
-    return certificates.held(analysis.settings_digest(lock))
+    return kept_certificates.held(analysis.settings_digest(lock))
 
 
-def must_fit(lock: Lock) -> None:
-    """Raises SvloadError plan-too-large where this machine lacks descriptors or ports for any case."""
+def must_fit(lock: Lock, fleet: bool = False) -> None:
+    """Raises SvloadError plan-too-large where this machine lacks descriptors or ports for any case; what a `fleet`
+    bears is known when it has been reached."""
     from svload import run
 
     configs = case_configs(lock).values()
     for config in configs:
         run.secret_values(config)
-    if problems := misfits(configs, lock.measure.duration_ns, place=lock.study_dir):
+    if problems := misfits(configs, place=lock.study_dir, fleet=fleet):
         raise SvloadError(*problems)
 
 
-def misfits(configs: Collection[CaseConfig], duration_ns: int, place: str) -> list[Problem]:
+def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) -> list[Problem]:
     """What this machine cannot carry of a study at `place` (plan-too-large); nothing is started."""
-    from svload import run
-    from svload.host.conditions import machine
+    from svload import lab, run
+    from svload.host import cache_dir
+    from svload.host.machine.conditions import machine
 
-    found = run.too_long(configs, duration_ns) or run.misfits(configs, machine())
+    cache = cache_dir()
+    disk = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    free_bytes = shutil.disk_usage(disk).free
+    for config in configs:
+        if why := lab.cannot_be_linked(config.services):
+            hint = "Leave link out, or run where it can be held."
+            return [Problem("plan-too-large", {"case": config.case.name, "reason": why, "hint": hint}, place)]
+    here = () if fleet else run.misfits(configs, machine())
+    found = run.too_long(configs) or (*here, *run.overfull(configs, free_bytes))
     return [replace(problem, place=place) for problem in found]
+
+
+def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
+    """The machines that make the load, as the inventory has them; none: this one. Raises SvloadError
+    fleet-inventory, fleet-group, fleet-cannot."""
+    if choices.inventory is None:
+        return ()
+    from svload import fleet, lab
+    from svload.model.parameters import is_network
+
+    configs = case_configs(lock).values()
+    if any(map(is_network, (name for config in configs for name in config.sysctl))) or any(
+        lab.is_linked(spec) for config in configs for spec in config.services
+    ):
+        hint = "Leave link and the network's sysctl out, or run on one machine."
+        raise fail("fleet-cannot", what="A network of the lab's own", hint=hint)
+    if lock.plants:
+        raise fail("fleet-cannot", what="A planted fault", hint="Run it on one machine.")
+    return fleet.reaches(choices.inventory)
 
 
 def _gated(lock: Lock) -> set[str]:
@@ -348,7 +426,8 @@ def execute_run(
     abort_if: AbortIf = _never,
     early: EarlyHands | None = None,
 ) -> RunResult:
-    """Run what is not sealed yet and analyse it; safe to call again after any crash. Raises SvloadError run-busy where another process does."""
+    """Run what is not sealed yet and analyse it; safe to call again after any crash. Raises SvloadError
+    run-busy where another process does."""
     from svload.store import hold_run
 
     with hold_run(found):
@@ -366,13 +445,15 @@ def _execute_held(
     options = run.Options(
         emit=emit,
         judge=judge_trial,
-        refused=refused_trials,
+        verdicts=SearchVerdicts() if lock.search else final_verdicts,
         abort_if=abort_if,
         early=early,
         wait_for_machine_s=choices.wait_s,
         look_round=choices.look_round,
         wait_quiet_s=choices.wait_quiet_s,
         authorised=choices.authorised,
+        host_settings=choices.host_settings,
+        reaches=_reaches(lock, choices),
         need_bytes=round(analysis.size_of_run(lock, configs)),
     )
     outcome = run.execute(found, options)

@@ -9,7 +9,6 @@ from svload.model.environment import refuse_strange
 from svload.model.errors import fail
 
 if TYPE_CHECKING:
-    from svload.api.studies import Choices
     from svload.model.study import Lock
     from svload.store import RunDir
 
@@ -24,13 +23,16 @@ def must_be_trusted(lock: Lock, place: str) -> None:
         raise fail("study-untrusted", what=_some(asked), place=place)
 
 
-def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...]:
+def allowed_hosts(
+    found: RunDir, lock: Lock, trusted: bool = False, authorised: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The hosts outside this machine that a run may go on to load: allowed for its lock on this machine, or now.
 
-    Raises SvloadError run-untrusted, unauthorised-target, run-damaged, not-yours: what the lock says of either counts for nothing here.
+    Raises SvloadError run-untrusted, unauthorised-target, run-damaged, not-yours: what the lock says of
+    either counts for nothing here.
     """
     from svload import lab, run, study
-    from svload.api.runs import case_configs
+    from svload.run.configs import case_configs
     from svload.run.trust import Allowed, allow_file, allowed
 
     for path in (found.path, found.lock_path):
@@ -39,12 +41,12 @@ def allowed_hosts(found: RunDir, lock: Lock, choices: Choices) -> tuple[str, ...
     if not known.trusted:
         study.must_be_sound(lock, str(found.lock_path))
         asked = [*study.needs_trust(lock, lab.asks_trust), *study.reads_here(lock)]
-        if asked and not choices.trusted:
+        if asked and not trusted:
             raise fail("run-untrusted", path=found.path, what=_some(asked))
-    hosts = tuple(dict.fromkeys((*known.hosts, *choices.authorised)))
+    hosts = tuple(dict.fromkeys((*known.hosts, *authorised)))
     run.permitted_targets(case_configs(lock).values(), hosts)
-    if choices.trusted or choices.authorised:
-        allow_file(found.lock_path, Allowed(choices.trusted, choices.authorised))
+    if trusted or authorised:
+        allow_file(found.lock_path, Allowed(trusted, tuple(authorised)))
     return hosts
 
 

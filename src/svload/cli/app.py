@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from svload.cli.commands import certificates, lab, load, look, quick, studies, warm
-from svload.cli.words import App
+from svload.cli.commands import aa, capacity, first_look, fleet, imports, lab, load, look, studies, warm
+from svload.cli.plain import App
 
 app = App(
     name="svload",
@@ -18,11 +18,14 @@ app = App(
 )
 studies.register(app)
 look.register(app)
+imports.register(app)
 load.register(app)
-quick.register(app)
+first_look.register(app)
 warm.register(app)
-certificates.register(app)
+capacity.register(app)
+aa.register(app)
 app.add_typer(lab.app, name="lab")
+app.add_typer(fleet.app, name="fleet")
 
 
 def _version(wanted: bool) -> None:

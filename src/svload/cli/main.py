@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import sys
 from typing import Any, NoReturn
 
 from svload.cli import streams, warm_client
-from svload.host.algebra import stay_single_threaded
+from svload.host.process.algebra import stay_single_threaded
 
+LEAST_ADDRESS_SPACE = 512 << 20
 _REFUSALS = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
@@ -34,6 +36,8 @@ def run() -> NoReturn:
     """Run the command line here; every failure is one clear message and its exit code, never a traceback."""
     streams.sound_streams()
     stay_single_threaded()
+    if _too_small():
+        sys.exit(_out_of_memory())
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
@@ -63,6 +67,13 @@ def run() -> NoReturn:
         sys.exit(_out_of_memory() if full else _internal(error))
     except Exception as error:
         sys.exit(_usage(error) if hasattr(error, "format_message") else _internal(error))
+
+
+def _too_small() -> bool:
+    """Whether the address space is limited to less than OpenBLAS needs, which ends the process by
+    itself where it has too little."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return 0 <= limit < LEAST_ADDRESS_SPACE
 
 
 def _say_interrupted() -> NoReturn:

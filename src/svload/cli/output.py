@@ -15,6 +15,7 @@ from svload.model.visible import visible_json
 
 if TYPE_CHECKING:
     from svload.api import Choices, Emit, RunResult
+    from svload.model.events import Event
 
 
 def print_json(value: Any) -> None:
@@ -35,11 +36,13 @@ def choices(
     out: Path | None = None,
     trust: bool = False,
     authorise: Sequence[str] | None = None,
+    host_settings: bool = False,
     only: str | None = None,
     overrides: Mapping[str, Any] | None = None,
     plant: str | None = None,
     wait: bool = True,
     wait_quiet: str | None = None,
+    inventory: Path | None = None,
 ) -> Choices:
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
@@ -53,17 +56,19 @@ def choices(
         out=out or RUNS,
         trusted=trust,
         authorised=tuple(authorise or ()),
+        host_settings=host_settings,
         only=cases,
         overrides=overrides or {},
         plant=plant,
         wait_s=None if wait else 0.0,
         wait_quiet_s=quiet_seconds(wait_quiet),
+        inventory=inventory,
     )
 
 
 def quiet_seconds(text: str | None) -> float:
     """--wait-quiet in seconds; 0 where it was not asked for."""
-    from svload.api.words import seconds
+    from svload.api.typed import seconds
 
     return seconds(text, "--wait-quiet") if text is not None else 0.0
 
@@ -74,19 +79,35 @@ def live() -> Iterator[Emit]:
     from svload.report import live_view
 
     with live_view() as view:
-        yield view.on_event
+        yield telling(view.on_event)
 
 
 @contextmanager
 def load_live(lasts_s: float, quiet: bool) -> Iterator[Emit]:
     """The live view of one load of `lasts_s` seconds, on stderr; `quiet` shows nothing."""
     if quiet:
-        yield lambda event: None
+        yield telling(lambda event: None)
         return
     from svload.report import load_view
 
     with load_view(lasts_s) as view:
-        yield view.on_event
+        yield telling(view.on_event)
+
+
+def telling(on_event: Emit) -> Emit:
+    """`on_event`, with a line on stderr for what a killed svload left: no view takes it away, and no --quiet."""
+
+    def emit(event: Event) -> None:
+        tell_leftover(event)
+        on_event(event)
+
+    return emit
+
+
+def tell_leftover(event: Event) -> None:
+    """What a killed svload left, as a line on stderr; nothing of any other event."""
+    if event.kind == "leftover":
+        typer.echo(f"svload: {event.data['text']}", err=True)
 
 
 def tell_problems(error: SvloadError | None) -> None:
@@ -96,7 +117,8 @@ def tell_problems(error: SvloadError | None) -> None:
 
 
 def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = False) -> None:
-    """The final table and paths (or JSON), then the exit code; `say_what_is_lost`: and a line on what a quiet machine would add."""
+    """The final table and paths (or JSON), then the exit code; `say_what_is_lost`: and a line on
+    what a quiet machine would add."""
     from svload.report import quieter_line, show_findings
 
     tell_problems(result.outcome.error)
@@ -121,7 +143,8 @@ def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = Fa
             typer.echo(line)
     if not result.outcome.complete and result.run.lock_path.exists():
         typer.echo(
-            f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload resume {result.run.path}",
+            f"{result.outcome.sealed} of {result.outcome.planned} trials are sealed. Continue with: svload "
+            f"resume {result.run.path}",
             err=True,
         )
     leave(result.exit_code)

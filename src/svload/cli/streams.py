@@ -1,4 +1,5 @@
-"""The streams and variables that a command finds: whatever they are, no command loses its result or its exit code by them."""
+"""The streams and variables that a command finds: whatever they are, no command loses its
+result or its exit code by them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _LEAST_WIDTH = 20
 
 
 def open_descriptors() -> None:
-    """Let 0, 1 and 2 be open: in place of a closed one the next file would be it, and what is printed would go there."""
+    """Let 0, 1 and 2 be open: in place of a closed one the next file would be it, and
+    what is printed would go there."""
     for number, name in enumerate(_NAMES):
         with suppress(OSError):
             os.fstat(number)
@@ -29,8 +31,8 @@ def open_descriptors() -> None:
 
 
 def sound_streams() -> None:
-    """Let stdout and stderr outlive their reader, write `?` for a sign that their encoding lacks, and spell out what a terminal would obey;
-    drop a width that is none."""
+    """Let stdout and stderr outlive their reader, write `?` for a sign that their encoding lacks, and spell
+    out what a terminal would obey; drop a width that is none."""
     sys.stdout, sys.stderr = _outliving(sys.stdout), _outliving(sys.stderr)
     width = os.environ.get("COLUMNS", "")
     if not width.isdecimal() or int(width) < _LEAST_WIDTH:
@@ -38,14 +40,14 @@ def sound_streams() -> None:
 
 
 class _Outliving(io.FileIO):
-    """A descriptor that is /dev/null as soon as nobody reads it any more: its reader has gone, or its terminal has hung up."""
+    """A descriptor that is /dev/null as soon as nobody reads it any more: its reader has
+    gone, or its terminal has hung up."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number, "wb", closefd=False)
         self._terminal = os.isatty(number)
 
     def write(self, data: object) -> int:
-        """As FileIO's."""
         try:
             return super().write(data)  # type: ignore[arg-type]
         except BrokenPipeError:

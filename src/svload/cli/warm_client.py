@@ -1,7 +1,7 @@
 """The command's side of a warm process: hand everything that makes a command over, pass signals on, end as it ends.
 
-Whatever is not exactly as it would be here, and whatever goes wrong before the warm process has taken the command, leaves the
-command to be carried out here.
+Whatever is not exactly as it would be here, and whatever goes wrong before the warm process has taken the
+command, leaves the command to be carried out here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svload.host.warm import SOCKET, is_own_folder, place, warm_dir
+from svload.host.process.warm import SOCKET, is_own_folder, place, warm_dir
 
 if TYPE_CHECKING:
     import socket
@@ -40,7 +40,7 @@ def _handed_over(line: socket.socket, arguments: Sequence[str]) -> bool:
     import json
     import socket
 
-    from svload.host.unix_socket import is_own, short_path
+    from svload.host.agent.unix_socket import is_own, short_path
 
     line.settimeout(_ANSWER_BOUND_S)
     with short_path(warm_dir(), SOCKET) as path:

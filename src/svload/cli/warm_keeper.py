@@ -1,8 +1,10 @@
-"""The warm process, `python -m svload.cli.warm_keeper UNTIL READY_FD`: everything is loaded once, then one spare at a time waits.
+"""The warm process, `python -m svload.cli.warm_keeper UNTIL READY_FD`: everything is loaded once,
+then one spare at a time waits.
 
-A spare is a fork that has started the hands of a load and listens. Who is the same user at the same place hands it a command: it
-becomes that command, with the other's descriptors, folder and environment, and dies with it; the next spare is forked when it has
-ended. The keeper ends with its lease or by TERM, and the waiting spare with it, however the keeper ends.
+A spare is a fork that has started the hands of a load and listens. Who is the same user at the same place
+hands it a command: it becomes that command, with the other's descriptors, folder and environment, and dies
+with it; the next spare is forked when it has ended. The keeper ends with its lease or by TERM, and the
+waiting spare with it, however the keeper ends.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from svload.cli.warm_client import GO, TAKEN
-from svload.host.algebra import stay_single_threaded
-from svload.host.unix_socket import is_own, listen
-from svload.host.warm import FACTS, LOCK, SOCKET, place, warm_dir
+from svload.host.agent.unix_socket import is_own, listen
+from svload.host.process.algebra import stay_single_threaded
+from svload.host.process.warm import FACTS, LOCK, SOCKET, place, warm_dir
 
 LOADED = (
-    "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load", "svload.cli.app", "svload.drive.totals", "svload.host.preflight",
-    "svload.lab.kits.external", "svload.report.load", "svload.report.quick_live", "svload.run.execution", "svload.store.parquet",
+    "rich.live", "numpy", "svload.analysis.judge", "svload.analysis.load_summary", "svload.cli.app", "svload.drive.totals", "svload.host.machine.preflight",
+    "svload.lab.kits.external", "svload.report.told.traffic", "svload.report.terminal.load_live", "svload.run.execution", "svload.store.parquet",
 )  # fmt: skip
 """What a load needs from its begin to its summary."""
 _REQUEST_BOUND_S = 1.0
@@ -78,18 +80,11 @@ def _leave(number: int, frame: object) -> None:
 
 def _rehearse() -> None:
     """Load what a load needs, and build what reads its study."""
-    from svload import api
-    from svload.api.load import STUDY
-    from svload.api.runs import case_configs
-    from svload.host import passing_folder
-    from svload.study.quick import quick_study
+    from svload.api.load import rehearse
 
     for module in LOADED:
         import_module(module)
-    with passing_folder("warm") as folder:
-        study = folder / STUDY
-        study.write_text(quick_study(api.QuickLoad("http://127.0.0.1:9/")), encoding="utf-8")
-        case_configs(api.load_lock(str(study), api.Choices()))
+    rehearse()
     gc.collect()
     gc.freeze()
 
@@ -142,9 +137,9 @@ def _spare(until_wall: float, life: int, ready: int) -> NoReturn:
 
 def _serve(until_wall: float, life: int, ready: int) -> int:
     """Wait for one command with the hands of a load; what became of the spare."""
-    from svload.run.hands import hold_ready
+    from svload.api.load import ready_hands
 
-    hands = hold_ready("warm", generators=1)
+    hands = ready_hands()
     try:
         hands.wait()
         with listen(warm_dir(), SOCKET, 4) as door:
@@ -169,7 +164,8 @@ def _serve(until_wall: float, life: int, ready: int) -> int:
 def _accepted(
     door: socket.socket, life: int, until_wall: float, fit: Callable[[], bool]
 ) -> tuple[socket.socket | None, dict[str, Any], list[int]]:
-    """The first who may hand a command over, what was said and the descriptors; None at the lease's end, or the keeper's, or if unfit."""
+    """The first who may hand a command over, what was said and the descriptors; None at the lease's
+    end, or the keeper's, or if unfit."""
     own = place()
     while (left := until_wall - time.time()) > 0:
         found = select.select([door.fileno(), life], [], [], left)[0]

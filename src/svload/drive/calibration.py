@@ -1,4 +1,5 @@
-"""A fixed piece of work whose time tells whether a core is as fast after a load as before it (docs/method.md §3). Only the standard library."""
+"""A fixed piece of work whose time tells whether a core is as fast after a load as before it (docs/method.md
+§3). Only the standard library."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ WARM_NS = 3_000_000
 def fixed_work_ns() -> float:
     """Lower quartile of `BURSTS` × `REPEATS` times of one SHA-256 over 64 KiB, ns: some 25 ms in all.
 
-    The quartile leaves out what interrupts and other processes took (their own checks tell that), the gaps between the bursts what
-    disturbs a core for some milliseconds; both move with the core's clock.
+    The quartile leaves out what interrupts and other processes took (their own checks tell that), the gaps
+    between the bursts what disturbs a core for some milliseconds; both move with the core's clock.
     """
     times = []
     for burst in range(BURSTS):

@@ -1,7 +1,8 @@
 """A generator: a process that makes load, speaking JSON lines with its agent (`python -m svload.drive.generator`).
 
-It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go to the file
-that the share names. Between loads it is asked how fast its core is (calibrate). Only the standard library, the raw container and the native engine are imported: it must start fast.
+It lives through many trials: prepare (share and tables) → ready; start_at_ns → progress … done; its tables go
+to the file that the share names. Between loads it is asked how fast its core is (calibrate). Only the
+standard library, the raw container and the native engine are imported: it must start fast.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from typing import Any
 
 from svload import _native
 from svload.drive.calibration import fixed_work_ns
+from svload.drive.share.write import begun
 from svload.store.raw import write_tables
 
 PRIORITY = -10
-"""Nice value of a generator with cores of its own, where the machine allows one below 0: who else wakes there would delay it.
+"""Nice value of a generator with cores of its own, where the machine allows one below 0: who
+else wakes there would delay it.
 
 Beside servers on the same cores it would take their share; there the engine's short slices must do.
 """
@@ -50,8 +53,8 @@ def main() -> int:
             elif "start_at_ns" in message and prepared is not None:
                 stop_read, stop_write = os.pipe()
                 start_at_ns = message["start_at_ns"] or time.monotonic_ns() + LEAD_NS
-                prepared["share"] |= {"start_at_ns": start_at_ns, "stop_fd": stop_read}
-                load = threading.Thread(target=_load, args=(prepared, stop_read, stop_write), daemon=True)
+                args = (prepared, start_at_ns, stop_read, stop_write)
+                load = threading.Thread(target=_load, args=args, daemon=True)
                 load.start()
                 prepared = None
             elif "stop" in message and load is not None and load.is_alive():
@@ -72,15 +75,15 @@ def _prepare(message: dict[str, Any]) -> dict[str, Any]:
         inputs[name] = _tables[path]
     for name, columns in message.get("values", {}).items():
         inputs[name] = {column: ("utf8", values) for column, values in columns.items()}
-    return {"share": dict(message["share"]), "out": Path(message["out"]), "inputs": inputs}
+    return {"share": message["share"], "out": Path(message["out"]), "inputs": inputs}
 
 
-def _load(prepared: dict[str, Any], stop_read: int, stop_write: int) -> None:
+def _load(prepared: dict[str, Any], start_at_ns: int, stop_read: int, stop_write: int) -> None:
     try:
-        tables = _native.run_share(json.dumps(prepared["share"]), prepared["inputs"], _progress)
+        share = begun(prepared["share"], start_at_ns, stop_read)
+        tables = _native.run_share(share, prepared["inputs"], _progress)
         summary = json.loads(tables.pop("summary")["json"][1][0])
         write_tables(prepared["out"], tables)
-        start_at_ns = prepared["share"]["start_at_ns"]
         _say({"done": {"summary": summary, "tables": str(prepared["out"]), "start_at_ns": start_at_ns}})
     except (ValueError, OSError) as why:
         _say({"error": {"code": "generator-failed", "details": {"reason": str(why)}}})

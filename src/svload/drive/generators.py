@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svload.drive.progress import continued, merge_progress
-from svload.model.errors import fail
+from svload.drive.share.write import plain
+from svload.model.bounds import VUS
+from svload.model.errors import SvloadError, fail
 from svload.model.messages import Action, Limits, Notice, Spawn, Tell
 
 if TYPE_CHECKING:
-    from svload.drive.shares import Share
+    from svload.drive.share.cut import Share
+    from svload.model.clocks import MachineClock
 
 Progress = Callable[[dict[str, Any]], None]
-MOST = 1_000_000
-"""What the engine takes, and the descriptors that a generator asks for."""
 START_MARGIN_NS = 100_000_000
 """The common start lies this far ahead of the last READY, so that every generator has armed its timers."""
 LONE = 0
-"""A single generator without tables to take in needs no common start: it begins as soon as it hears this, and says when that was."""
+"""A single generator without tables to take in needs no common start: it begins as soon as it
+hears this, and says when that was."""
 LOOK_S, ACT_S = 0.25, 0.01
 """How long one look at the agent waits: rare looks disturb the measurement least; planted faults need the short one."""
 STOP_GRACE_S = 2.0
@@ -54,16 +56,19 @@ class AgentLike(Protocol):
 
 @dataclass
 class ShareResult:
-    """What one generator left: its summary JSON and the raw container with its tables."""
+    """What one generator left: its summary JSON and the raw container with its tables; `machine` and `site` of a fleet."""
 
     share: Share
     summary: dict[str, Any]
     tables: Path
+    machine: str = ""
+    site: str = ""
 
 
 @dataclass
 class Load:
-    """One load's outcome. `start_at_ns` is its common start; `stopped_ns` when it was stopped before its end, as an offset."""
+    """One load's outcome. `start_at_ns` is its common start; `stopped_ns` when it was
+    stopped before its end, as an offset."""
 
     start_at_ns: int
     results: list[ShareResult] = field(default_factory=list)
@@ -82,7 +87,8 @@ class Load:
 
 
 class Generators:
-    """The run's generator processes. Not for use from several threads at once."""
+    """The run's generator processes. Not for use from several threads at once. `clocks` are those of other
+    machines in the last load."""
 
     def __init__(self, agent: AgentLike, folder: Path, cores: tuple[int, ...] | None) -> None:
         self._agent = agent
@@ -91,6 +97,7 @@ class Generators:
         self._children: list[str] = []
         self._since = 0
         self._generation = 0
+        self.clocks: tuple[MachineClock, ...] = ()
 
     def ensure(self, count: int) -> None:
         """Have at least `count` processes. Raises SvloadError (agent-refused, agent-lost)."""
@@ -100,9 +107,9 @@ class Generators:
                 Spawn(
                     child=child,
                     role="generator",
-                    argv=(sys.executable, "-m", "svload.drive.generator"),
+                    argv=(self._python(), "-m", "svload.drive.generator"),
                     log=str(self._folder / f"{child}.log"),
-                    limits=Limits(cores=self._cores, nofile=MOST),
+                    limits=Limits(cores=self._cores, nofile=VUS.most),
                 )
                 for child in new
             ]
@@ -115,7 +122,8 @@ class Generators:
         return self._children[:count]
 
     def calibrate(self) -> float:
-        """How long the fixed piece of work takes now where the load runs, ns (`drive.calibration`). Raises SvloadError."""
+        """How long the fixed piece of work takes now where the load runs, ns
+        (`drive.calibration`). Raises SvloadError."""
         [child] = self.children(1)
         [said] = self._agent.prepare([Tell(child=child, message={"calibrate": True})])
         return float(said["calibration_ns"])
@@ -134,23 +142,29 @@ class Generators:
         on_progress: Progress | None = None,
         should_stop: Callable[[], bool] = lambda: False,
         meanwhile: Callable[[int], None] | None = None,
+        may_end: Callable[[str, int], bool] = lambda service, offset_ns: False,
+        on_start: Callable[[int], None] | None = None,
     ) -> Load:
         """Run the shares to their end, one process each, from a common start.
 
-        `meanwhile`, if given, is called many times a second with the offset in ns (planted faults act there). Bounded by the shares'
-        own end plus their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
+        `meanwhile`, if given, is called many times a second with the offset in ns (planted faults act there).
+        `may_end` is asked when a server's process ends, with the service and the offset: does the load go on?
+        `on_start` hears when it begins (CLOCK_MONOTONIC), to act beside it. Bounded by the shares' own end
+        plus their drain plus 15 s. Raises SvloadError generator-failed, service-died, agent-lost.
         """
         self.ensure(len(shares))
         share_of = dict(zip(self._children, shares, strict=False))
         self._agent.prepare([self._tell(child, share, tables, out) for child, share in share_of.items()])
-        lone = len(shares) == 1 and not shares[0].tables
-        start_at_ns = time.monotonic_ns() + (0 if lone else START_MARGIN_NS)
+        lone = len(shares) == 1 and not shares[0].tables and on_start is None
+        start_at_ns = self._start_at_ns(lone)
         load = Load(start_at_ns)
         waiting = dict(share_of)
         latest: dict[str, dict[str, Any]] = {}
-        deadline_ns = start_at_ns + max(_end_ns(share) for share in shares) + round(LATE_S * 1e9)
+        deadline_ns = start_at_ns + max(share.spec.end_ns for share in shares) + round(LATE_S * 1e9)
         self._since, _ = self._agent.status(-1)
-        self._agent.start_at(list(share_of), LONE if lone else start_at_ns)
+        self._begin(list(share_of), start_at_ns, lone)
+        if on_start is not None:
+            on_start(start_at_ns)
         while waiting:
             self._since, notices = self._agent.status(self._since, LOOK_S if meanwhile is None else ACT_S)
             if should_stop() and not load.stopped:
@@ -159,7 +173,8 @@ class Generators:
                 self._agent.stop(list(waiting), grace_s=STOP_GRACE_S)
             heard: dict[str, dict[str, Any]] = {}
             for notice in notices:
-                self._hear(notice, waiting, load, heard)
+                if not _is_awaited(notice, start_at_ns, may_end):
+                    self._hear(notice, waiting, load, heard)
             latest |= heard
             if heard and on_progress is not None:
                 on_progress(merge_progress(latest.values()))
@@ -170,11 +185,32 @@ class Generators:
         load.results.sort(key=lambda result: [share.name for share in shares].index(result.share.name))
         return load
 
+    def _python(self) -> str:
+        return sys.executable
+
+    def _start_at_ns(self, lone: bool) -> int:
+        return time.monotonic_ns() + (0 if lone else START_MARGIN_NS)
+
+    def _begin(self, children: list[str], at_ns: int, lone: bool) -> None:
+        self._agent.start_at(children, LONE if lone else at_ns)
+
+    def _hear_begun(self, load: Load, start_at_ns: int) -> None:
+        load.begun_at(start_at_ns)
+
+    def _table(self, path: Path) -> str:
+        return str(path.resolve())
+
+    def _out(self, out: Path, share: Share) -> str:
+        return str((out / f"{share.name}.tables").resolve())
+
+    def _fetched(self, share: Share, tables: str) -> Path:
+        return Path(tables)
+
     def _tell(self, child: str, share: Share, tables: Mapping[str, Path], out: Path) -> Tell:
         message: dict[str, Any] = {
-            "share": share.spec,
-            "tables": {name: str(tables[name].resolve()) for name in share.tables},
-            "out": str((out / f"{share.name}.tables").resolve()),
+            "share": plain(share.spec),
+            "tables": {name: self._table(tables[name]) for name in share.tables},
+            "out": self._out(out, share),
         }
         if share.values:
             message["values"] = {name: dict(table) for name, table in share.values.items()}
@@ -188,10 +224,9 @@ class Generators:
         elif notice.child in waiting and notice.kind == "line":
             if "done" in notice.data:
                 done = notice.data["done"]
-                load.begun_at(done["start_at_ns"])
-                load.results.append(
-                    ShareResult(waiting.pop(notice.child), done["summary"], Path(done["tables"]))
-                )
+                self._hear_begun(load, done["start_at_ns"])
+                share = waiting.pop(notice.child)
+                load.results.append(ShareResult(share, done["summary"], self._fetched(share, done["tables"])))
             elif "error" in notice.data:
                 raise fail("generator-failed", **notice.data["error"].get("details", {}))
             elif "progress" in notice.data:
@@ -205,13 +240,27 @@ class Generators:
                 waiting.pop(notice.child, None)
                 return
             raise fail("generator-failed", reason=f"{notice.child} ended (exit {code}) {tail}")
-        if notice.data.get("role") != "server":
-            return
-        service = notice.child.split(".", 1)[0]
-        raise fail("service-died", service=service, exit=code, tail=tail or "none")
+        if (died := _died(notice)) is not None:
+            raise died
 
 
-def _end_ns(share: Share) -> int:
-    return max(
-        int(group["stop_offset_ns"]) + int(group["graceful_stop_ns"]) for group in share.spec["groups"]
-    )
+def ended_server(notice: Notice, start_at_ns: int, may_end: Callable[[str, int], bool]) -> SvloadError | None:
+    """The end of a server that was to live, as an error; None for any other notice."""
+    if notice.kind != "exit" or _is_awaited(notice, start_at_ns, may_end):
+        return None
+    return _died(notice)
+
+
+def _died(notice: Notice) -> SvloadError | None:
+    if notice.data.get("role") != "server":
+        return None
+    tail = str(notice.data.get("tail", "")).strip()[-300:]
+    service = notice.child.split(".", 1)[0]
+    return fail("service-died", service=service, exit=notice.data.get("exit"), tail=tail or "none")
+
+
+def _is_awaited(notice: Notice, start_at_ns: int, may_end: Callable[[str, int], bool]) -> bool:
+    """Whether it tells the end of a server that may end."""
+    if notice.kind != "exit" or notice.data.get("role") != "server":
+        return False
+    return may_end(notice.child.split(".", 1)[0], notice.monotonic_ns - start_at_ns)

@@ -1,4 +1,4 @@
-"""Which parts of a case's groups share a generator process. Pure."""
+"""Which generators of a case's groups share a process. Pure."""
 
 from __future__ import annotations
 
@@ -12,35 +12,41 @@ _MOST_IN_A_NAME = 80
 
 
 class Part(NamedTuple):
-    """One generator's part of a group: the group's place in the case, and the part's number."""
+    """One generator's part of a group: the group's place in the case, and the generator's number."""
 
     group: int
     number: int
 
 
-def on_cores(config: CaseConfig, cores: int) -> CaseConfig:
-    """The case with no group cut into more generators than there are cores for the load: two on one core only wait for each other.
-
-    However many there are, the same requests are asked.
-    """
-    groups = tuple(
-        group.model_copy(update={"generators": min(group.generators, max(cores, 1))})
-        for group in config.groups
-    )
-    return config.model_copy(update={"groups": groups})
-
-
 def packed(config: CaseConfig, cores: int) -> tuple[tuple[Part, ...], ...]:
-    """The parts of each process: one each while there are cores for them, else dealt in turn to as many processes as cores.
+    """The parts of each process: one each while there are cores for them, else dealt in turn
+    to as many processes as cores.
 
-    Two processes on one core take it from each other, and each sees the other as a wait for the scheduler (docs/method.md §3, run-queue wait);
-    one thread serves both groups with the same work and no such wait. Two parts of one group never meet.
+    Two processes on one core take it from each other, and each sees the other as a wait for the scheduler
+    (docs/method.md §3, run-queue wait); one thread serves several parts with the same work and no such wait.
+    However they are packed, the same requests are asked, and what each generator saw is kept apart.
     """
     parts = [
         Part(index, number) for index, group in enumerate(config.groups) for number in range(group.generators)
     ]
-    most = max(1, cores, *(group.generators for group in config.groups))
-    return tuple(tuple(parts[process::most]) for process in range(min(most, len(parts))))
+    processes = max(1, min(cores, len(parts)))
+    dealt = [parts[process::processes] for process in range(processes)]
+    return tuple(tuple(process) for process in _together(config, dealt) if process)
+
+
+def _together(config: CaseConfig, dealt: list[list[Part]]) -> list[list[Part]]:
+    """Groups that share a set of written objects, in one process: the rows are in its memory alone."""
+    for one in config.sets:
+        sharing = {
+            index
+            for index, group in enumerate(config.groups)
+            if any(request.written == one.name for request in group.requests)
+        }
+        homes = [process for process in dealt if any(part.group in sharing for part in process)]
+        for other in homes[1:]:
+            homes[0].extend(part for part in other if part.group in sharing)
+            other[:] = [part for part in other if part.group not in sharing]
+    return dealt
 
 
 def name_of(config: CaseConfig, parts: tuple[Part, ...]) -> str:

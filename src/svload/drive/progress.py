@@ -6,7 +6,8 @@ from typing import Any
 
 
 def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]:
-    """A share's progress, with what it said just before and nobody was shown: `last` is of the time since the report before."""
+    """A share's progress, with what it said just before and nobody was shown: `last` is of
+    the time since the report before."""
     for group, earlier in zip(now["groups"], before["groups"] if before else (), strict=False):
         last, unseen = group.get("last", {}), earlier.get("last", {})
         for key in ("ok", "failed"):
@@ -18,7 +19,8 @@ def continued(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, A
 
 
 def merge_progress(parts: Any) -> dict[str, Any]:
-    """Progress of several shares as one: counts added by group, the offset the latest, percentiles the worst (a picture only).
+    """Progress of several shares as one: counts added by group, the offset the latest,
+    percentiles the worst (a picture only).
 
     `cpu_s` is the CPU time that the generators' processes have used since they began.
     """

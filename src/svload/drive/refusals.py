@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from svload import _native
 from svload.drive.generator import engine_column
-from svload.drive.requests import Taken
-from svload.drive.set_up import trial_set_up
-from svload.drive.shares import build_shares, timeline
+from svload.drive.share.cut import build_shares
+from svload.drive.share.executor_spec import ConstantVus
+from svload.drive.share.request_spec import RequestSpec, TextPart
+from svload.drive.share.requests import Taken
+from svload.drive.share.set_up import trial_set_up
+from svload.drive.share.spec import EndpointSpec, GroupSpec, ShareSpec, TlsSpec
+from svload.drive.share.timeline import timeline
+from svload.drive.share.write import Pattern, text_of
+from svload.model.bounds import PATTERNS, TABLE_BYTES
 from svload.model.errors import SvloadError
+from svload.model.executors import ClosedLoop
 from svload.model.facts import Endpoint
+from svload.model.protocols import NAMES
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop, Group, Request, TableSource
+from svload.model.traffic import Group, Request, TableSource
 from svload.study.beside import file_beside, text_beside
-from svload.study.bounds import PATTERNS, TABLE_BYTES
-from svload.study.config import placed
 from svload.study.feeders import read_file
 from svload.study.mistakes import Mistake, bad_value, refused, shortened
+from svload.study.placed import placed
 from svload.study.steps import INLINE
 from svload.study.tree import Path as Place
 
@@ -29,8 +36,10 @@ MOST_ROWS = 1_000
 """Rows of a table that are checked: all its columns, and enough rows for most users."""
 _GROUP = re.compile(r"share\.groups\[(\d+)\]\.(.*)", re.DOTALL)
 _STEP = re.compile(r"scenarios\[(\d+)\]\.steps\[(\d+)\]\.request\.?(.*)", re.DOTALL)
-_ENTRY = re.compile(r"(checks|take|dialogue|headers|source_addresses)\[(\d+)\]")
-_PATTERN_KEYS = {"matches", "match", "regex"}
+_COMMANDS = {f"{name}.commands": name for name in NAMES}
+_ENTRY = re.compile(
+    rf"(checks|take|dialogue|{'|'.join(map(re.escape, _COMMANDS))}|headers|source_addresses)\[(\d+)\]"
+)
 Columns = Mapping[str, Sequence[object]]
 
 
@@ -46,9 +55,10 @@ class CaseChecks:
     def __call__(self, config: CaseConfig, duration_ns: int, folder: Path) -> Iterator[Mistake]:
         """What is wrong with a case; `folder` is the study's."""
         yield from _authorities(config, folder)
-        groups = tuple(placed(group, folder).model_copy(update={"generators": 1}) for group in config.groups)
-        alone = config.model_copy(update={"groups": groups})
-        variables = {take.name: "x" for part in config.set_up for take in part.request.take}
+        whole = placed(config, folder)
+        groups = tuple(group.model_copy(update={"generators": 1}) for group in whole.all_groups)
+        alone = whole.model_copy(update={"groups": groups})
+        variables = {name: "x" for part in config.set_up for name in part.request.takes}
         taken = Taken({**config.secrets, **variables})
         known = _somewhere(alone)
         try:
@@ -60,11 +70,11 @@ class CaseChecks:
         for share in (*shares, *([before] if before else [])):
             inputs = {name: _columns(table) for name, table in (tables | dict(share.values)).items()}
             patterns: set[str] = set()
-            spec = self._without_proven(share.spec, patterns)
+            text = text_of(share.spec, partial(self._unproven, patterns))
             if len(self.proven | patterns) > PATTERNS.most:
                 yield refused(("traffic",), PATTERNS.told)
                 return
-            fault = _native.share_fault(json.dumps(spec), inputs)
+            fault = _native.share_fault(text, inputs)
             if fault is None:
                 self.proven |= patterns
             elif fault[0].endswith(".stop_offset_ns"):
@@ -76,18 +86,10 @@ class CaseChecks:
             if fault is not None:
                 return
 
-    def _without_proven(self, value: Any, patterns: set[str]) -> Any:
-        """A share with a plain pattern in place of each that was taken already; the others are gathered."""
-        if isinstance(value, list):
-            return [self._without_proven(item, patterns) for item in value]
-        if not isinstance(value, dict):
-            return value
-        found = {key: self._without_proven(item, patterns) for key, item in value.items()}
-        for key in _PATTERN_KEYS & found.keys():
-            if isinstance(text := found[key], str):
-                found[key] = "x" if text in self.proven else text
-                patterns.add(text)
-        return found
+    def _unproven(self, into: set[str], pattern: Pattern) -> str:
+        """A plain pattern in place of one that was taken already; the others are gathered."""
+        into.add(pattern)
+        return "x" if pattern in self.proven else pattern
 
 
 def _somewhere(config: CaseConfig) -> dict[str, Endpoint]:
@@ -125,24 +127,21 @@ def _authorities(config: CaseConfig, folder: Path) -> Iterable[Mistake]:
 
 def _tls_fault(pem: str) -> str:
     """What the engine has against an authority; empty for nothing."""
-    tls = {"server_name": "x", "ca_pem": pem, "verify": True, "min": "1.2"}
-    return _probe({"https://x": {"address": "127.0.0.1:1", "tls": tls}})
-
-
-def _probe(endpoints: Mapping[str, Any]) -> str:
-    (origin,) = endpoints
-    group = {
-        "name": "x", "client": "engine", "connection": "keep-alive", "record": "histogram", "start_offset_ns": 0,
-        "stop_offset_ns": 1, "graceful_stop_ns": 0, "follow_redirects": 0, "feeders": {},
-        "executor": {"kind": "constant-vus", "vus": 1},
-        "request": {"name": "x", "method": "GET", "endpoint": origin, "path": [{"text": "/"}], "headers": [],
-                    "timeout_ns": 1, "expect_status": [], "checks": []},
-    }  # fmt: skip
-    share = {
-        "format": 1, "id": "x", "seed": 1, "start_at_ns": 0, "interval_ns": 1, "window_ns": [0, 1],
-        "endpoints": endpoints, "allowed": [], "groups": [group],
-    }  # fmt: skip
-    fault = _native.share_fault(json.dumps(share), {})
+    origin = "https://x"
+    request = RequestSpec(name="x", method="GET", endpoint=origin, path=(TextPart("/"),), timeout_ns=1)
+    group = GroupSpec(
+        name="x", record="histogram", stop_offset_ns=1, executor=ConstantVus(vus=1), request=request
+    )
+    share = ShareSpec(
+        id="x",
+        seed=1,
+        interval_ns=1,
+        window_ns=(0, 1),
+        endpoints={origin: EndpointSpec(address="127.0.0.1:1", tls=TlsSpec(server_name="x", ca_pem=pem))},
+        allowed=(),
+        groups=(group,),
+    )
+    fault = _native.share_fault(text_of(share), {})
     return fault[1] if fault else ""
 
 
@@ -155,7 +154,7 @@ def _tables(config: CaseConfig, folder: Path) -> dict[str, Columns]:
     found = {source.name: _rows(source, folder, max(users, MOST_ROWS)) for source in config.tables}
     for objects in config.objects:
         rows = min(objects.count, max(users, MOST_ROWS))
-        found[objects.name] = {"path": ["/o"] * rows, "size_bytes": [1] * rows, "digest": ["0" * 64] * rows}
+        found[objects.table] = {"path": ["/o"] * rows, "size_bytes": [1] * rows, "digest": ["0" * 64] * rows}
     return found
 
 
@@ -192,7 +191,7 @@ def _at_its_place(field: str, problem: str, groups: Sequence[Group]) -> Mistake:
         return refused(("feeders", *rest.split(".")[1:]), f"{problem} (traffic.{group.name})")
     if entry := _ENTRY.match(rest):
         return refused((*path, entry[1], int(entry[2])), problem)
-    return refused((*path, rest.removeprefix("executor.")), problem)
+    return refused((*path, rest.removeprefix("executor.").removesuffix("_ns")), problem)
 
 
 def _request_at(request: Request, path: Place) -> Place:
@@ -200,7 +199,7 @@ def _request_at(request: Request, path: Place) -> Place:
 
 
 def _inside(field: str, request: Request) -> Place:
-    """`checks[1]` → check, 1; `take[0]` → take and the variable's name."""
+    """`checks[1]` → check, 1; `take[0]` → take and the variable's name; `redis.commands[2][0]` → redis, 2."""
     entry = _ENTRY.match(field)
     if entry is None:
         return (field.partition(".")[0],) if field else ()
@@ -209,4 +208,4 @@ def _inside(field: str, request: Request) -> Place:
         return ("take", request.take[at].name)
     if word == "headers":
         return ("headers", request.headers[at][0])
-    return ("check" if word == "checks" else word, at)
+    return (({"checks": "check"} | _COMMANDS).get(word, word), at)

@@ -24,7 +24,8 @@ _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. `host` is as written, without brackets; of a Unix socket `socket` is the file, and `host` only a name.
+    """A URL taken apart. `host` is as written, without brackets; of a Unix socket `socket` is
+    the file, and `host` only a name.
 
     `connect_to` is the (host, port) that connections really go to; None: the URL's own.
     """
@@ -94,10 +95,11 @@ def parse_connect_to(text: str) -> tuple[str, int]:
 
 
 def find_target(target: Target, authorised: Sequence[str] = ()) -> tuple[str, int]:
-    """Address and port of `target` (of a Unix socket `unix:` with its path, and 0), looked up once and only if its host may be loaded.
+    """Address and port of `target` (of a Unix socket `unix:` with its path, and 0), looked up once and
+    only if its host may be loaded.
 
-    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two families
-    of which only one answers is left to the connection).
+    Raises SvloadError unauthorised-target (before any look-up) or url-bad (unknown name, or a name with two
+    families of which only one answers is left to the connection).
     """
     if target.socket:
         return _local_socket(target, authorised)
@@ -146,7 +148,8 @@ def _local_socket(target: Target, authorised: Sequence[str]) -> tuple[str, int]:
 
 @cache
 def system_authorities() -> str:
-    """This system's certificate authorities as PEM, as curl trusts them. Raises SvloadError lab-failed if there are none."""
+    """This system's certificate authorities as PEM, as curl trusts them. Raises
+    SvloadError lab-failed if there are none."""
     import ssl
 
     known = ssl.create_default_context().get_ca_certs(binary_form=True)
@@ -171,7 +174,8 @@ def is_authorised(host: str, authorised: Iterable[str] = ()) -> bool:
 
 
 def allowed_blocks(endpoints: Iterable[Endpoint]) -> list[str]:
-    """What `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR blocks; sockets by their path."""
+    """What `connect()` may reach: loopback and the exact addresses of `endpoints`, as CIDR
+    blocks; sockets by their path."""
     blocks = list(LOOPBACK)
     for endpoint in endpoints:
         if endpoint.address.startswith(PREFIX):

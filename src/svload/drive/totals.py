@@ -15,7 +15,8 @@ _VU_TIMES = ("request_ns", "think_ns", "lag_ns", "wait_ns", "active_ns")
 
 
 def merge_summaries(results: Sequence[ShareResult], group_names: Sequence[str]) -> tuple[GroupSummary, ...]:
-    """Totals by group over all shares: counts are added exactly; the longest silence is the least of the shares' (an upper bound)."""
+    """Totals by group over all shares: counts are added exactly; the longest silence is the least
+    of the shares' (an upper bound)."""
     merged: list[GroupSummary] = []
     for index, name in enumerate(group_names):
         parts = [

@@ -8,13 +8,17 @@ from typing import Any
 
 MONITOR = "generator"
 METRICS: Mapping[str, str] = {
-    "hiccup_seconds": "per thread of the load: longest gap since the reading before, by a witness on the same cores that sleeps to every 10 ms",
-    "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the reading before; what came meanwhile was read late",
+    "hiccup_seconds": "per thread of the load: longest gap since the reading before, by a witness on the "
+    "same cores that sleeps to every 10 ms",
+    "loop_pass_seconds": "per thread of the load: longest pass of its own loop since the reading before; "
+    "what came meanwhile was read late",
     "cpu_seconds_total": "per thread of the load: CPU time, without what was spun away before a start",
     "run_queue_seconds_total": "per thread of the load: time that it could have run and waited for a core",
-    "gap_seconds": "per thread of the load: each gap above 5 ms, by its end; it may have begun up to 10 ms earlier than its length says",
+    "gap_seconds": "per thread of the load: each gap above 5 ms, by its end; it may have begun up to 10 ms "
+    "earlier than its length says",
     "pass_gap_seconds": "per thread of the load: each pass of its own loop above 5 ms, by its end",
-    "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number of those that are not told one by one, at the last that is",
+    "stops_beyond": "per thread of the load, where it had more than 4,096 gaps or passes above 5 ms: number "
+    "of those that are not told one by one, at the last that is",
 }
 """By metric: its meaning. The entity is `share/thread`."""
 _COLUMNS: Mapping[str, str] = {
@@ -30,7 +34,8 @@ Table = dict[str, tuple[str, Any]]
 
 
 def with_witnesses(monitors: Table, shares: Iterable[tuple[str, Mapping[str, Table]]]) -> Table:
-    """`monitors` (columns of `model.columns.MONITORS`) and the rows that the engine's tables `witness` and `stops` of (share, tables) become.
+    """`monitors` (columns of `model.columns.MONITORS`) and the rows that the engine's tables `witness` and
+    `stops` of (share, tables) become.
 
     A share without such tables adds nothing.
     """
@@ -61,7 +66,6 @@ class _Rows:
             self._names[name] += [text] * len(entities)
 
     def table(self) -> Table:
-        """All of it."""
         return {
             "offset_ns": ("i64", self._offsets.tobytes()),
             **{name: ("utf8", cells) for name, cells in self._names.items()},

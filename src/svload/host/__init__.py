@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.host.client import Agent, Clock, StartingAgent, connect_agent, launch_agent, start_agent
-    from svload.host.cores import CoreSplit, split_cores
-    from svload.host.folders import cache_dir, folder_bytes, labs_dir, state_dir
-    from svload.host.leftovers import LabState, finish_leftovers, list_labs
-    from svload.host.lock import machine_lock
-    from svload.host.loopback import localhost
-    from svload.host.machine import connection_room, describe_machine
-    from svload.host.passing import passing_folder
+    from svload.host.agent.client import Agent, Clock, StartingAgent, connect_agent, launch_agent, start_agent
+    from svload.host.agent.folders import cache_dir, folder_bytes, labs_dir, state_dir
+    from svload.host.agent.leftovers import LabState, finish_leftovers, list_labs
+    from svload.host.machine.cores import CoreSplit, split_cores
+    from svload.host.machine.facts import connection_room, describe_machine
+    from svload.host.machine.lock import machine_lock
+    from svload.host.machine.loopback import localhost
+    from svload.host.machines.base import Machine
+    from svload.host.machines.local import LocalMachine
+    from svload.host.process.passing import passing_folder
 
 __all__ = [
     "Agent",
     "Clock",
     "CoreSplit",
     "LabState",
+    "LocalMachine",
+    "Machine",
     "StartingAgent",
     "cache_dir",
     "connect_agent",
@@ -42,13 +46,15 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
-        "client": ("Agent", "Clock", "StartingAgent", "connect_agent", "launch_agent", "start_agent"),
-        "cores": ("CoreSplit", "split_cores"),
-        "folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
-        "leftovers": ("LabState", "finish_leftovers", "list_labs"),
-        "lock": ("machine_lock",),
-        "loopback": ("localhost",),
-        "machine": ("connection_room", "describe_machine"),
-        "passing": ("passing_folder",),
+        "agent.client": ("Agent", "Clock", "StartingAgent", "connect_agent", "launch_agent", "start_agent"),
+        "machine.cores": ("CoreSplit", "split_cores"),
+        "agent.folders": ("cache_dir", "folder_bytes", "labs_dir", "state_dir"),
+        "agent.leftovers": ("LabState", "finish_leftovers", "list_labs"),
+        "machine.lock": ("machine_lock",),
+        "machine.loopback": ("localhost",),
+        "machines.base": ("Machine",),
+        "machines.local": ("LocalMachine",),
+        "machine.facts": ("connection_room", "describe_machine"),
+        "process.passing": ("passing_folder",),
     },
 )

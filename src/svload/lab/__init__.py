@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
+    from svload.lab.addresses import endpoints
     from svload.lab.catalogue import all_kits, check_specs, kit_options
     from svload.lab.graph import costs_of
-    from svload.lab.lab import Lab, endpoints
+    from svload.lab.groups import cautions
+    from svload.lab.lab import Lab
+    from svload.lab.links import cannot_be_linked, is_linked
     from svload.lab.objects import ObjectTable
     from svload.lab.setup import check, find_mistakes, install, measures
     from svload.lab.trust import asks_trust
@@ -22,12 +25,15 @@ __all__ = [
     "ObjectTable",
     "all_kits",
     "asks_trust",
+    "cannot_be_linked",
+    "cautions",
     "check",
     "check_specs",
     "costs_of",
     "endpoints",
     "find_mistakes",
     "install",
+    "is_linked",
     "kit_options",
     "measures",
 ]
@@ -35,9 +41,12 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
+        "addresses": ("endpoints",),
         "catalogue": ("all_kits", "check_specs", "kit_options"),
         "graph": ("costs_of",),
-        "lab": ("Lab", "endpoints"),
+        "groups": ("cautions",),
+        "lab": ("Lab",),
+        "links": ("cannot_be_linked", "is_linked"),
         "objects": ("ObjectTable",),
         "setup": ("check", "find_mistakes", "install", "measures"),
         "trust": ("asks_trust",),

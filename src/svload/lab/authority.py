@@ -1,4 +1,5 @@
-"""A throw-away certificate authority: one a lab, its key only in memory, gone with the lab. Clients verify against it."""
+"""A throw-away certificate authority: one a lab, its key only in memory, gone with the
+lab. Clients verify against it."""
 
 from __future__ import annotations
 

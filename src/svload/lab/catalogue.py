@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from svload.lab import kits as folder
 from svload.lab.kit import Kit, KitOptions
+from svload.model.bounds import OPTION, SIZE_BYTES, TIME_NS, WORKERS
 from svload.model.study import ServiceSpec
-from svload.study.bounds import OPTION, SIZE_BYTES, TIME_NS, WORKERS
 from svload.study.mistakes import (
     BAD_VALUE,
     Mistake,
@@ -29,8 +29,6 @@ from svload.study.mistakes import (
 from svload.study.tree import Path
 
 ENTRY_POINTS = "svload.kits"
-NOT_YET = ("link", "disk_rate")
-"""Options of every service that nothing carries out yet."""
 
 
 class _Kits(Mapping[str, "type[Kit]"]):
@@ -77,7 +75,8 @@ class _Options(Mapping[str, "type[KitOptions]"]):
 
 @cache
 def all_kits() -> Mapping[str, type[Kit]]:
-    """Every kit by name; an in-tree one wins over another package's of the same name. Each is loaded when it is asked for."""
+    """Every kit by name; an in-tree one wins over another package's of the same name. Each
+    is loaded when it is asked for."""
     return _Kits()
 
 
@@ -98,7 +97,8 @@ def _defined_in(module: ModuleType) -> Iterable[type[Kit]]:
 
 
 def check_specs(specs: Sequence[ServiceSpec]) -> tuple[dict[str, KitOptions], list[Mistake]]:
-    """Each service's options as its kit understands them, and all that is wrong with any of them, at once. Starts nothing."""
+    """Each service's options as its kit understands them, and all that is wrong with any of
+    them, at once. Starts nothing."""
     options: dict[str, KitOptions] = {}
     found: list[Mistake] = []
     for spec in specs:
@@ -139,12 +139,10 @@ def _of_the_option(mistake: Mistake, known: Mapping[str, str]) -> Mistake:
 def _without_effect(spec: ServiceSpec, kind: type[Kit]) -> list[Mistake]:
     """A study that sets what would have no effect is refused."""
     found = []
-    for key in (*kind.ignores, *NOT_YET):
+    for key in kind.ignores:
         default = KitOptions.model_fields[key].default
         if spec.options.get(key, default) != default:
-            reason = (
-                "this svload cannot limit it yet" if key in NOT_YET else f"the kit {kind.name} cannot set it"
-            )
+            reason = f"the kit {kind.name} cannot set it"
             found.append(bad_value(("lab", spec.name, key), reason, spec.options[key], "Leave it out."))
     return found
 

@@ -1,26 +1,21 @@
-"""Filling an object store and listing every URL back from it, by the small part of Swift's API that all our stores speak.
+"""Filling an object store and listing every URL back from it, over its API (`store_api`).
 
-The store's facts say where: `admin["object_store"] = {"url", "auth": {"kind": "none" | "tempauth", "user", "key_file"}, "data_dir"?}`.
-A store that keeps its data between runs names `data_dir`; a marker in it says what it holds, so that it is filled once.
+A store that keeps its data between runs names its `data_dir`; notes in it say what it holds (`kept_data`), so
+that it is filled once, and a filling that was killed goes on.
 """
 
 from __future__ import annotations
 
 import hashlib
-import http.client
-import json
-import os
-import queue
-import threading
+import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
+from svload.lab.images import Images
+from svload.lab.kept_data import Held, KeptData
 from svload.lab.objects import (
     ObjectTable,
     PlannedObject,
@@ -30,30 +25,36 @@ from svload.lab.objects import (
     planned_containers,
     planned_objects,
 )
-from svload.model.errors import fail
+from svload.lab.store_api import Session, StoreApi
+from svload.model.errors import SvloadError
 from svload.model.facts import ServiceFacts
 from svload.model.study import ObjectSet
 
-PARALLEL = 8
-PAGE = 10_000
-BUSY_TRIES, BUSY_PAUSE_S = 4, 0.5
-REQUEST_S = 60.0
+SAMPLE = 64
+"""Containers that are listed before a store is believed to hold what it held: 10,000 of them would take minutes."""
+SAY_EVERY = 200
 CONSISTENT_WITHIN_S = 30.0
 """Listings of an eventually consistent store may lag behind its objects for so long."""
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is done (put | list), how many, of how many."""
-T = TypeVar("T")
+"""Called with what is done (make | put | list), how many, of how many."""
+Place = tuple[str, str]
+"""Account and container."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A filled set: what the store lists. `reused`: it held it already; `put` objects were written in `fill_s`."""
+    """A filled set: what the store lists. `reused`: it held it already; `put` objects were
+    written in `fill_s`, after the `resumed` ones of a filling that was stopped; `listed`
+    containers were listed in `list_s`.
+    """
 
     table: ObjectTable
     reused: bool
     put: int
     fill_s: float
     list_s: float
+    resumed: int = 0
+    listed: int = 0
 
 
 def fill(
@@ -61,288 +62,193 @@ def fill(
     store: ServiceFacts,
     seed: int,
     *,
+    images: Path | None = None,
     on_progress: OnProgress | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Filled:
-    """Make `store` hold `objects` and list them back. Every request is bounded. Raises SvloadError fill-failed, interrupted.
+    """Make `store` hold `objects` and list them back. Every request is bounded. Raises
+    SvloadError fill-failed, interrupted.
 
-    Sizes and MD5s of the listing are compared with what was sent.
+    Sizes and MD5s of the listing are compared with what was sent. Of a store that was filled before, some
+    containers are listed and compared; where one differs, all are, and what is missing is put. `images` is
+    the folder that keeps pictures.
     """
     api = StoreApi(store, should_stop)
     tell = on_progress or (lambda what, done, of: None)
-    marker = _Marker(api.data_dir, objects, seed)
+    kept = KeptData(api.data_dir, fill_key([objects], seed))
     began = time.monotonic()
-    held = marker.read()
-    if held is not None and _entries(table := _list(api, objects, tell)) == held:
-        return Filled(table, True, 0, 0.0, time.monotonic() - began)
-    sent = _put_all(api, objects, planned_objects(objects, seed), seed, tell)
-    filled = time.monotonic()
-    table = _listed(api, objects, sent, tell)
-    marker.write(sent)
-    return Filled(table, False, len(sent), filled - began, time.monotonic() - filled)
-
-
-def list_urls(objects: ObjectSet, store: ServiceFacts) -> ObjectTable:
-    """Every object in the set's accounts, as the server itself lists them, page by page."""
-    return _list(StoreApi(store), objects, lambda what, done, of: None)
-
-
-def _put_all(
-    api: StoreApi, objects: ObjectSet, planned: Sequence[PlannedObject], seed: int, tell: OnProgress
-) -> dict[str, tuple[int, str]]:
-    public = {"X-Container-Read": ".r:*"}
-    api.each(
-        planned_containers(objects),
-        lambda session, one: session.expect("PUT", f"/v1/{one[0]}/{one[1]}", (201, 202), b"", public),
+    held = kept.whole()
+    if held is not None and (listed := _still_holds(api, objects, held)):
+        return Filled(table_of(held), True, 0, 0.0, time.monotonic() - began, listed=listed)
+    try:
+        resumed = kept.go_on()
+        if held is not None:
+            kept.objects = held
+            kept.forget_but(entries(_list(api, objects, tell)))
+        planned = planned_objects(objects, seed)
+        put = _Putting(api, objects, kept, _maker(objects, seed, images), tell)
+        put.containers()
+        put.objects(planned)
+        filled = time.monotonic()
+        table = _listed(api, objects, put, planned, tell)
+        kept.finish()
+    finally:
+        kept.close()
+    return Filled(
+        table, False, put.count, filled - began, time.monotonic() - filled, resumed, objects.containers
     )
-    sent: dict[str, tuple[int, str]] = {}
-    lock = threading.Lock()
 
-    def put(session: Session, one: PlannedObject) -> None:
-        body = content(one.path, one.size_bytes, seed)
-        digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
-        headers = {"Content-Type": "application/octet-stream", "ETag": digest}
-        session.expect("PUT", one.path, (201,), body, headers)
-        with lock:
-            sent[one.path] = one.size_bytes, digest
-            if len(sent) % 200 == 0 or len(sent) == len(planned):
-                tell("put", len(sent), len(planned))
 
-    api.each(planned, put)
-    return sent
+def list_urls(objects: ObjectSet, store: ServiceFacts, on_progress: OnProgress | None = None) -> ObjectTable:
+    """Every object in the set's accounts, as the server itself lists them, page by page."""
+    return _list(StoreApi(store), objects, on_progress or (lambda what, done, of: None))
+
+
+def table_of(held: Held) -> ObjectTable:
+    """As a listing tells of it: by account, container and name."""
+    paths = sorted(held, key=lambda path: path.split("/"))
+    return ObjectTable(
+        tuple(paths), tuple(held[one][0] for one in paths), tuple(held[one][1] for one in paths)
+    )
+
+
+def entries(table: ObjectTable) -> Held:
+    """By path: size and digest."""
+    rows = zip(table.paths, table.sizes_bytes, table.digests, strict=True)
+    return {path: (size, digest) for path, size, digest in rows}
+
+
+def _maker(objects: ObjectSet, seed: int, images: Path | None) -> Callable[[PlannedObject], bytes]:
+    if objects.content == "jpeg":
+        assert images is not None, "pictures are kept somewhere"
+        pictures = Images(images)
+        return lambda one: pictures.content(one.path, one.size_bytes, seed)
+    return lambda one: content(one.path, one.size_bytes, seed)
+
+
+class _Putting:
+    """Makes containers and puts objects, but for those that are noted; `count` were put."""
+
+    def __init__(
+        self,
+        api: StoreApi,
+        objects: ObjectSet,
+        kept: KeptData,
+        make: Callable[[PlannedObject], bytes],
+        tell: OnProgress,
+    ) -> None:
+        self._api, self._objects, self._kept, self._make, self._tell = api, objects, kept, make, tell
+        self._type = "image/jpeg" if objects.content == "jpeg" else "application/octet-stream"
+        self.count = 0
+
+    @property
+    def sent(self) -> Held:
+        """All that was put, now or before."""
+        return self._kept.objects
+
+    def containers(self) -> None:
+        """Those of the set, readable by anybody; an account's first before its others.
+
+        Swift makes an account with its first container, and answers 404 to a second one that comes meanwhile.
+        """
+        public, of = {"X-Container-Read": ".r:*"}, self._objects.containers
+        paths = [f"/v1/{account}/{container}" for account, container in planned_containers(self._objects)]
+
+        def make(session: Session, path: str) -> None:
+            session.expect("PUT", path, (201, 202), b"", public)
+            self._kept.note_container(path)
+            if (done := len(self._kept.containers)) % SAY_EVERY == 0:
+                self._tell("make", done, of)
+
+        left = [path for path in paths if path not in self._kept.containers]
+        first = {path.rpartition("/")[0]: path for path in reversed(left)}
+        self._api.each(list(first.values()), make)
+        self._api.each([path for path in left if path != first[path.rpartition("/")[0]]], make)
+
+    def objects(self, planned: Sequence[PlannedObject]) -> None:
+        """Those that are not noted."""
+
+        def put(session: Session, one: PlannedObject) -> None:
+            body = self._make(one)
+            digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
+            session.expect("PUT", one.path, (201,), body, {"Content-Type": self._type, "ETag": digest})
+            done = self._kept.note_object(one.path, one.size_bytes, digest)
+            if done % SAY_EVERY == 0 or done == len(planned):
+                self._tell("put", done, len(planned))
+
+        left = [one for one in planned if one.path not in self._kept.objects]
+        self._api.each(left, put)
+        self.count += len(left)
+
+    def again(self, planned: Sequence[PlannedObject], found: Mapping[str, tuple[int, str]]) -> None:
+        """Put what was noted and is not found: a store that was killed may have lost what it had just answered for."""
+        self._kept.forget_but(found)
+        self.objects(planned)
 
 
 def _listed(
-    api: StoreApi, objects: ObjectSet, sent: Mapping[str, tuple[int, str]], tell: OnProgress
+    api: StoreApi, objects: ObjectSet, put: _Putting, planned: Sequence[PlannedObject], tell: OnProgress
 ) -> ObjectTable:
+    """The listing, once it is what was put. What a filling before this one put and is not there is put once more."""
     deadline = time.monotonic() + CONSISTENT_WITHIN_S
+    mended = put.count == len(planned)
     while True:
         table = _list(api, objects, tell)
-        found = _entries(table)
-        if found == sent:
+        found = entries(table)
+        if found == put.sent:
             return table
-        if time.monotonic() > deadline:
+        if not mended:
+            mended = True
+            put.again(planned, found)
+        elif time.monotonic() > deadline:
+            sent = put.sent
             wrong = [path for path in {**found, **sent} if found.get(path) != sent.get(path)]
             raise api.failed(
                 f"it lists {len(found)} objects where {len(sent)} were put; {len(wrong)} differ, such as {wrong[0]}"
             )
-        time.sleep(0.5)
+        else:
+            time.sleep(0.5)
+
+
+def _still_holds(api: StoreApi, objects: ObjectSet, held: Held) -> int:
+    """How many containers were listed and found as they were left; 0: one differs. Each time others are."""
+    planned = planned_containers(objects)
+    sample = planned if len(planned) <= SAMPLE else sorted(random.sample(planned, SAMPLE))
+    try:
+        found = entries(_walk(api, sample, objects.count, lambda what, done, of: None))
+    except SvloadError as why:
+        if any(problem.code != "fill-failed" for problem in why.problems):
+            raise
+        return 0  # a container is gone
+    prefixes = {f"/v1/{account}/{container}" for account, container in sample}
+    wanted = {path: one for path, one in held.items() if path.rpartition("/")[0] in prefixes}
+    return len(sample) if found == wanted and len(held) == objects.count else 0
 
 
 def _list(api: StoreApi, objects: ObjectSet, tell: OnProgress) -> ObjectTable:
-    rows: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
-    planned = set(planned_containers(objects))
-    containers = [
-        (account, name)
-        for account, names in zip(
-            planned_accounts(objects),
-            api.each(
-                planned_accounts(objects), lambda session, account: list(session.names(f"/v1/{account}"))
-            ),
-            strict=True,
-        )
-        for name in names
-        if (account, name) in planned
-    ]
+    """Every account page by page, then every container of it that is of the set."""
+    planned, accounts = set(planned_containers(objects)), planned_accounts(objects)
+    names = api.each(accounts, lambda session, account: list(session.names(f"/v1/{account}")))
+    places = [(account, name) for account, found in zip(accounts, names, strict=True) for name in found]
+    return _walk(api, [place for place in places if place in planned], objects.count, tell)
 
-    def walk(session: Session, place: tuple[str, str]) -> None:
+
+def _walk(api: StoreApi, places: Iterable[Place], count: int, tell: OnProgress) -> ObjectTable:
+    rows: dict[Place, list[tuple[str, int, str]]] = {}
+    told = 0
+
+    def walk(session: Session, place: Place) -> None:
+        nonlocal told
         base = f"/v1/{quote(place[0])}/{quote(place[1])}"
         rows[place] = [
             (f"{base}/{quote(one['name'])}", int(one["bytes"]), str(one["hash"]))
             for one in session.pages(base)
         ]
+        told += len(rows[place])
+        if len(rows) % SAY_EVERY == 0:
+            tell("list", told, count)
 
-    api.each(containers, walk)
-    tell("list", sum(map(len, rows.values())), objects.count)
-    entries = [entry for place in sorted(rows) for entry in rows[place]]
-    return ObjectTable(
-        tuple(e[0] for e in entries), tuple(e[1] for e in entries), tuple(e[2] for e in entries)
-    )
-
-
-def _entries(table: ObjectTable) -> dict[str, tuple[int, str]]:
-    return {
-        path: (size, digest)
-        for path, size, digest in zip(table.paths, table.sizes_bytes, table.digests, strict=True)
-    }
-
-
-class StoreApi:
-    """A store as its facts describe it; `each` works through many items over a few connections."""
-
-    def __init__(self, store: ServiceFacts, should_stop: Callable[[], bool] = lambda: False) -> None:
-        where = store.admin.get("object_store")
-        if not where:
-            raise fail(
-                "fill-failed",
-                service=store.service,
-                reason=f"the kit {store.kit} offers no object store",
-                log="",
-            )
-        parts = urlsplit(str(where["url"]))
-        self.service, self.host, self.port = store.service, parts.hostname or "", parts.port or 80
-        self.auth: Mapping[str, Any] = where.get("auth") or {"kind": "none"}
-        self.data_dir = Path(where["data_dir"]) if where.get("data_dir") else None
-        self.log = str(where.get("log", ""))
-        self._should_stop = should_stop
-        self._token: str | None = None
-        self._lock = threading.Lock()
-
-    def failed(self, reason: str) -> Exception:
-        """fill-failed for this store."""
-        return fail("fill-failed", place=self.service, service=self.service, reason=reason, log=self.log)
-
-    def token(self, stale: str | None = None) -> str | None:
-        """The token to send, fetched once, and anew when the one in hand proved stale."""
-        if self.auth["kind"] == "none":
-            return None
-        with self._lock:
-            if self._token is None or self._token == stale:
-                self._token = self._fetch_token()
-            return self._token
-
-    def _fetch_token(self) -> str:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=REQUEST_S)
-        key = Path(self.auth["key_file"]).read_text(encoding="ascii").strip()
-        try:
-            connection.request(
-                "GET", "/auth/v1.0", headers={"X-Auth-User": str(self.auth["user"]), "X-Auth-Key": key}
-            )
-            answer = connection.getresponse()
-            answer.read()
-            token = answer.getheader("X-Auth-Token")
-        except (OSError, http.client.HTTPException) as why:
-            raise self.failed(f"it did not answer a request for a token ({why})") from why
-        finally:
-            connection.close()
-        if not token:
-            raise self.failed(f"it gave no token (status {answer.status})")
-        return token
-
-    def each(self, items: Sequence[T], act: Callable[[Session, T], Any]) -> list[Any]:
-        """`act` on every item, over a few keep-alive connections; results in order. The first failure ends it."""
-        waiting: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
-        for entry in enumerate(items):
-            waiting.put(entry)
-        results: list[Any] = [None] * len(items)
-        failed = threading.Event()
-
-        def work() -> None:
-            with Session(self) as session:
-                while not failed.is_set():
-                    try:
-                        number, item = waiting.get_nowait()
-                    except queue.Empty:
-                        return
-                    try:
-                        if self._should_stop():
-                            raise fail("interrupted")
-                        results[number] = act(session, item)
-                    except BaseException:
-                        failed.set()
-                        raise
-
-        threads = max(1, min(PARALLEL, len(items)))
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            futures = [pool.submit(work) for _ in range(threads)]
-        for future in futures:
-            future.result()
-        return results
-
-
-class Session:
-    """One keep-alive connection to a store."""
-
-    def __init__(self, api: StoreApi) -> None:
-        self._api = api
-        self._connection = http.client.HTTPConnection(api.host, api.port, timeout=REQUEST_S)
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def expect(
-        self,
-        method: str,
-        path: str,
-        statuses: Iterable[int],
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> bytes:
-        """The body of an answer with one of `statuses`; once with a new token after a 401, once anew after a lost connection.
-
-        A store that is overloaded for a moment (503) is asked again after a pause, `BUSY_TRIES` times in all.
-        Raises SvloadError fill-failed for any other answer.
-        """
-        for tried in range(1, BUSY_TRIES + 1):
-            token = self._api.token()
-            status, data = self._send(method, path, body, headers, token)
-            if status == 401 and token is not None:
-                status, data = self._send(method, path, body, headers, self._api.token(stale=token))
-            if status != HTTPStatus.SERVICE_UNAVAILABLE or tried == BUSY_TRIES:
-                break
-            time.sleep(BUSY_PAUSE_S * tried)
-        if status not in tuple(statuses):
-            raise self._api.failed(
-                f"{method} {path} was answered {status or 'not at all'} {data[:120].decode(errors='replace')}"
-            )
-        return data
-
-    def _send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, token: str | None
-    ) -> tuple[int, bytes]:
-        sent = {**(headers or {}), **({"X-Auth-Token": token} if token else {})}
-        for last in (
-            False,
-            True,
-        ):  # a server may close an idle keep-alive connection at any time; PUT and GET may be repeated
-            try:
-                self._connection.request(method, path, body, sent)
-                answer = self._connection.getresponse()
-                return answer.status, answer.read()
-            except (OSError, http.client.HTTPException) as why:
-                self._connection.close()
-                if last:
-                    return 0, str(why).encode()
-        raise AssertionError("unreachable")
-
-    def pages(self, path: str) -> Iterator[dict[str, Any]]:
-        """All entries of a JSON listing, page by page."""
-        marker = ""
-        while True:
-            query = urlencode({"format": "json", "limit": PAGE, **({"marker": marker} if marker else {})})
-            page = json.loads(self.expect("GET", f"{path}?{query}", (200, 204)) or b"[]")
-            yield from page
-            if len(page) < PAGE:
-                return
-            marker = page[-1]["name"]
-
-    def names(self, path: str) -> Iterator[str]:
-        """The names in a listing."""
-        return (str(one["name"]) for one in self.pages(path))
-
-
-class _Marker:
-    """What a store's data folder holds: written when a set is filled and listed, read to fill it only once."""
-
-    def __init__(self, folder: Path | None, objects: ObjectSet, seed: int) -> None:
-        self._path = folder / f"filled-{fill_key([objects], seed)}.json" if folder else None
-
-    def read(self) -> dict[str, tuple[int, str]] | None:
-        if self._path is None:
-            return None
-        try:
-            raw = json.loads(self._path.read_text(encoding="utf-8"))
-            return {path: (int(size), str(digest)) for path, (size, digest) in raw["objects"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-
-    def write(self, sent: Mapping[str, tuple[int, str]]) -> None:
-        if self._path is None:
-            return
-        text = json.dumps({"format": 1, "objects": sent}, separators=(",", ":"))
-        beside = self._path.with_suffix(".new")
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, self._path)
+    api.each(list(places), walk)
+    found = [entry for place in sorted(rows) for entry in rows[place]]
+    tell("list", len(found), count)
+    return ObjectTable(tuple(e[0] for e in found), tuple(e[1] for e in found), tuple(e[2] for e in found))

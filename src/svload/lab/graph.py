@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from svload.lab.catalogue import all_kits
+from svload.lab.groups import MACHINE
+from svload.lab.names import named_in
 from svload.model.costs import Costs
 from svload.model.study import ServiceSpec
 from svload.study.mistakes import Mistake, bad_value, unknown_name
@@ -13,9 +15,24 @@ Needs = Mapping[str, tuple[str, ...]]
 
 
 def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
-    """Service → the services it needs, by its kit; none where the kit is unknown."""
-    kits = all_kits()
-    return {spec.name: kits[spec.kit].needs(spec.options) if spec.kit in kits else () for spec in specs}
+    """Service → the services it needs: as its kit says, the machine that it is within, its `needs`, and those
+    that its options name (`${db.port}`)."""
+    kits, known = all_kits(), {spec.name: spec for spec in specs}
+    machines = {spec.name for spec in specs if spec.kit == MACHINE}
+    found = {}
+    for spec in specs:
+        own = kits[spec.kit].needs(spec.options) if spec.kit in kits else ()
+        within = {str(spec.options.get("within"))} & machines if spec.kit in kits else set()
+        said = [other for other in said_needs(spec) if other in known]
+        named = [other for other, _ in named_in(spec.options, known) if other != spec.name]
+        found[spec.name] = tuple(dict.fromkeys((*own, *within, *said, *named)))
+    return found
+
+
+def said_needs(spec: ServiceSpec) -> list[str]:
+    """The services under `needs`, as written."""
+    said = spec.options.get("needs", [])
+    return [one for one in ([said] if isinstance(said, str) else said or []) if isinstance(one, str)]
 
 
 def check_needs(needs: Needs) -> list[Mistake]:
@@ -68,3 +85,11 @@ def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
             rates = [own[name].answers_per_s, *(costs[other].answers_per_s for other in needs[name])]
             costs[name] = own[name].model_copy(update={"answers_per_s": min(rates)})
     return own | costs
+
+
+def needed(names: Collection[str], needs: Needs) -> set[str]:
+    """These services and all that they need, directly or not."""
+    found = set(names)
+    while more := {other for name in found for other in needs[name] if other not in found}:
+        found |= more
+    return found

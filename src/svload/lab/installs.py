@@ -16,7 +16,8 @@ APT_WITHIN_S = 900.0
 
 
 def apt_install(packages: Sequence[str], root: bool) -> list[str]:
-    """Install `packages` without their recommendations; what was done. Raises SvloadError tool-missing or lab-failed."""
+    """Install `packages` without their recommendations; what was done. Raises
+    SvloadError tool-missing or lab-failed."""
     if not root:
         raise fail(
             "tool-missing",
@@ -32,7 +33,8 @@ def apt_install(packages: Sequence[str], root: bool) -> list[str]:
 
 @contextmanager
 def _no_daemons() -> Iterator[None]:
-    """Debian starts a daemon as soon as it is installed, unless policy-rc.d says no; one that is there already is left alone."""
+    """Debian starts a daemon as soon as it is installed, unless policy-rc.d says no; one that
+    is there already is left alone."""
     mine = not _GUARD.exists()
     if mine:
         _GUARD.write_text("#!/bin/sh\nexit 101\n")

@@ -1,25 +1,31 @@
-"""The contract of a kit: what knows one kind of server. A new kit is a new file in lab/kits/ with one subclass of `Kit`.
+"""The contract of a kit: what knows one kind of server. A new kit is a new file in
+lab/kits/ with one subclass of `Kit`.
 
-check → install → up → ready → facts → reset → counters → read_back → down. A kit never starts a process or changes a setting by
-itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every method must end within its bound.
-`svload.lab.server.Server` is the usual base: it starts, watches and stops processes; a kit then says which.
+check → install → up → ready → facts → reset → counters → read_back → down. A kit never starts a process or
+changes a setting by itself: it asks the machine's agent (`KitContext.host`), which undoes everything. Every
+method must end within its bound. `svload.lab.server.Server` is the usual base: it starts, watches and stops
+processes; a kit then says which.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from svload.lab.limits import DiskRate, Link
+from svload.lab.metrics_page import metrics_page
 from svload.model.costs import Costs
-from svload.model.errors import Problem
+from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
 from svload.model.messages import Action, Limits
 from svload.model.metrics import CATALOGUE
+from svload.model.parameters import Parameter
+from svload.model.study import REPLICAS
 from svload.model.units import duration_ns, size_bytes
 
 Change = Literal["live", "reload", "restart", "rebuild"]
@@ -30,8 +36,13 @@ SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(ge=0), _WRITTEN]
 """Written `1 GiB` or as whole bytes, held in bytes."""
 
 
+LOOPBACK = "127.0.0.1"
+"""Where services listen that have no link of their own."""
+
+
 def option(default: Any = ..., *, change: Change = "restart", unit: str = "", doc: str, **bounds: Any) -> Any:
-    """A kit's option: its default, what changing it costs, its unit and one line of documentation (shown by `svload schema`).
+    """A kit's option: its default, what changing it costs, its unit and one line of
+    documentation (shown by `svload schema`).
 
     `bounds` are pydantic's (`ge`, `le`, …).
     """
@@ -43,27 +54,94 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _alone_or_listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 class KitOptions(BaseModel):
     """Options of every service. Times, sizes and ratios may be written with units (`2 ms`, `1 GiB`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    """What `tuning` may hold and is not changed by a restart alone, declared before any server is asked."""
+    bears: ClassVar[frozenset[str]] = words("stop kill start pause limit")
+    """Planned faults that such a service bears."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Processes of it, by the names they are spawned with, that a fault may name: `backend.object`."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(
         None, ge=1, le=65535, doc="a fixed port for http; left out, svload picks a free one"
     )
     cpus: float | None = option(
-        None, gt=0, unit="cores", doc="CPU quota of each process that it starts, children included"
+        None, gt=0, unit="cores", doc="CPU quota of the service as one: all its processes and their children"
     )
     memory: SizeBytes | None = option(
-        None, unit="size", doc="memory limit of each process that it starts, children included"
+        None, unit="size", doc="memory limit of the service as one, swap included; what needs more is killed"
     )
-    nofile: int | None = option(None, ge=1, doc="soft limit of open files")
-    link: str | None = option(None, unit="rate", doc="rate of its network link (needs root)")
-    disk_rate: str | None = option(
-        None, change="live", unit="rate", doc="rate of its disk reads (needs root)"
+    pids: int | None = option(
+        None, ge=1, doc="most processes and threads of the service as one; one more cannot be started"
+    )
+    within: str | None = option(
+        None, doc="a service of the kit machine, whose limits it shares with all that are within it"
+    )
+    on_death: Literal["failure", "finding"] = option(
+        "failure",
+        doc="what its end, or a kill for want of memory, is: the lab's failure, or what a limited service's "
+        "trial found",
+    )
+    nofile: int | None = option(None, ge=1, doc="soft limit of open files of each process that it starts")
+    nofile_hard: int | None = option(
+        None,
+        ge=1,
+        doc="hard limit of open files of each process that it starts, which it may raise its own up to",
+    )
+    needs: Annotated[list[str], BeforeValidator(_alone_or_listed)] = option(
+        [], doc="services that must be up first; one that is named as ${db.port} is needed anyway"
+    )
+    replicas: int | None = option(
+        None,
+        ge=1,
+        le=REPLICAS,
+        doc="how many servers of it there are, all alike, as web[1], web[2] …; they count as one",
+    )
+    link: Link | None = option(
+        None,
+        unit="mapping",
+        doc="a network link of its own, such as {rate: 10 Mbit/s, latency: 20 ms}: each way, and a round "
+        "trip (needs root)",
+    )
+    disk_rate: DiskRate | None = option(
+        None, unit="mapping", doc="rates of its disk, such as {read: 20 MB/s, write: 10 MB/s} (needs root)"
+    )
+    metrics: Annotated[str, AfterValidator(metrics_page)] | None = option(
+        None,
+        doc="where it tells of itself in Prometheus' text format: a path of its own http port, or a URL on "
+        "this machine",
     )
     tuning: dict[str, Any] = option({}, doc="the server's own parameters, by their own names")
+
+    @classmethod
+    def change_of(cls, name: str, parameter: str | None = None) -> str:
+        """What a change of an option, or of one parameter of `tuning`, takes: live, reload, restart or
+        rebuild; empty for what is no option."""
+        if name == "tuning" and parameter is not None:
+            known = cls.parameters.get(parameter)
+            return known.change if known else "restart"
+        if name not in cls.model_fields:
+            return ""
+        extra = cls.model_fields[name].json_schema_extra
+        return str(extra.get("change", "restart")) if isinstance(extra, dict) else "restart"
+
+    def differing(self, other: KitOptions) -> Iterator[tuple[str, str | None]]:
+        """The options, and the parameters of `tuning`, that are not the same in another's."""
+        for name in type(self).model_fields:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name == "tuning":
+                names = sorted({*mine, *theirs})
+                yield from ((name, one) for one in names if mine.get(one) != theirs.get(one))
+            elif mine != theirs:
+                yield name, None
 
 
 class Host(Protocol):
@@ -91,12 +169,15 @@ class Credentials:
 
 @dataclass(frozen=True)
 class KitContext:
-    """A kit's surroundings: its name, folders, agent, limits, ports.
+    """A kit's surroundings: its name, folders, agent, limits, ports. `group` is the control group that its
+    processes are started in, `link` the link in whose network.
 
-    Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache` is kept, `study` is the study's.
+    Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache`
+    is kept, `study` is the study's.
 
-    `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true when the user wants out:
-    whoever waits then raises SvloadError interrupted. `secrets` are the study's: name → the variable that holds it.
+    `take_port(part, fixed)` gives a free port, the same one again for the same part. `stopped` turns true
+    when the user wants out: whoever waits then raises SvloadError interrupted. `secrets` are the study's:
+    name → the variable that holds it.
     """
 
     service: str
@@ -109,11 +190,14 @@ class KitContext:
     credentials: Credentials | None
     take_port: Callable[[str, int | None], int]
     stopped: Callable[[], bool] = lambda: False
-    address: str = "127.0.0.1"
+    address: str = LOOPBACK
+    group: str | None = None
+    link: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def withheld(self, but: Sequence[str] = ()) -> tuple[str, ...]:
-        """Variables that its processes do not inherit: those that hold secrets, or name a file that does, `but` for these secrets."""
+        """Variables that its processes do not inherit: those that hold secrets, or name a file that
+        does, `but` for these secrets."""
         variables = [variable for secret, variable in self.secrets.items() if secret not in but]
         return tuple(name for variable in variables for name in (variable, f"{variable}_FILE"))
 
@@ -125,13 +209,15 @@ class KitContext:
 class Kit(ABC):
     """One kind of server. `Options` is its schema; `needs` names the services that must be ready first.
 
-    `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that none is without
-    effect. `costs` say what it takes beside load, for plans. `own_tls`: it can terminate TLS itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
+    `ignores` names options of every service that mean nothing here: a study that sets one is refused, so that
+    none is without effect. `costs` say what it takes beside load, for plans. `own_tls`: it can terminate TLS
+    itself (`tls: true`); `tls: hitch` in front of it works for every kit that has `front`.
 
-    `harmless` names the kit's own options that can name no command, file, library, user or address, whatever their value, and
-    `harmless_tuning` such parameters of the server. `addresses` are the options whose hosts the user authorises. A study that sets
-    anything else needs the user's trust; a kit that declares nothing needs it for every option of its own.
-    `starts`: its processes are svload's own, so that their CPU and memory can be read.
+    `harmless` names the kit's own options that can name no command, file, library, user or address,
+    whatever their value, and `harmless_tuning` such parameters of the server. `addresses` are the options
+    whose hosts the user authorises. A study that sets anything else needs the user's trust; a kit that
+    declares nothing needs it for every option of its own. `starts`: its processes are svload's own, so that
+    their CPU and memory can be read.
     """
 
     name: ClassVar[str]
@@ -139,6 +225,10 @@ class Kit(ABC):
     Options: ClassVar[type[KitOptions]] = KitOptions
     costs: ClassVar[Costs] = Costs()
     own_tls: ClassVar[bool] = False
+    balances: ClassVar[bool] = False
+    """It shares requests out over all replicas of the service behind it."""
+    certified: ClassVar[bool] = False
+    """It has a certificate of the lab's authority whatever its options say."""
     ignores: ClassVar[tuple[str, ...]] = ()
     front: ClassVar[bool] = True
     harmless: ClassVar[frozenset[str]] = frozenset()
@@ -178,7 +268,8 @@ class Kit(ABC):
 
     @classmethod
     def install(cls, options: KitOptions, cache: Path, root: bool) -> list[str]:
-        """Install what `check` misses into `cache` (or by apt where root allows); what was done, a line each. Idempotent."""
+        """Install what `check` misses into `cache` (or by apt where root allows); what was
+        done, a line each. Idempotent."""
         return []
 
     @abstractmethod
@@ -194,7 +285,8 @@ class Kit(ABC):
         """What it offers, after `ready`."""
 
     def reset(self) -> dict[str, Any]:
-        """Bring it to its state before any trial (empty cache, new counters) and return the proof, read from the server."""
+        """Bring it to its state before any trial (empty cache, new counters) and return
+        the proof, read from the server."""
         return {}
 
     def counters(self) -> Counters | None:
@@ -206,14 +298,29 @@ class Kit(ABC):
         return ()
 
     def adjust(self, options: KitOptions) -> bool:
-        """Take changed options whose change is `live` into effect; False if this kit can't, and must be restarted."""
+        """Take changed options and parameters whose change is `live` or `reload` into effect; False if this
+        kit can't, and must be restarted."""
         return False
 
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The running server's own parameters with the values in force; empty: it does not tell."""
+        return {}
+
+    def set_parameter(self, name: str, value: str) -> None:
+        """Set one while it runs. Raises SvloadError with the server's words where it refuses."""
+        raise fail("lab-failed", reason=f"{self.name} takes no parameters while it runs")
+
     def hold(self, key: str) -> None:
-        """A store that keeps its data between runs: use the data of this name (a digest of what it will hold) from now on."""
+        """A store that keeps its data between runs: use the data of this name (a digest of
+        what it will hold) from now on."""
+
+    def folders(self) -> tuple[Path, ...]:
+        """Folders with the files that it sends, whose pages `drop_cache` drops; none: it tells of none."""
+        return ()
 
     def plant(self, fault: str | None) -> bool:
-        """Plant a fault for a demonstration (`no-hits`), or take all back (None); False if it does not know that fault."""
+        """Plant a fault for a demonstration (`no-hits`), or take all back (None); False
+        if it does not know that fault."""
         return False
 
     def alive(self) -> list[Problem]:

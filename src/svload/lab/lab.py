@@ -1,60 +1,52 @@
-"""`Lab`: the services of a study on one machine, brought up by need, reset between trials, read, and taken down without a trace."""
+"""`Lab`: the services of a study on one machine, brought up by need, reset between trials, read,
+and taken down without a trace."""
 
 from __future__ import annotations
 
 import datetime
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-from svload.host.sock_diag import end_time_wait
+from svload.host.machine.page_cache import drop_from_page_cache
+from svload.host.machine.sock_diag import end_time_wait
 from svload.lab import setup
-from svload.lab.catalogue import all_kits
-from svload.lab.data import Filled, OnProgress, fill
-from svload.lab.front import HitchFront
+from svload.lab.addresses import endpoints
+from svload.lab.data import Filled, OnProgress
+from svload.lab.deaths import death_of, out_of_memory
+from svload.lab.faults import FaultHands
 from svload.lab.graph import needs_of, reached, waves
-from svload.lab.kit import Host, Kit, KitContext, KitOptions
-from svload.lab.objects import fill_key
-from svload.lab.ports import Ports
+from svload.lab.groups import ServiceGroups
+from svload.lab.kernel import KernelSettings
+from svload.lab.kit import LOOPBACK, Host, KitOptions
+from svload.lab.links import ServiceLinks, reached_from_links
+from svload.lab.objects import ObjectTable
+from svload.lab.replicas import added, merged, needs_of_servers, servers, service_of
+from svload.lab.standing import READY_WITHIN_S, OnEvent, Standing, Starter
+from svload.lab.stores import Stores
+from svload.lab.together import together
 from svload.model.errors import Problem, SvloadError, fail
-from svload.model.events import Event
-from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
-from svload.model.messages import Limits
+from svload.model.facts import Counters, Death, Endpoint, ServiceFacts, Setting
 from svload.model.private import private_folder
 from svload.model.study import ObjectSet, ServiceSpec
 
-if TYPE_CHECKING:
-    from svload.lab.authority import Authority
-
-READY_WITHIN_S = 60.0
 LIFE = datetime.timedelta(days=30)
 """Of certificates: longer than any run, shorter than forgetting."""
-PARALLEL = 4
-SAY_EVERY_S = 10.0
-OnEvent = Callable[[Event], None]
-T = TypeVar("T")
-
-
-class _Service:
-    """A service that is up: its kit and its TLS front, if any."""
-
-    def __init__(self, spec: ServiceSpec, kit: Kit, front: HitchFront | None) -> None:
-        self.spec, self.kit, self.front = spec, kit, front
-        self.facts: ServiceFacts | None = None
 
 
 class Lab:
     """The services of `specs`. Methods raise SvloadError; those that wait are bounded.
 
-    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says (logs/<its name>, left to
-    the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data). `server_cores` are the cores that all services are pinned to (None: no pin). A server that runs
-    already must take a connection within `answers_within_s`. Variables that hold `secrets` (as a case has them) reach no service that does not name them.
+    Everything of a service lies in `work_dir`/services/<its name>, wiped by `down`, but for what it says
+    (logs/<its name>, left to the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data).
+    `server_cores` are the cores that all services are pinned to (None: no pin). A server that runs already
+    must take a connection within `answers_within_s`. `sysctl` are settings of the kernel, those of the whole
+    machine only with `host_settings`. `live_limits`: service → limits that faults will change. Variables that
+    hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
+    machine where servers listen.
     """
 
     def __init__(
@@ -71,23 +63,47 @@ class Lab:
         should_stop: Callable[[], bool] = lambda: False,
         secrets: Mapping[str, str] | None = None,
         answers_within_s: float = READY_WITHIN_S,
+        sysctl: Mapping[str, str] | None = None,
+        host_settings: bool = False,
+        live_limits: Mapping[str, Sequence[str]] | None = None,
+        address: str = LOOPBACK,
     ) -> None:
-        self._options = setup.validated(specs)
-        self.specs = tuple(specs)
-        self._host, self._cache = host, cache_dir.absolute()
+        self._take(specs)
+        self._cache = cache_dir.absolute()
         self._work, self._logs = work_dir.absolute() / "services", work_dir.absolute() / "logs"
-        self._study = (study_dir or Path.cwd()).absolute()
-        self._cores = tuple(server_cores) if server_cores else None
-        self._should_stop = should_stop
-        self._secrets = {name.removeprefix("secret."): held for name, held in (secrets or {}).items()}
-        self._answers_within_s = answers_within_s
         self._tell = on_event or (lambda event: None)
-        self._life = life
-        self._ports = Ports()
-        self._up: dict[str, _Service] = {}
-        self._holds: dict[str, str] = {}
-        self._sets: dict[str, tuple[ObjectSet, int, Filled]] = {}
+        self._groups = ServiceGroups(host, live_limits)
+        cores = tuple(server_cores) if server_cores else None
+        self._starter = Starter(
+            host=host,
+            groups=self._groups,
+            links=ServiceLinks(host, work_dir.absolute() / "links", cores),
+            work=self._work,
+            logs=self._logs,
+            cache=self._cache,
+            study=(study_dir or Path.cwd()).absolute(),
+            cores=cores,
+            secrets={name.removeprefix("secret."): held for name, held in (secrets or {}).items()},
+            stopped=should_stop,
+            answers_within_s=answers_within_s,
+            life=life,
+            tell=self._tell,
+            address=address,
+        )
+        self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
+        self._up: dict[str, Standing] = {}
+        self.faults = FaultHands(self._up, self._groups, self._renewed)
+        self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()
+        self._fallen: set[str] = set()
+
+    def _take(self, specs: Sequence[ServiceSpec]) -> None:
+        """Have these services from now on; none of them is touched. Raises SvloadError where one is wrong."""
+        options = setup.validated(specs)
+        self.specs, self._servers = tuple(specs), servers(specs)
+        self._options = {name: options[service_of(name)] for name in self._servers}
+        self._needs = needs_of(specs)
+        self._order = needs_of_servers(specs, self._needs)
 
     # before
 
@@ -102,157 +118,132 @@ class Lab:
     # up and down
 
     def up(self) -> dict[str, ServiceFacts]:
-        """Start all services, independent ones in parallel, and return their facts. On failure what had started is stopped."""
+        """Start all services, independent ones in parallel, and return their facts. On
+        failure what had started is stopped."""
         if lacking := self.check():
             raise SvloadError(*lacking)
         private_folder(self._cache)
         try:
-            self._bring_up(self.specs)
+            self._hold_settings(self._sysctl)
+            self._bring_up(list(self._servers))
         except BaseException:
             self.down()
             raise
         return self.facts()
 
-    def _bring_up(self, specs: Sequence[ServiceSpec]) -> None:
-        by_name = {spec.name: spec for spec in specs}
-        needs = needs_of(self.specs)
-        for wave in waves(needs):
-            names = [name for name in wave if name in by_name]
-            self._together(lambda name: self._start(by_name[name], needs[name]), names)
+    def _hold_settings(self, sysctl: Mapping[str, str]) -> None:
+        before = self._kernel.found
+        self._kernel.hold(sysctl)
+        self._sysctl = dict(sysctl)
+        self._starter.tell_settings("", tuple(one for one in self._kernel.found if one not in before))
 
-    def _start(self, spec: ServiceSpec, needs: Iterable[str]) -> None:
+    def _bring_up(self, names: Collection[str]) -> None:
+        for wave in waves(self._order):
+            together(lambda name: self._start(self._servers[name]), [name for name in wave if name in names])
+
+    def _start(self, spec: ServiceSpec) -> None:
         began = time.monotonic()
+        neighbours = {name: self._facts_of(name) for name in self._needs[service_of(spec.name)]}
         options = self._options[spec.name]
-        context = self._context(spec, options)
-        kit = all_kits()[spec.kit](options, context)
-        front = HitchFront(options, _of_front(context)) if options.tls == "hitch" else None
-        self._up[spec.name] = service = _Service(spec, kit, front)
+        self._up[spec.name] = server = self._starter.make(
+            spec, options, neighbours, reached=spec.name in reached_from_links(self._servers, self._order)
+        )
         try:
-            self._make_ready(service, needs)
+            self._starter.bring_up(server, options, neighbours)
         except BaseException:
             self._stop(spec.name)
             raise
-        self._say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
-
-    def _make_ready(self, service: _Service, needs: Iterable[str]) -> None:
-        spec, kit, front = service.spec, service.kit, service.front
-        kit.up({name: self._facts_of(name) for name in needs})
-        self._say("up", spec.name)
-        kit.ready(READY_WITHIN_S if kit.starts else self._answers_within_s)
-        if front:
-            front.up({spec.name: kit.facts()})
-            front.ready(READY_WITHIN_S)
-        service.facts = facts = self._described(service)
-        for setting in facts.settings:
-            if setting.asked is not None and setting.found is not None and setting.found != setting.asked:
-                self._tell(
-                    Event(
-                        "setting",
-                        {
-                            "what": f"{spec.name}.{setting.name}",
-                            "asked": setting.asked,
-                            "found": setting.found,
-                        },
-                    )
-                )
-
-    @staticmethod
-    def _described(service: _Service) -> ServiceFacts:
-        facts = service.kit.facts()
-        return _with_front(facts, service.front.facts()) if service.front else facts
-
-    def _context(self, spec: ServiceSpec, options: KitOptions) -> KitContext:
-        work = self._work / spec.name
-        shutil.rmtree(work, ignore_errors=True)
-        private_folder(work)
-        limits = Limits(
-            cores=self._cores, cpus=options.cpus, memory_bytes=options.memory, nofile=options.nofile
-        )
-        return KitContext(
-            service=spec.name,
-            work=work,
-            logs=self._logs / spec.name,
-            cache=self._cache,
-            study=self._study,
-            host=self._host,
-            limits=limits,
-            credentials=self._authority.issue(spec.name, work / "tls") if options.tls else None,
-            stopped=self._should_stop,
-            secrets=self._secrets,
-            take_port=lambda part, fixed: self._ports.take(spec.name, part, fixed),
-        )
-
-    @cached_property
-    def _authority(self) -> Authority:
-        """Made when the first certificate is needed: its library is slow to load."""
-        from svload.lab.authority import Authority
-
-        return Authority(self._life)
+        self._starter.say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
     def down(self) -> None:
-        """Stop all services, those that need others first, free the ports that rest towards them, and wipe the work folder.
+        """Stop all services, those that need others first, free the ports that rest towards
+        them, and wipe the work folder.
 
         Never raises for what is gone.
         """
-        self._take_down(set(self._up))
+        self._take_down(set(self._up), self._order)
+        with suppress(SvloadError):  # the agent is gone, and with it what it held
+            self._kernel.hold({})
         self.free_ports()
         shutil.rmtree(self._work, ignore_errors=True)
 
-    def _take_down(self, names: set[str]) -> None:
-        for wave in reversed(waves(needs_of(self.specs))):
-            self._together(self._stop, [name for name in wave if name in names and name in self._up])
+    def _take_down(self, names: set[str], order: Mapping[str, tuple[str, ...]]) -> None:
+        for wave in reversed(waves(order)):
+            together(self._stop, [name for name in wave if name in names and name in self._up])
 
     def _stop(self, name: str) -> None:
-        service = self._up[name]
-        with suppress(SvloadError):
-            if service.front:
-                service.front.down()
-        with suppress(SvloadError):
-            service.kit.down()
+        self._starter.stop(self._up[name])
         del self._up[name]
-        self._say("down", name)
+        self.faults.forget(name)
 
-    def apply(self, specs: Sequence[ServiceSpec], restart: bool = False) -> list[str]:
+    def apply(
+        self,
+        specs: Sequence[ServiceSpec],
+        restart: bool = False,
+        objects: Sequence[ObjectSet] | None = None,
+        sysctl: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Bring the lab to `specs`: only services whose options changed, and those that need them, are restarted.
 
-        With `restart` all are (a new bring-up). A change of live options alone is made in the running service. Stores that lost
-        their data are filled again, planted faults are taken back. Returns the names of what was restarted.
+        With `restart` all are (a new bring-up). A change of live options alone is made in the running
+        service. One whose death was a finding comes up again, with those that need it. Stores that lost
+        their data are filled again, planted faults are taken back. `objects` are what the stores shall
+        hold from now on (None: as before): a store that holds another set is restarted empty, and
+        `fill_all` fills it. `sysctl` are the settings of the kernel from now on (None: as before).
+        Returns the names of what was restarted.
         """
         if restart:
             self._planted.clear()
         self._unplant()
-        options = setup.validated(specs)
-        before = {spec.name: spec for spec in self.specs}
-        changed = {spec.name for spec in specs if spec.name not in self._up or before[spec.name] != spec}
-        live = {
-            name for name in changed if name in self._up and self._adjust(name, before[name], options[name])
+        fallen = {death.service for death in self.deaths()}
+        before, options, order = self._servers, self._options, self._order
+        self._take(specs)
+        changed = {
+            name for name, spec in self._servers.items() if name not in self._up or before[name] != spec
         }
-        gone = {name for name in self._up if name not in options}
+        standing = {name for name in changed - fallen if name in self._up}
+        live = {name for name in standing if self._adjust(name, before[name], options[name])}
+        gone = {name for name in self._up if name not in self._servers}
+        outdated = set() if objects is None else self._stores.forget_but(objects)
+        emptied = {name for name in self._up if service_of(name) in outdated}
+        both = {name: (*order.get(name, ()), *self._order.get(name, ())) for name in {**order, **self._order}}
+        sysctl = self._sysctl if sysctl is None else sysctl
         stale = (
             set(self._up) | changed
-            if restart
-            else reached((changed - live) | gone, {**needs_of(self.specs), **needs_of(specs)})
+            if restart or self._kernel.needs_restart(sysctl)
+            else reached((changed - live) | gone | emptied | fallen, both)
         )
-        self._take_down(stale)
-        self.specs, self._options = tuple(specs), options
+        self._take_down(stale, order)
+        self._hold_settings(sysctl)
         for name in live:
-            self._up[name].spec = next(spec for spec in specs if spec.name == name)
+            self._up[name].spec = self._servers[name]
             if name not in stale:  # what it reports of itself has changed with the option
-                self._up[name].facts = self._described(self._up[name])
-        wanted = [spec for spec in specs if spec.name in stale]
-        if wanted and (lacking := setup.check(wanted, self._cache)):
+                self._starter.describe(self._up[name], self._options[name])
+        return self._again(stale)
+
+    def restart(self, services: Iterable[str]) -> list[str]:
+        """Stop these services and those that need them, and start them anew; stores are
+        filled again. What was restarted."""
+        named = set(services)
+        stale = reached({name for name in self._servers if service_of(name) in named}, self._order)
+        self._take_down(stale, self._order)
+        return self._again(stale)
+
+    def _again(self, names: set[str]) -> list[str]:
+        """Start these servers, in the study's order, and give stores their data back."""
+        wanted = [name for name in self._servers if name in names]
+        self._fallen -= names
+        if wanted and (lacking := setup.check([self._servers[name] for name in wanted], self._cache)):
             raise SvloadError(*lacking)
         self._bring_up(wanted)
-        self._refill({spec.name for spec in wanted})
-        return [spec.name for spec in wanted]
+        self._stores.refill({service_of(name) for name in wanted})
+        return wanted
 
-    def _adjust(self, name: str, before: ServiceSpec, after: KitOptions) -> bool:
-        old = self._options[name]
-        if before.kit != self._up[name].spec.kit or type(old) is not type(after):
+    def _adjust(self, name: str, before: ServiceSpec, old: KitOptions) -> bool:
+        after = self._options[name]
+        if before.kit != self._servers[name].kit or type(old) is not type(after):
             return False
-        fields = type(after).model_fields
-        differing = [key for key in fields if getattr(old, key) != getattr(after, key)]
-        if not all(_change_of(fields[key]) == "live" for key in differing):
+        if not all(type(after).change_of(*one) in ("live", "reload") for one in old.differing(after)):
             return False
         with self._asking(name):
             return self._up[name].kit.adjust(after)
@@ -261,34 +252,94 @@ class Lab:
 
     def facts(self) -> dict[str, ServiceFacts]:
         """What each running service offers, in the study's order."""
-        return {spec.name: self._facts_of(spec.name) for spec in self.specs if spec.name in self._up}
+        return {
+            spec.name: self._facts_of(spec.name)
+            for spec in self.specs
+            if all(name in self._up for name in spec.servers)
+        }
 
     def endpoints(self) -> dict[str, Endpoint]:
         """`scheme://service` → where it listens."""
         return endpoints(self.facts())
 
     def alive(self) -> list[Problem]:
-        """service-died for each service that ended by itself."""
+        """service-died for each service that ended by itself, service-out-of-memory for one
+        that lost a process to its limit.
+
+        But for those whose death is a finding: `deaths` tells these.
+        """
         return [
             problem
-            for service in self._up.values()
-            for part in (service.kit, service.front)
-            if part
-            for problem in part.alive()
+            for name in self._up
+            if self._options[name].on_death == "failure"
+            for problem in self._ends_of(name)
         ]
 
+    def deaths(self) -> list[Death]:
+        """Services that came to their end and whose death is a finding. The next `apply` brings them up again."""
+        found = []
+        for name, service in self._up.items():
+            if self._options[name].on_death == "finding" and service.facts is not None:
+                death = death_of(service.facts, self._ends_of(name), self._groups.oom_kills(name))
+                found += [death] if death else []
+        self._fallen = {death.service for death in found}
+        return found
+
+    def _ends_of(self, name: str) -> list[Problem]:
+        service = self._up[name]
+        ends = [problem for part in service.parts for problem in part.alive()]
+        kills = self._groups.oom_kills(name)
+        ends = [one for one in ends if not self.faults.excuses(name, one)]
+        return ends + (
+            out_of_memory(self._facts_of(name), kills, self._logs / name) if kills and service.facts else []
+        )
+
     def reset(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Bring these services to their state before any trial, in the given order; the proofs, read from the servers."""
+        """Bring these services to their state before any trial, in the given order; the
+        proofs, read from the servers."""
         proofs = {}
-        for name in services:
-            with self._asking(name):
-                proofs[name] = self._up[name].kit.reset()
+        for service in services:
+            own = {}
+            for name in self._own(service):
+                with self._asking(name):
+                    own[name] = self._up[name].kit.reset()
+            proofs[service] = own.get(service, own)
+        return proofs
+
+    def drop_cache(self, services: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Drop the files of these services from the page cache; the proof, read by mincore(2).
+        Raises SvloadError reset-failed.
+
+        Pages that somebody maps or writes may stay: how many is in the proof, and a trial's check judges it.
+        """
+        proofs = {}
+        for service in services:
+            folders = {folder for name in self._own(service) for folder in self._up[name].kit.folders()}
+            dropped = [found for folder in sorted(folders) if (found := drop_from_page_cache(folder))]
+            if not dropped:
+                raise fail(
+                    "reset-failed",
+                    service=service,
+                    reason="it tells of no files whose pages could be dropped",
+                    log=self._logs / service,
+                )
+            proofs[service] = {
+                "files_bytes": sum(one.size_bytes for one, _ in dropped),
+                "resident_before_bytes": sum(one.resident_bytes for one, _ in dropped),
+                "resident_after_bytes": sum(one.resident_bytes for _, one in dropped),
+            }
         return proofs
 
     def counters(self) -> dict[str, Counters]:
-        """Canonical counters of every service that offers them, read at the same time."""
-        found = self._together(self._counters_of, list(self._up))
-        return {name: counters for name, counters in found if counters is not None}
+        """Canonical counters of every service that lives and offers them, read at the same time."""
+        living = [name for name in self._up if name not in self._fallen and not self.faults.is_down(name)]
+        found = dict(together(self._counters_of, living))
+        own = {spec.name: [found.get(name) for name in spec.servers] for spec in self.specs}
+        return {
+            service: added(known)
+            for service, parts in own.items()
+            if (known := [one for one in parts if one is not None]) and len(known) == len(parts)
+        }
 
     def _counters_of(self, name: str) -> tuple[str, Counters | None]:
         with self._asking(name):
@@ -296,11 +347,12 @@ class Lab:
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
-        """A server that does not answer has died, or is told as one that does not answer: never an error of svload's own."""
+        """A server that does not answer has died, or is told as one that does not answer:
+        never an error of svload's own."""
         try:
             yield
         except OSError as why:
-            if died := self.alive():
+            if died := [problem for one in self._up for problem in self._ends_of(one)]:
                 raise SvloadError(*died) from why
             raise fail(
                 "lab-failed",
@@ -321,31 +373,38 @@ class Lab:
         return max(rest_s, 0.0)
 
     def free_ports(self) -> int:
-        """End connections towards this lab's servers that only rest (TIME_WAIT), whoever had opened them; how many. 0 where it may not.
+        """End connections towards this lab's servers that only rest (TIME_WAIT), whoever had opened
+        them; how many. 0 where it may not.
 
         `close: reset` spares the load's own; those that a TLS front opens to its server rest all the same.
         """
-        return end_time_wait(self._ports.given())
+        return end_time_wait(self._starter.ports.given())
+
+    def settings(self) -> tuple[Setting, ...]:
+        """Settings of the kernel that the study asked for, as they were found when they were set."""
+        return self._kernel.found
 
     def read_back(self) -> dict[str, tuple[Setting, ...]]:
-        """Each service's settings as it reports them now."""
+        """Each server's settings as it reports them now."""
         return {
-            name: service.kit.read_back() + (service.front.read_back() if service.front else ())
-            for name, service in self._up.items()
+            name: self._starter.described(server, self._options[name]).settings
+            for name, server in self._up.items()
         }
 
     def plant(self, service: str, fault: str) -> bool:
         """Plant a fault for a demonstration, until the next `apply`; False if its kit does not know how."""
-        with self._asking(service):
-            planted = self._up[service].kit.plant(fault)
-        if planted:
-            self._planted.add(service)
+        planted = False
+        for name in self._own(service):
+            with self._asking(name):
+                if self._up[name].kit.plant(fault):
+                    self._planted.add(name)
+                    planted = True
         return planted
 
     def _unplant(self) -> None:
-        for service in self._planted & set(self._up):
-            with self._asking(service):
-                self._up[service].kit.plant(None)
+        for name in self._planted & set(self._up):
+            with self._asking(name):
+                self._up[name].kit.plant(None)
         self._planted.clear()
 
     # data
@@ -357,106 +416,45 @@ class Lab:
 
         Raises SvloadError fill-failed. A store that keeps data between runs is filled once per content.
         """
-        return self._fill(objects, seed, on_progress).table.columns()
+        return self._stores.fill(objects, seed, on_progress).table.columns()
+
+    def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
+        """Fill every set that its store does not hold yet, and list it: its `table` → columns. Raises as `fill`."""
+        return self._stores.fill_all(objects, seed)
+
+    def listed(self, objects: ObjectSet) -> ObjectTable:
+        """Every URL of the set's accounts, listed page by page by the store's own API now.
+        Raises SvloadError fill-failed."""
+        return self._stores.listed(objects, self._facts_of(objects.service))
+
+    def holds(self, objects: ObjectSet) -> bool:
+        """Whether its store was filled with exactly this set."""
+        return self._stores.holds(objects)
 
     def filled(self) -> dict[str, Filled]:
         """What each filled set holds, and how long that took."""
-        return {name: filled for name, (_, _, filled) in self._sets.items()}
+        return self._stores.filled()
 
-    def _fill(self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None) -> Filled:
-        name = objects.service
-        self._up[name].kit.hold(self._holds.setdefault(name, fill_key([objects], seed)))
-        self._up[name].facts = facts = self._described(self._up[name])
-        found = fill(
-            objects,
-            facts,
-            seed,
-            on_progress=on_progress or self._say_progress(name),
-            should_stop=self._should_stop,
-        )
-        if found.reused:
-            self._tell(
-                Event(
-                    "notice",
-                    {
-                        "text": f"{name} holds its {len(found.table):,} objects from an earlier run; they were listed and compared."
-                    },
-                )
-            )
-        before = self._sets.get(objects.name)
-        if before and before[:2] == (objects, seed) and before[2].table != found.table:
-            raise fail(
-                "fill-failed",
-                service=name,
-                reason="after its restart it holds other objects than before",
-                log=self._logs / name,
-            )
-        self._sets[objects.name] = objects, seed, found
-        return found
+    def _renewed(self, server: str) -> None:
+        """A fault is over and the server runs again: other processes, and what a store held in memory alone is gone."""
+        self._up[server].facts = facts = self._starter.described(self._up[server], self._options[server])
+        store = facts.admin.get("object_store")
+        if store is not None and not store.get("data_dir"):
+            self._stores.refill({service_of(server)})
 
-    def _refill(self, restarted: set[str]) -> None:
-        for objects, seed, _ in list(self._sets.values()):
-            if objects.service in restarted:
-                self._fill(objects, seed)
+    def _hold(self, service: str, key: str) -> ServiceFacts:
+        """Let a store use the data of that name; what it offers then."""
+        store = self._up[self._own(service)[0]]
+        store.kit.hold(key)
+        store.facts = self._starter.described(store, self._options[store.spec.name])
+        return store.facts
 
-    def _say_progress(self, service: str) -> OnProgress:
-        """A sentence now and then where filling takes long."""
-        said = time.monotonic()
+    def _own(self, service: str) -> list[str]:
+        """The servers of a service."""
+        return [name for name in self._servers if service_of(name) == service]
 
-        def progress(what: str, done: int, of: int) -> None:
-            nonlocal said
-            if what == "put" and time.monotonic() - said > SAY_EVERY_S:
-                said = time.monotonic()
-                self._tell(Event("notice", {"text": f"Filling {service}: {done:,} of {of:,} objects."}))
-
-        return progress
-
-    def _facts_of(self, name: str) -> ServiceFacts:
-        facts = self._up[name].facts
-        assert facts is not None, f"{name} is not ready"
-        return facts
-
-    def _say(self, state: str, service: str, **more: object) -> None:
-        self._tell(Event("service", {"service": service, "state": state, **more}))
-
-    def _together(self, act: Callable[[str], T], names: Sequence[str]) -> list[T]:
-        """`act` on every name in parallel; when some fail, all are awaited and one error carries every problem."""
-        if len(names) < 2:
-            return [act(name) for name in names]
-        with ThreadPoolExecutor(max_workers=min(PARALLEL, len(names))) as pool:
-            futures = [pool.submit(act, name) for name in names]
-        errors = [error for future in futures if (error := future.exception())]
-        known = [error for error in errors if isinstance(error, SvloadError)]
-        if errors and len(known) < len(errors):
-            raise next(error for error in errors if not isinstance(error, SvloadError))
-        if known:
-            raise SvloadError(*(problem for error in known for problem in error.problems))
-        return [future.result() for future in futures]
-
-
-def endpoints(facts: Mapping[str, ServiceFacts]) -> dict[str, Endpoint]:
-    """`scheme://service` → where it listens: what a service's name means in a study's URLs."""
-    return {
-        f"{endpoint.scheme}://{name}": endpoint for name, one in facts.items() for endpoint in one.endpoints
-    }
-
-
-def _change_of(field: Any) -> str:
-    extra = field.json_schema_extra
-    return str(extra.get("change", "restart")) if isinstance(extra, dict) else "restart"
-
-
-def _of_front(context: KitContext) -> KitContext:
-    return replace(context, work=context.work / "front")
-
-
-def _with_front(facts: ServiceFacts, front: ServiceFacts) -> ServiceFacts:
-    """The service's facts with its front's endpoint, process and settings."""
-    return facts.model_copy(
-        update={
-            "endpoints": facts.endpoints + front.endpoints,
-            "processes": facts.processes + front.processes,
-            "settings": facts.settings + front.settings,
-            "version": f"{facts.version} + hitch {front.version}",
-        }
-    )
+    def _facts_of(self, service: str) -> ServiceFacts:
+        up = [self._up[name] for name in self._own(service) if name in self._up]
+        found = [server.facts for server in up if server.facts is not None]
+        assert found, f"{service} is not ready"
+        return merged(service, found)

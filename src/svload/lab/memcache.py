@@ -1,4 +1,5 @@
-"""memcached, for every kit that has one: its command line, its limits as it reports them, and the few words it is asked."""
+"""memcached, for every kit that has one: its command line, its limits as it reports them,
+and the few words it is asked."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from svload.lab.front import program
+from svload.lab.programs import path_of
 from svload.model.errors import fail
 from svload.model.facts import Setting
 
@@ -19,18 +20,19 @@ TIMEOUT_S = 5.0
 def argv(address: str, port: int, connections: int, item_memory_bytes: int, threads: int) -> list[str]:
     """The command line, TCP only; as root it drops to nobody, for it reads no files."""
     user = ["-u", "nobody"] if os.geteuid() == 0 else []
-    limits = {"-c": connections, "-m": _megabytes(item_memory_bytes), "-t": threads}
+    limits = {"-c": connections, "-m": _mebibytes(item_memory_bytes), "-t": threads}
     words = [str(word) for pair in limits.items() for word in pair]
-    return [program("memcached") or "memcached", *user, "-l", address, "-p", str(port), "-U", "0", *words]
+    return [path_of("memcached"), *user, "-l", address, "-p", str(port), "-U", "0", *words]
 
 
 def settings(address: str, port: int, connections: int, item_memory_bytes: int) -> list[Setting]:
     """`-c` and `-m` as the running memcached reports them."""
     found = stats(address, port, "settings")
-    memory = str(_megabytes(item_memory_bytes) << 20)
+    memory, held = str(item_memory_bytes), found.get("maxbytes")
+    why = "memcached counts in MiB, and takes 2 at least" if held not in (None, memory) else ""
     return [
         Setting(name="memcached.connections", asked=str(connections), found=found.get("maxconns")),
-        Setting(name="memcached.item_memory_bytes", asked=memory, found=found.get("maxbytes")),
+        Setting(name="memcached.item_memory_bytes", asked=memory, found=held, why=why),
     ]
 
 
@@ -44,8 +46,9 @@ def reset(server: Server, port: int) -> dict[str, Any]:
         raise fail("reset-failed", place=service, service=service, reason=str(why), log=log) from why
 
 
-def _megabytes(size_bytes: int) -> int:
-    return max(1, size_bytes >> 20)
+def _mebibytes(size_bytes: int) -> int:
+    """It counts in MiB, and takes 2 at least: its largest item has 1, which may be half of its memory."""
+    return max(2, size_bytes >> 20)
 
 
 def stats(address: str, port: int, what: str = "") -> dict[str, str]:

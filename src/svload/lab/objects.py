@@ -15,7 +15,10 @@ from svload.model.study import ObjectSet
 from svload.model.units import size_bytes
 
 CONTENT_VERSION = 2
-"""Raised when names, sizes or contents of the same set and seed change: filled data is kept under a key that holds it."""
+"""Raised when names, sizes or contents of the same set and seed change: filled data is
+kept under a key that holds it."""
+LEAST_IMAGE_BYTES = 1024
+"""No JPEG is made smaller; a smaller size that a distribution draws is raised to it."""
 Z99 = 2.3263478740408408
 """The 0.99 quantile of the standard normal distribution."""
 
@@ -36,13 +39,17 @@ class PlannedObject:
 
 
 def planned_objects(objects: ObjectSet, seed: int) -> list[PlannedObject]:
-    """The set's objects in listing order: container i belongs to account i mod accounts, object i to container i mod containers.
+    """The set's objects in listing order: container i belongs to account i mod accounts, object i
+    to container i mod containers.
 
-    The first object has its distribution's median size, so that `take: first` against `take: walk` is not a matter of size.
+    The first object has its distribution's median size, so that `take: first` against
+    `take: walk` is not a matter of size.
     """
     draw = random.Random(f"svload objects {seed}")
     sizes = [_size(objects.size, draw) for _ in range(objects.count)]
     sizes[:1] = [_median(objects.size)]
+    if objects.content == "jpeg":
+        sizes = [max(size, LEAST_IMAGE_BYTES) for size in sizes]
     return sorted(
         PlannedObject(
             _account(container % objects.accounts),
@@ -77,7 +84,9 @@ def fill_key(sets: Sequence[ObjectSet], seed: int) -> str:
     """The digest of everything that decides what a store will hold."""
     plain = [json.loads(one.model_dump_json()) for one in sets]
     for one in plain:
-        del one["service"]  # a service may be renamed, its data stays the same
+        del one["service"], one["table"]  # a service may be renamed, its data stays the same
+        if one["content"] == "random":
+            del one["content"]  # as keys were before there was another
     text = json.dumps([CONTENT_VERSION, seed, plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -91,7 +100,6 @@ class ObjectTable:
     digests: tuple[str, ...]
 
     def __len__(self) -> int:
-        """How many objects."""
         return len(self.paths)
 
     @property
@@ -105,7 +113,6 @@ class ObjectTable:
 
     @property
     def total_bytes(self) -> int:
-        """Sum of sizes."""
         return sum(self.sizes_bytes)
 
     def columns(self) -> dict[str, list[Any]]:

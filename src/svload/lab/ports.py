@@ -13,7 +13,8 @@ LOWEST, HIGHEST = 20_000, 32_767
 
 
 class Ports:
-    """Gives free ports, each once; the same (service, part) gets the same port again, so that a restart keeps its address."""
+    """Gives free ports, each once; the same (service, part) gets the same port again, so
+    that a restart keeps its address."""
 
     def __init__(self, address: str = "127.0.0.1", seed: int | None = None) -> None:
         self._address = address

@@ -1,4 +1,5 @@
-"""`Server`: the base of kits that start processes. It starts them through the agent, waits for a condition, watches and stops them."""
+"""`Server`: the base of kits that start processes. It starts them through the agent, waits for a
+condition, watches and stops them."""
 
 from __future__ import annotations
 
@@ -9,17 +10,17 @@ import shutil
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from svload.host import cgroups
+from svload.host.machine import linux
 from svload.lab import web
 from svload.lab.kit import Kit
 from svload.lab.sockets import backlog_of
 from svload.model.errors import Problem, SvloadError, fail
-from svload.model.facts import CPUS, Endpoint, ProcessFact, ServiceFacts, Setting
-from svload.model.messages import Spawn, WriteFile
+from svload.model.facts import Endpoint, ProcessFact, ServiceFacts, Setting
+from svload.model.messages import Limits, Signal, Spawn, WriteFile
 from svload.model.private import private_folder
 
 StopSignal = Literal["TERM", "INT", "QUIT", "KILL"]
@@ -37,6 +38,7 @@ class Server(Kit):
 
     _processes: dict[str, ProcessFact]
     _helpers: set[str]
+    _orders: dict[str, Spawn]
 
     @abstractmethod
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
@@ -54,7 +56,7 @@ class Server(Kit):
 
     def up(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Start it afresh in an empty work folder."""
-        self._processes, self._helpers = {}, set()
+        self._processes, self._helpers, self._orders = {}, set(), {}
         private_folder(self.context.work)
         private_folder(self.context.logs)
         self.start(neighbours)
@@ -74,18 +76,9 @@ class Server(Kit):
         )
 
     def read_back(self) -> tuple[Setting, ...]:
-        """`nofile` and the CPU quota of the process that started last, which faces the clients, and what `effective` adds."""
-        settings = list(self.effective())
-        asked = self.context.limits.nofile
-        if asked is not None and self._processes:
-            settings.insert(
-                0, Setting(name="nofile", asked=str(asked), found=_soft_nofile(self._own()[-1].pid))
-            )
-        quota = self.context.limits.cpus
-        if quota is not None and self._processes:
-            found = cgroups.read_back(cgroups.of_process(self._own()[-1].pid)).get("cpus")
-            settings.insert(0, Setting(name=CPUS, asked=f"{quota:g}", found=f"{found:g}" if found else None))
-        return tuple(settings)
+        """Limits of open files of the process that started last, which faces the clients, and what `effective` adds."""
+        own = self._own() if self._processes else []
+        return (*(_open_files(self.context.limits, own[-1].pid) if own else ()), *self.effective())
 
     def effective(self) -> Sequence[Setting]:
         """The kit's own settings as the running service reports them."""
@@ -108,6 +101,28 @@ class Server(Kit):
         self._processes = {}
         shutil.rmtree(self.context.work, ignore_errors=True)
 
+    # what planned faults do to it
+
+    def parts(self, part: str) -> list[str]:
+        """The processes that a part of it is; of the empty one all but helpers, in the order of their start."""
+        return [part] if part else [name for name in self._processes if name not in self._helpers]
+
+    def halt(self, parts: Sequence[str], *, now: bool) -> None:
+        """End these processes, the last started first; `now`: by SIGKILL. Its folders stay as they are."""
+        self.context.host.stop([self.context.child(part) for part in reversed(parts)], now=now)
+
+    def start_again(self, parts: Sequence[str], ready_within_s: float | None) -> None:
+        """Start processes that were ended, as they were started before; waits until it answers unless
+        that is None. Raises SvloadError."""
+        for part in parts:
+            self._run(part)
+        if parts and ready_within_s is not None:
+            self.wait_for(self.condition, ready_within_s)
+
+    def signal(self, parts: Sequence[str], name: Literal["STOP", "CONT"]) -> None:
+        """Let these processes and all that they started stand still, or go on."""
+        self.context.host.prepare([Signal(child=self.context.child(part), signal=name) for part in parts])
+
     # what subclasses use
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
@@ -129,10 +144,10 @@ class Server(Kit):
     ) -> ProcessFact:
         """Start one process of the service; its output goes to `<part>.log` in the work folder.
 
-        A `helper` is svload's own: watched and stopped with the service, but no process of it in the facts. The variables of the study's
-        secrets are not inherited, but for those of `secrets`.
+        A `helper` is svload's own: watched and stopped with the service, but neither held by its limits nor
+        in its facts. The variables of the study's secrets are not inherited, but for those of `secrets`.
         """
-        action = Spawn(
+        self._orders[part] = Spawn(
             child=self.context.child(part),
             role="server",
             argv=tuple(str(word) for word in argv),
@@ -141,14 +156,19 @@ class Server(Kit):
             cwd=str(cwd or self.context.work),
             log=str(self.log_of(part)),
             limits=self.context.limits,
+            group=None if helper else self.context.group,
+            link=self.context.link,
             stop_signal=stop_signal,
-        )
-        [result] = self.context.host.prepare([action])
-        self._processes[part] = fact = ProcessFact(
-            name=part, pid=result["pid"], start_ticks=result["start_ticks"]
         )
         if helper:
             self._helpers.add(part)
+        return self._run(part)
+
+    def _run(self, part: str) -> ProcessFact:
+        [result] = self.context.host.prepare([self._orders[part]])
+        self._processes[part] = fact = ProcessFact(
+            name=part, pid=result["pid"], start_ticks=result["start_ticks"]
+        )
         return fact
 
     def tool(self, argv: Sequence[str | Path], timeout_s: float = 20.0) -> str:
@@ -173,12 +193,14 @@ class Server(Kit):
             raise fail(
                 "lab-failed",
                 place=self.context.service,
-                reason=f"“{' '.join(action.argv[:3])} …” of {self.context.service} ended with {result['exit']}: {output[-400:].strip()}",
+                reason=f"“{' '.join(action.argv[:3])} …” of {self.context.service} ended with "
+                f"{result['exit']}: {output[-400:].strip()}",
             )
         return output
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready with the log's tail, interrupted."""
+        """Poll `condition` until it holds; raises SvloadError service-died or service-not-ready
+        with the log's tail, interrupted."""
         deadline = time.monotonic() + timeout_s
         while True:
             if self.context.stopped():
@@ -239,12 +261,19 @@ class Server(Kit):
 
     def backlog_setting(self, name: str, asked: int | None, port: int) -> Setting:
         """The accept queue's length as the kernel holds it: min(asked, net.core.somaxconn)."""
-        found = backlog_of(self.context.address, port)
+        with self._in_its_network():
+            found = backlog_of(self.context.address, port)
         return Setting(
             name=name,
             asked=None if asked is None else str(asked),
             found=None if found is None else str(found),
         )
+
+    def _in_its_network(self) -> contextlib.AbstractContextManager[None]:
+        """This thread, where its sockets are: a linked service has a network of its own."""
+        if self.context.link is None or not self._processes:
+            return contextlib.nullcontext()
+        return linux.in_network(f"/proc/{next(iter(self._processes.values())).pid}/ns/net")
 
     def _death(self, part: str, code: int) -> Problem:
         log = self.log_of(part)
@@ -264,9 +293,14 @@ class Server(Kit):
 
 def upstream_of(neighbours: Mapping[str, ServiceFacts], name: str) -> Endpoint:
     """The plain HTTP endpoint of a needed service. Raises SvloadError lab-failed if it has none."""
-    for endpoint in neighbours[name].endpoints:
-        if endpoint.scheme == "http":
-            return endpoint
+    return upstreams_of(neighbours, name)[0]
+
+
+def upstreams_of(neighbours: Mapping[str, ServiceFacts], name: str) -> list[Endpoint]:
+    """The plain HTTP endpoints of a needed service, one of each replica. Raises
+    SvloadError lab-failed if it has none."""
+    if found := [endpoint for endpoint in neighbours[name].endpoints if endpoint.scheme == "http"]:
+        return found
     raise fail(
         "lab-failed",
         reason=f"{name} offers no plain HTTP endpoint for the services before it",
@@ -287,11 +321,25 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     )
 
 
-def _soft_nofile(pid: int) -> str | None:
+def _open_files(limits: Limits, pid: int) -> Iterator[Setting]:
+    """Those limits that were asked for, as the kernel holds them of a process."""
+    found = _nofile_of(pid)
+    for name, asked, held in zip(
+        ("nofile", "nofile_hard"), (limits.nofile, limits.nofile_hard), found, strict=True
+    ):
+        if asked is not None:
+            cut = held is not None and held.isdecimal() and int(held) < asked
+            why = f"the hard limit here is {found[1]}, and may not be raised" if cut else ""
+            yield Setting(name=name, asked=str(asked), found=held, layer="process", why=why)
+
+
+def _nofile_of(pid: int) -> tuple[str | None, str | None]:
+    """The soft and the hard limit; None: they can't be read."""
     try:
         for line in Path(f"/proc/{pid}/limits").read_text().splitlines():
             if line.startswith("Max open files"):
-                return line.split()[3]
+                soft, hard = line.split()[3:5]
+                return soft, hard
     except OSError:
         pass
-    return None
+    return None, None

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from svload.lab.catalogue import all_kits, check_specs
-from svload.lab.front import HitchFront
-from svload.lab.graph import check_needs, needs_of
+from svload.lab.graph import check_needs, needs_of, said_needs
+from svload.lab.groups import group_mistakes
 from svload.lab.installs import apt_install
 from svload.lab.kit import KitOptions
+from svload.lab.names import named_in
+from svload.lab.replicas import replica_mistakes
 from svload.model.errors import Problem, SvloadError
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
-from svload.study.mistakes import Mistake, bad_value
+from svload.study.mistakes import Mistake, bad_value, unknown_name
 from svload.study.tree import Node
 
 
 def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
-    """All that is wrong with a lab as it is written: kits, options, TLS fronts, what would have no effect, who needs whom."""
-    return check_specs(specs)[1] + check_needs(needs_of(specs)) + _ports_twice(specs)
+    """All that is wrong with a lab as it is written: kits, options, TLS fronts, what would
+    have no effect, who needs whom."""
+    told = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
+    options, found = check_specs(specs)
+    told += group_mistakes(specs, options)
+    return found + check_needs(needs_of(specs)) + _ports_twice(specs) + told
+
+
+def _unknown_needs(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
+    known = [spec.name for spec in specs]
+    for spec in specs:
+        for other in said_needs(spec):
+            if other not in known:
+                yield unknown_name(("lab", spec.name, "needs"), other, "service", known)
+
+
+def named_of_several(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
+    """`${web.port}` where web has several servers, each with a port of its own."""
+    many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
+    for spec in specs:
+        for other, what in named_in(spec.options, many):
+            if what in ("port", "host", "url") or what.startswith("port."):
+                told = f"{other} has {many[other]} replicas, each with a {what} of its own"
+                hint = f"Name ${{{other}.addresses}}, or a server before them."
+                yield bad_value(("lab", spec.name), told, f"${{{other}.{what}}}", hint)
 
 
 def _ports_twice(specs: Sequence[ServiceSpec]) -> list[Mistake]:
@@ -56,7 +81,8 @@ def _wrong(found: Sequence[Mistake]) -> SvloadError:
 
 
 def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
-    """What this machine lacks for these services, each once; empty if they can come up. Starts nothing, takes well under a second.
+    """What this machine lacks for these services, each once; empty if they can come up. Starts
+    nothing, takes well under a second.
 
     They may be a part of a lab, whose others are up. Raises SvloadError where the options themselves are wrong.
     """
@@ -67,12 +93,13 @@ def check(specs: Sequence[ServiceSpec], cache: Path) -> list[Problem]:
     for spec in specs:
         problems += all_kits()[spec.kit].check(options[spec.name], cache)
         if options[spec.name].tls == "hitch":
-            problems += HitchFront.check(options[spec.name], cache)
+            problems += all_kits()["hitch"].check(options[spec.name], cache)
     return list({str(problem): problem for problem in problems}.values())
 
 
 def install(specs: Sequence[ServiceSpec], cache: Path, root: bool | None = None) -> list[str]:
-    """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be had. Idempotent."""
+    """Install what `check` misses; what was done, a line each. Raises SvloadError for
+    what could not be had. Idempotent."""
     root = os.geteuid() == 0 if root is None else root
     options = validated(specs)
     private_folder(cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -36,6 +36,9 @@ class Frozen(BaseModel):
         return schema
 
 
+_NO_FORMAT: Final = 1_000_000
+
+
 class Artefact(Frozen):
     """A file of a run. `FORMAT` is the newest this svload writes; older ones are upgraded by `upgrade`."""
 
@@ -62,6 +65,8 @@ class Artefact(Frozen):
             ) from why
         except (ValueError, KeyError, TypeError, OverflowError) as why:
             raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
+        if found >= _NO_FORMAT:
+            raise fail("run-damaged", path=path, reason="its format is no number of one")
         if found > cls.FORMAT:
             raise fail("format-newer", path=path, found=found, known=cls.FORMAT)
         try:

@@ -1,4 +1,5 @@
-"""What is known of the instrument and of the lab's own noise: made once, kept while host, kernel and engine stay as they are."""
+"""What is known of the instrument and of the lab's own noise: made once, kept while host,
+kernel and engine stay as they are."""
 
 from __future__ import annotations
 

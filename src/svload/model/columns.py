@@ -1,4 +1,5 @@
-"""Columns of a trial's tables, by name and type, and the histogram's buckets: one definition for engine, store and analysis.
+"""Columns of a trial's tables, by name and type, and the histogram's buckets: one definition
+for engine, store and analysis.
 
 A table in memory is `dict[str, Column]`; a column is `(type code, bytes)`, little endian and contiguous.
 """
@@ -65,7 +66,8 @@ SAMPLES: Mapping[str, str] = {
     "redirects": "u16",
     "read_lag_ns": "i64",
 }
-"""The parquet files of a trial add `share` (u16, index into summary.generators) to samples; `group` is the case's group index, merged over shares."""
+"""The parquet files of a trial add `share` (u16, index into summary.generators) to samples; `group` is the
+case's group index, merged over shares."""
 
 MONITORS: Mapping[str, str] = {
     "offset_ns": "i64",
@@ -75,7 +77,8 @@ MONITORS: Mapping[str, str] = {
     "metric": "utf8",
     "value": "f64",
 }
-"""monitors.parquet, one row a reading. `service` is empty for the host; `entity` a process, core, disk or interface; units stand in the metric's name."""
+"""monitors.parquet, one row a reading. `service` is empty for the host; `entity` a process, core, disk or
+interface; units stand in the metric's name."""
 
 HISTOGRAM_METRICS = (
     "response",
@@ -89,7 +92,7 @@ HISTOGRAM_METRICS = (
     "sampled_response",
     "sampled_clean",
 )
-"""Histogram metric code → name (engine/README.md). Older trials have no rows of the last two."""
+"""Histogram metric code → name (engine/docs/results.md). Older trials have no rows of the last two."""
 
 _OF_GROUP = {
     "group": "the traffic group: its place in `groups` of summary.json, from 0",
@@ -114,7 +117,9 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "interval": "⌊due / `interval_ns`⌋, from 0",
         "metric": "which time: "
         + ", ".join(f"{code} {name}" for code, name in enumerate(HISTOGRAM_METRICS))
-        + "; generator_lag and slot_wait are of all begun requests, read_lag of a sample, the others but failed_response of ok ones; sampled_response and sampled_clean (without generator and read lag) are of the ok ones in that sample",
+        + "; generator_lag and slot_wait are of all begun requests, read_lag of a sample, the others but "
+        "failed_response of ok ones; sampled_response and sampled_clean (without generator and read lag) are "
+        "of the ok ones in that sample",
         "bucket": "of v ns: v below 128; else (e − 6)·128 + (v >> (e − 7)) − 128 with e = ⌊log2 v⌋",
         "count": "requests in that bucket; empty buckets have no row",
     },

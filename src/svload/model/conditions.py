@@ -1,8 +1,10 @@
-"""Under what a trial was made: clocks, ports, the speed of a core, before and after its load; and what the machine can carry."""
+"""Under what a trial was made: clocks, ports, the speed of a core, before and after its load;
+and what the machine can carry."""
 
 from __future__ import annotations
 
 from svload.model.base import Frozen
+from svload.model.clocks import MachineClock
 
 
 class Moment(Frozen):
@@ -58,3 +60,5 @@ class Conditions(Frozen):
     """when the counters after the load were read; of a stopped load, as it was stopped"""
     awake: bool | None = None
     """CPUs were kept from sleeping between requests while load was made; null: nobody wrote it down"""
+    clocks: tuple[MachineClock, ...] = ()
+    """of the machines of a fleet that made the load; empty: this one made it"""

@@ -1,4 +1,5 @@
-"""What a kind of server takes beside load: seconds and rates that a kit states, so that a plan can say how long a run lasts."""
+"""What a kind of server takes beside load: seconds and rates that a kit states, so that a
+plan can say how long a run lasts."""
 
 from __future__ import annotations
 

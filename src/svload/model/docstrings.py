@@ -1,4 +1,5 @@
-"""Docstrings of what Python gives none: a string on the lines after a constant or a class's field, read from the source.
+"""Docstrings of what Python gives none: a string on the lines after a constant or a
+class's field, read from the source.
 
 They cost a command nothing: only what describes svload (JSON Schemas, the reference) reads them.
 """

@@ -1,4 +1,5 @@
-"""The environment variables that svload reads, and the folders they name. The reference lists them; a test holds that there are no others."""
+"""The environment variables that svload reads, and the folders they name. The reference lists them; a test
+holds that there are no others."""
 
 from __future__ import annotations
 
@@ -7,17 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLES: Mapping[str, str] = {
-    "SVLOAD_STATE": "folder of labs that are up, their undo journals, the studies you trust and what a load needs while it lasts; default `$XDG_STATE_HOME/svload`, else "
+    "SVLOAD_STATE": "folder of labs that are up, their undo journals, the studies you trust and what a load "
+    "needs while it lasts; default `$XDG_STATE_HOME/svload`, else "
     "`~/.local/state/svload`",
-    "SVLOAD_CACHE": "folder of installed kits, filled data and unpacked packs; default `$XDG_CACHE_HOME/svload`, else `~/.cache/svload`",
-    "SVLOAD_LOCK": "file of the machine-wide lock; another one lets two loads run at once, which spoils both measurements",
+    "SVLOAD_CACHE": "folder of installed kits, filled data and unpacked packs; default "
+    "`$XDG_CACHE_HOME/svload`, else `~/.cache/svload`",
+    "SVLOAD_LOCK": "file of the machine-wide lock; another one lets two loads run at once, which spoils both "
+    "measurements",
     "SVLOAD_DEBUG": "if set, a defect of svload prints its traceback, beside the file that always has it",
     "NO_COLOR": "if set, no colour",
     "COLUMNS": "width of tables where stdout is no terminal; default 100",
 }
 """Name → what it does."""
-OWN = ("SVLOAD_LAB",)
-"""Set by svload itself in every process that it starts, to find them again."""
+OWN = ("SVLOAD_LAB", "SVLOAD_WORD")
+"""Set by svload itself in processes that it starts: to find them again, and for what answers a fleet's clocks."""
 
 
 def state_dir() -> Path:
@@ -26,12 +30,14 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not created. Raises SvloadError not-yours."""
+    """Where installed kits, filled data and unpacked packs are kept ($SVLOAD_CACHE). Not
+    created. Raises SvloadError not-yours."""
     return refuse_strange(_folder("SVLOAD_CACHE", "XDG_CACHE_HOME", ".cache"))
 
 
 def refuse_strange(folder: Path) -> Path:
-    """`folder`, if it is absent or this user's own, link and all: another's would say what is undone, trusted and run here.
+    """`folder`, if it is absent or this user's own, link and all: another's would say what
+    is undone, trusted and run here.
 
     Raises SvloadError not-yours.
     """

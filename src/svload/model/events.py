@@ -11,16 +11,26 @@ EventKind = Literal[
     "run-started",  # study, profile, trials, seed
     "phase",  # name (install | look | up | fill | down | analyse | report), state (begin | end), seconds
     "placement",  # sha256 of the placement.json that is written next
-    "batch",  # number, trials, because
+    "batch",  # number, trials, because; of a search over, levels (load, outcome), kept, broken
     "trial-started",  # trial, case, position, of, attempt
     "trial-phase",  # trial, name (reset | warm | prepare | load | drain | seal), seconds
     "progress",  # trial, offset_s, groups (engine progress merged over shares), generator_cpu_s, service_cores
-    "trial-sealed",  # trial, case, instrument, server, reasons, doubts (check, grade, numbers, who), refused_by (check → its sentence and remedy), seconds, beside_s (of them, beside ramps and window), headline
+    # trial, case, analysis_version, instrument, server, reasons, doubts (check, grade,
+    # numbers, who), refused_by (check → its sentence and remedy), seconds, beside_s (of them,
+    # beside ramps and window), headline
+    "trial-sealed",
     "trial-failed",  # trial, code, sentence: an infrastructure failure; the attempt is kept under attempts/
     "trial-stopped",  # trial: stopped by the user
     "service",  # service, state (up | ready | down | died), pid
+    # trial, place, do, target, planned_s, begun_s, done_s, limits, found, text: a
+    # planned fault was carried out
+    "fault",
     "setting",  # what, asked, found
-    "notice",  # text: one plain sentence for the reader; waiting: who holds the machine, and since when, where that is waited for
+    # text: one plain sentence for the reader; waiting: who holds the machine, and since
+    # when, where that is waited for
+    "notice",
+    # text, undone (bool): what a killed svload left on this machine, put back now, or why that could not be
+    "leftover",
     "run-ended",  # exit_code, sealed, complete, seconds, journal (bytes and SHA-256 of the run's journal before it)
 ]
 

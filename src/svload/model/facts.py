@@ -6,6 +6,10 @@ from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
 from svload.model.conditions import Conditions
+from svload.model.declared import Declared
+from svload.model.faults import FaultEvent
+from svload.model.parameters import Layer
+from svload.model.units import show_rate, show_size
 from svload.model.unix_url import PREFIX
 
 
@@ -50,7 +54,8 @@ class ProcessFact(Frozen):
 class Counters(Frozen):
     """Canonical counters of a service at one moment; a key that the service does not offer is absent.
 
-    Keys: requests, answers, hits, misses, connections, tls_handshakes, tls_resumed, bytes_out, body_bytes_out, status.NNN.
+    Keys: requests, answers, hits, misses, connections, tls_handshakes, tls_resumed,
+    bytes_out, body_bytes_out, status.NNN.
     """
 
     at_ns: int
@@ -64,9 +69,20 @@ class Counters(Frozen):
 
 
 CPUS = "cpus"
-"""The setting that says how many cores a service's quota allows."""
+"""The setting that says how many cores a group's quota allows."""
+DISK_READ, DISK_WRITE = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
+"""The settings that say how much a group may read from its disks and write to them."""
+BUFFERED = (
+    "version 1 of the kernel's control groups holds direct and synchronous writes alone (O_DIRECT, fsync), "
+    "and what the page cache writes later escapes the limit"
+)
+"""Why a limit of writes may not have held."""
+GROUP_SETTINGS = (CPUS, "memory_bytes", "pids", DISK_READ, DISK_WRITE)
+"""All limits that a group may have."""
 LINK_RATE = "rate_limit"
-"""The setting that says how many bytes a second may leave by a service's link."""
+"""The setting that says how many bytes a second may leave by a link that the server itself plays."""
+LINK_SPEED, LINK_LATENCY = "link_rate_bytes_per_s", "link_latency_s"
+"""The settings that say how many bytes a second a service's link carries each way, and what it adds to a round trip."""
 FILES, RESIDENT_FILES = "file_bytes", "file_resident_bytes"
 """Counters of a service that sends files: how many bytes they have, and how many of those lie in the page cache."""
 
@@ -80,6 +96,54 @@ class Setting(Frozen):
     """value that it was told; null: none"""
     found: str | None
     """value as the running service or the kernel reports it; null: it can't be read back"""
+    layer: Layer = "server"
+    """whose it is"""
+    why: str = ""
+    """why it is not as asked, where that is known"""
+
+
+class GroupFact(Frozen):
+    """A control group that holds a service as one, its processes' children included; or a
+    parent that several services share."""
+
+    name: str
+    """the service's name, or that of the machine that it is within"""
+    paths: dict[str, str]
+    """its folder by controller; `unified` with version 2 of the kernel's control groups"""
+    settings: tuple[Setting, ...]
+    """its limits (cpus, memory_bytes, pids, disk_read_bytes_per_s, disk_write_bytes_per_s) as
+    asked and as the kernel holds them
+    """
+
+    @property
+    def cpus(self) -> float | None:
+        """The cores that its quota allows; None: it has no quota."""
+        return self.held(CPUS)
+
+    def held(self, name: str) -> float | None:
+        """A limit as the kernel holds it; None: it has none of that name."""
+        found = next((setting.found for setting in self.settings if setting.name == name), None)
+        return float(found) if found is not None else None
+
+
+class LinkFact(Frozen):
+    """The link of a server that lives in a network of its own."""
+
+    name: str
+    """the server, as `web[2]`"""
+    outside: str
+    """the lab's interface of it"""
+    network: str
+    """file of its network namespace, as long as the lab lives"""
+    settings: tuple[Setting, ...]
+    """what it is held to (link_rate_bytes_per_s, link_latency_s), as asked and as found"""
+    delay_line: str | None = None
+    """file in which the process that delays its packets tells what it does; null: nothing delays them"""
+
+    def held(self, name: str) -> float | None:
+        """What it is held to; None: to none of that name."""
+        found = next((setting.found for setting in self.settings if setting.name == name), None)
+        return float(found) if found is not None else None
 
 
 class ServiceFacts(Frozen):
@@ -92,25 +156,85 @@ class ServiceFacts(Frozen):
     version: str
     """the server's own version; empty: not known"""
     endpoints: tuple[Endpoint, ...] = ()
-    """where it listens, one for each scheme"""
+    """where it listens, one for each scheme; of several replicas those of all"""
+    named: dict[str, Endpoint] = {}
+    """further ports, by name: a URL says `service.name`"""
     processes: tuple[ProcessFact, ...] = ()
     """its processes, without svload's own helpers; none of a server that ran already"""
     admin: dict[str, Any] = {}
     """by kind: addresses and folders by which monitors and kits ask it"""
-    offers: tuple[str, ...] = ()
-    """kinds of facts that it has: counters, object_store and the names of kits"""
     settle_s: float = 0.0
     """seconds after the load's end until its counters are true; 0: at once"""
     settings: tuple[Setting, ...] = ()
     """settings read back when the service was ready"""
+    groups: tuple[GroupFact, ...] = ()
+    """control groups that hold its processes, its own first; empty: neither it nor what it is within has a limit"""
+    links: tuple[LinkFact, ...] = ()
+    """the links that its servers have of their own; empty: they listen in the lab's network as all do"""
     outputs: dict[str, str] = {}
     """what else the kit tells, name → value; secrets as digests alone"""
 
 
-class TrialLab(Artefact):
-    """lab.json of a trial: facts, the reset's proof, and counters before and after its load. Previous case for carry-over."""
+class Death(Frozen):
+    """The end of a limited service, or of one of its processes, within a trial of a study that
+    takes it as a finding (`on_death`)."""
 
-    FORMAT: ClassVar[int] = 1
+    service: str
+    """whose it was"""
+    cause: Literal["oom_kill", "exit"]
+    """killed by the kernel for want of memory, or ended by itself"""
+    process: str = ""
+    """the part of the service that ended, such as varnishd; empty: one that it had started itself"""
+    exit: int | None = None
+    """its exit code, negative for a signal; null: it was no part that svload had started"""
+    kills: int = 0
+    """processes of the service that the kernel killed for want of memory"""
+    limits: dict[str, float] = {}
+    """what held it: by group and limit (`vm.memory_bytes`), as the kernel held it"""
+    offset_s: float | None = None
+    """seconds from the load's start until it was seen, at most one late; null: before the load"""
+    tail: str = ""
+    """the last words of its log"""
+
+    @property
+    def sentence(self) -> str:
+        """What happened, with the limit that it lived under."""
+        when = "before the load" if self.offset_s is None else f"{self.offset_s:.3g} s into the load"
+        held = ", ".join(_limit_told(name, value) for name, value in sorted(self.limits.items()))
+        if self.cause == "oom_kill":
+            several = (
+                f"{self.kills} processes of {self.service}"
+                if self.kills > 1
+                else f"a process of {self.service}"
+            )
+            return f"The kernel killed {several} for want of memory {when} ({held})."
+        how = f"signal {-self.exit}" if self.exit is not None and self.exit < 0 else f"exit {self.exit}"
+        return f"{self.service} ended by itself {when} ({self.process}, {how}; {held})."
+
+
+def _limit_told(name: str, value: float) -> str:
+    group, _, kind = name.rpartition(".")
+    word = {
+        "memory_bytes": "of memory",
+        "cpus": "cores",
+        "pids": "processes",
+        DISK_READ: "of disk reads",
+        DISK_WRITE: "of disk writes",
+    }[kind]
+    shown = show_rate(value) if kind.startswith("disk_") else f"{value:g}"
+    return f"{group} may have {show_size(value) if kind == 'memory_bytes' else shown} {word}"
+
+
+class TrialLab(Artefact):
+    """lab.json of a trial: facts, the reset's proof, and counters before and after its
+    load. Previous case for carry-over.
+
+    Format 1 named kinds of facts that a service offers, which nobody read.
+    """
+
+    FORMAT: ClassVar[int] = 2
+    format: int = 2
+    """number of the file's format; a higher one is of a newer svload"""
     services: tuple[ServiceFacts, ...]
     """every service that was up, whether this case asks it or not"""
     previous_case: str | None
@@ -118,12 +242,32 @@ class TrialLab(Artefact):
     whole_plot: int
     """number of the bring-up that it belongs to, as in the plan"""
     reset: dict[str, dict[str, Any]]
-    """by service that was reset: what it then said of itself; `connections at rest`: those ended in TIME_WAIT; `planted`: a fault"""
+    """by service that was reset: what it then said of itself; `connections at rest`: those ended
+    in TIME_WAIT; `planted`: a fault"""
     before: dict[str, Counters]
     """by service: counters before the load, after reset and warming"""
     after: dict[str, Counters]
     """by service: counters after the load, once settled; empty where it was stopped"""
     phases_s: dict[str, float]
     """seconds by phase of the trial, up to the writing of this file"""
+    settings: tuple[Setting, ...] = ()
+    """settings of the kernel that the study asks for (`sysctl`), as the lab's network or the machine had them"""
+    deaths: tuple[Death, ...] = ()
+    """services that came to their end in this trial, as the study expects of them; they
+    were up again for the next one"""
+    faults: tuple[FaultEvent, ...] = ()
+    """planned faults as they were carried out, in order of time; after the trial all was as before again"""
     conditions: Conditions | None = None
     """the machine before and after the load; null: an older svload did not record it"""
+    declared: tuple[Declared, ...] | None = None
+    """what the monitors of this trial declare: limits, and counters of refusals; null: an
+    older svload did not record it
+    """
+
+    @classmethod
+    def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Format 1 as 2: without what its services offered."""
+        if raw["format"] >= cls.FORMAT:
+            return raw
+        services = [{key: value for key, value in one.items() if key != "offers"} for one in raw["services"]]
+        return {**raw, "format": cls.FORMAT, "services": services}

@@ -1,7 +1,8 @@
-"""What controller and agent say to each other: eight messages, JSON lines over a Unix socket (SSH or Dask only carry them later).
+"""What controller and agent say to each other: nine messages, JSON lines over a Unix socket (SSH
+or Dask only carry them later).
 
-The agent is one machine's hands and knows no kit: services, generators and monitors reach it as processes to start, settings to
-change and files to write. Everything it does is in its undo journal before it is done.
+The agent is one machine's hands and knows no kit: services, generators and monitors reach it as processes to
+start, settings to change and files to write. Everything it does is in its undo journal before it is done.
 
 request (controller → agent)      reply
 HELLO {version, owner, lease}     HELLO {version, agent_pid, machine, cores, root}
@@ -11,6 +12,7 @@ START_AT {children, at_ns}        READY {}
 STATUS {since, wait_s}            STATUS {next, notices: […], children: {name: exit | null}} (waits up to wait_s for the first)
 STOP {children | all, grace_s, now, end}    READY {exits} (`end`: the lease ends too)
 COLLECT {path, offset, max_bytes} COLLECT {data (base64), more}
+PUT {path, offset, data, more, mode, temporary}  READY {} (in order; the file takes its name with the last part)
 Every request carries `id`, its reply the same `id` and either its fields or `error` {code, details}.
 
 Plain dataclasses: an agent has started its first child before anything that validates whole studies would be loaded.
@@ -24,7 +26,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-MessageKind = Literal["HELLO", "CLOCK", "PREPARE", "READY", "START_AT", "STATUS", "STOP", "COLLECT"]
+MessageKind = Literal["HELLO", "CLOCK", "PREPARE", "READY", "START_AT", "STATUS", "STOP", "COLLECT", "PUT"]
 Role = Literal["server", "generator", "monitor", "tool"]
 
 
@@ -93,20 +95,119 @@ class Lease(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits(Message):
-    """Limits of a process group. `cpus` is a quota in cores, `cores` a cpuset. None: as the machine gives."""
+    """Limits that each process has for itself. `cores` are those that it may run on; `nofile` is the soft
+    limit of open files. None: as the machine gives."""
 
     cores: tuple[int, ...] | None = None
+    nofile: int | None = None
+    nofile_hard: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupLimits(Message):
+    """Limits that a control group's processes share, children included. `cpus` is a quota in cores. None: no limit."""
+
     cpus: float | None = None
     memory_bytes: int | None = None
-    nofile: int | None = None
+    pids: int | None = None
+    disk_read_bytes_per_s: int | None = None
+    disk_write_bytes_per_s: int | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of those that are set, as `read_back` has them."""
+        return tuple(name for name, value in self.plain().items() if value is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeGroup(Message):
+    """Make a control group, below the group `within` if that is given; removed with the lab. One that is
+    there gets these limits in place.
+
+    `open_to` names limits that it has not, and that `SetLimits` may give it later.
+    Rates of disks are those of the disks that `folders` are on.
+    Result: {"paths": folder by controller, "found": the limits as the kernel holds them}.
+    """
+
+    do: Literal["group"] = "group"
+    name: str
+    limits: GroupLimits
+    within: str | None = None
+    open_to: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetLimits(Message):
+    """Change limits of a control group whose processes run. None leaves one as it is; those
+    named in `lifted` are taken off.
+
+    What was in force before the first change stands in the journal, and is put back if nobody does. A limit
+    that the group was not made open to is refused. Result: {"before", "found": the limits as the kernel held
+    and holds them, absent where there is none}.
+    """
+
+    do: Literal["limits"] = "limits"
+    name: str
+    limits: GroupLimits
+    lifted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropGroup(Message):
+    """End what is left in a control group and remove it. One that is not there is no error."""
+
+    do: Literal["ungroup"] = "ungroup"
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkLimits(Message):
+    """What a service's link holds: bytes a second each way, and what it adds to a round trip. None: no limit."""
+
+    rate_bytes_per_s: int | None = None
+    latency_ns: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLinks(Message):
+    """Have the lab's own network carry links. Result: {"address": by which linked
+    services reach those that are not}."""
+
+    do: Literal["links"] = "links"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeLink(Message):
+    """Make a network namespace that is joined to the lab's; removed with the lab. A link that is
+    there gets this rate in place.
+
+    A link with a latency carries nothing until a delay line does. Result: {"address": within it, "outside",
+    "inside": its interfaces, "network", "fabric": files of its namespace and of the lab's,
+    "rate_bytes_per_s": as the kernel holds it}.
+    """
+
+    do: Literal["link"] = "link"
+    name: str
+    limits: LinkLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropLink(Message):
+    """Remove a link. One that is not there is no error."""
+
+    do: Literal["unlink"] = "unlink"
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spawn(Message):
-    """Start a process in a group of its own that dies with the agent.
+    """Start a process in a session of its own that dies with the agent; with `group` it is in that control
+    group from its birth, with `link` in that link's network.
 
-    Role `generator` and `monitor` speak JSON lines on stdin and stdout (below); a `server`'s output goes to `log`;
-    a `tool` runs to its end within `timeout_s` and returns {exit, tail}. It inherits the agent's variables but the `withheld` ones. Result: {"pid": machine pid, "start_ticks"}.
+    Role `generator` and `monitor` speak JSON lines on stdin and stdout (below); a `server`'s output goes to
+    `log`; a `tool` runs to its end within `timeout_s` and returns {exit, tail}. It inherits the agent's
+    variables but the `withheld` ones. Result: {"pid": machine pid, "start_ticks"}.
     """
 
     do: Literal["spawn"] = "spawn"
@@ -118,6 +219,8 @@ class Spawn(Message):
     cwd: str | None = None
     log: str
     limits: Limits = Limits()
+    group: str | None = None
+    link: str | None = None
     timeout_s: float = 60.0
     network_namespace: str | None = None
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = "TERM"
@@ -135,12 +238,18 @@ class WriteFile(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetSysctl(Message):
-    """Set /proc/sys/<name>; the old value stands in the journal and is put back. Result: {"old", "found"}."""
+class HoldSysctls(Message):
+    """Hold these settings of the kernel (by name: `net.core.somaxconn`), and put back what was held
+    before and is not named any more.
+
+    What the whole machine has is left as it is unless `host`. Old values stand in the journal. A refusal
+    is no error. Result: {"settings": [{"name", "asked", "old", "found", "layer": network | machine,
+    "why": "" or why it is not as asked}]}.
+    """
 
     do: Literal["sysctl"] = "sysctl"
-    name: str
-    value: str
+    values: dict[str, str]
+    host: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +271,35 @@ class Signal(Message):
     signal: Literal["STOP", "CONT", "TERM", "KILL", "HUP"]
 
 
-Action = Spawn | WriteFile | SetSysctl | Tell | Signal
-_ACTIONS: Mapping[str, type[Action]] = {kind.do: kind for kind in (Spawn, WriteFile, SetSysctl, Tell, Signal)}
+Action = (
+    Spawn
+    | MakeGroup
+    | SetLimits
+    | DropGroup
+    | OpenLinks
+    | MakeLink
+    | DropLink
+    | WriteFile
+    | HoldSysctls
+    | Tell
+    | Signal
+)
+_ACTIONS: Mapping[str, type[Action]] = {
+    kind.do: kind
+    for kind in (
+        Spawn,
+        MakeGroup,
+        SetLimits,
+        DropGroup,
+        OpenLinks,
+        MakeLink,
+        DropLink,
+        WriteFile,
+        HoldSysctls,
+        Tell,
+        Signal,
+    )
+}
 
 
 def read_action(raw: Any) -> Action:

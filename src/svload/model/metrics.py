@@ -1,6 +1,8 @@
-"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value unit`; goodput takes a limit, `goodput(200 ms)`.
+"""The metric catalogue and the one grammar over it: `[group.|service.]metric[.stat] OP value
+unit`; goodput takes a limit, `goodput(200 ms)`.
 
-Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in base units (s, bytes, ratio, 1/s).
+Thresholds, expect, check, compare, abort_if, query and JSON all use these names. Values are in
+base units (s, bytes, ratio, 1/s).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from svload.model.units import Dimension, parse_quantity
+from svload.model.units import Dimension, parse_quantity, written_dimension
 
 Source = Literal["traffic", "service", "feeder"]
 STATS = ("mean", "min", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
@@ -27,7 +29,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: who has it, its unit, its definition in words, and the stat meant when none is written (None: a scalar).
+    """One metric: who has it, its unit, its definition in words, and the stat meant when
+    none is written (None: a scalar).
 
     One that `has_limit` is written with a time: `goodput(200 ms)`.
     """
@@ -39,6 +42,8 @@ class Metric:
     default_stat: str | None = None
     better: Literal["lower", "higher", "neither"] = "neither"
     has_limit: bool = False
+    monitored: bool = False
+    """What a service's monitors read: no row of the catalogue, but a name of theirs (svload.model.monitored)."""
 
 
 def _metrics(*metrics: Metric) -> dict[tuple[Source, str], Metric]:
@@ -74,6 +79,9 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("header_size", "traffic", "size_bytes", "curl's size_header", "p50"),
     Metric("body_size", "traffic", "size_bytes", "curl's size_download", "p50"),
     Metric("longest_silence", "traffic", "time_s", "the longest stretch of the window without a completion", None, "lower"),
+    Metric("recovery", "traffic", "time_s", "time from a planned fault until success and the median are back at their level before it for good; of several the longest", None, "lower"),
+    Metric("fault_errors", "traffic", "count", "requests due while a planned fault lasted, that were not ok", None, "lower"),
+    Metric("fault_error_rate", "traffic", "ratio", "their share of the requests due while a planned fault lasted", None, "lower"),
     # what the servers counted, over the whole trial
     Metric("requests", "service", "count", "requests the server counted"),
     Metric("hits", "service", "count", "requests the cache answered from itself"),
@@ -91,6 +99,8 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
 )  # fmt: skip
 
+OF_FAULTS = frozenset({"recovery", "fault_errors", "fault_error_rate"})
+"""What trials with planned faults alone have."""
 _NAMES = frozenset(name for _, name in CATALOGUE)
 _LIMITED = "|".join(metric.name for metric in CATALOGUE.values() if metric.has_limit)
 _WITH_LIMIT = re.compile(rf"(?<![\w-])({_LIMITED})\(([^()]*)\)")
@@ -99,6 +109,10 @@ _TIMING = frozenset(
     name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("time_s", "rate_rps")
 ) | {"cpu"}
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
+_MONITORED = re.compile(
+    rf"((?:[a-z][a-z0-9_]*\.)??[a-z][a-z0-9_]*?)(?:\.({'|'.join(map(re.escape, sorted(STATS, key=len, reverse=True)))}))?"
+)
+_READ = "what its monitors read"
 _K6_STAT = re.compile(r"^p\((\d+(?:\.\d+)?)\)$")
 
 
@@ -122,7 +136,6 @@ class MetricRef:
         )
 
     def __str__(self) -> str:
-        """The canonical spelling."""
         return ".".join(part for part in (self.owner, self.name, self.stat) if part)
 
 
@@ -140,10 +153,12 @@ class Criterion:
         return _OPERATORS[self.op](measured, self.value)
 
 
-def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
+def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "count") -> MetricRef:
     """The reference that `text` spells; `owners` maps the study's groups, services and feeders to their source.
 
-    Raises ValueError whose text says what was expected and names the nearest valid word.
+    Of a service any other plain name is what its monitors read, in the `dimension` that its value is written
+    in: whether one of them reads it, only those know who know the monitors. Raises ValueError whose text says
+    what was expected and names the nearest valid word.
     """
     limit = _WITH_LIMIT.search(text)
     if limit:
@@ -160,6 +175,9 @@ def parse_metric(text: str, owners: dict[str, Source]) -> MetricRef:
     name, _, stat = rest.partition(".")
     name = _K6.get(name, name)
     metric = CATALOGUE.get((source, name))
+    of_others = limit is not None or name in _NAMES
+    if metric is None and source == "service" and not of_others and (found := _MONITORED.fullmatch(rest)):
+        return MetricRef(owner, Metric(found[1], "service", dimension, _READ, monitored=True), found[2])
     if metric is None:
         known = sorted(known_name for (known_source, known_name) in CATALOGUE if known_source == source)
         raise ValueError(f"“{name}” is no metric of {_WHOSE[source]}{_nearest(name, known + sorted(owners))}")
@@ -194,7 +212,8 @@ def _limit_text(limit_ns: int) -> str:
 
 
 def canonical_limit(text: str) -> str:
-    """A metric or criterion with its limit in the canonical spelling: `users.goodput(0.2s)` → `users.goodput(200 ms)`."""
+    """A metric or criterion with its limit in the canonical spelling:
+    `users.goodput(0.2s)` → `users.goodput(200 ms)`."""
 
     def respelt(found: re.Match[str]) -> str:
         try:
@@ -205,6 +224,14 @@ def canonical_limit(text: str) -> str:
     return _WITH_LIMIT.sub(respelt, text)
 
 
+def limit_of(name: str) -> int | None:
+    """The limit in ns of a metric that is spelt with it, as in `goodput(200 ms)`; None without one. Raises
+    ValueError where it is no time.
+    """
+    found = _WITH_LIMIT.search(name)
+    return round(parse_quantity(found[2], "time_s") * 1e9) if found else None
+
+
 def without_limit(name: str) -> str:
     """`goodput(200 ms)` → `goodput`: the catalogue's name."""
     return _WITH_LIMIT.sub(r"\1", name)
@@ -213,11 +240,12 @@ def without_limit(name: str) -> str:
 def metric_name(key: str) -> str:
     """The metric of a full name: `probe.response.p50` → `response`; the owner may be a step (`group.step`)."""
     words = without_limit(key).split(".")
-    return next((word for word in words[2:0:-1] if word in _NAMES), words[0])
+    return next((word for word in words[2:0:-1] if word in _NAMES), words[len(words) > 1])
 
 
 def is_timing(key: str) -> bool:
-    """Whether a full name is of a time, a rate or a CPU: what a disturbance of the machine can harm. Counts, shares and sizes are not."""
+    """Whether a full name is of a time, a rate or a CPU: what a disturbance of the machine can harm.
+    Counts, shares and sizes are not."""
     return metric_name(key) in _TIMING
 
 
@@ -226,7 +254,7 @@ def parse_criterion(text: str, owners: dict[str, Source]) -> Criterion:
     match = _CRITERION.match(text)
     if not match:
         raise ValueError("it has no metric, comparison and value")
-    ref = parse_metric(match[1], owners)
+    ref = parse_metric(match[1], owners, written_dimension(match[3]) or "count")
     return Criterion(ref, match[2], parse_quantity(match[3], ref.metric.dimension), text)
 
 

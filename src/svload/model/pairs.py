@@ -27,7 +27,8 @@ class PairRatio(Frozen):
     above: float = 0.0
     """and at most this above"""
     against: tuple[str, str] | None = None
-    """of an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio is taken off; null: a plain pair"""
+    """of an interaction: the trials of baseline and treatment at the first level of `by`, whose log ratio
+    is taken off; null: a plain pair"""
 
 
 class LostPair(Frozen):

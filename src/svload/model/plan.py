@@ -7,6 +7,15 @@ from typing import ClassVar
 from svload.model.base import Artefact, Frozen
 
 
+class Point(Frozen):
+    """What a batch decides of a trial beside its case, fixed when the batch is written."""
+
+    values: dict[str, int | float] = {}
+    """open factor → its value; empty: the study has none"""
+    duration_ns: int | None = None
+    """length of its load after its ramps; null: as the lock says"""
+
+
 class TrialPlan(Frozen):
     """One replicate of a case."""
 
@@ -28,12 +37,15 @@ class TrialPlan(Frozen):
     """services come up anew before it"""
     instead_of: str | None = None
     """the trial that it repeats, because that one or its partner was REFUSED; null: it is of the first batch"""
+    at: Point = Point()
+    """values of open factors, and how long it measures"""
     serves: tuple[str, ...] = ()
     """names of the claims that it counts for; empty: for everything"""
 
 
 class Batch(Artefact):
-    """plan/NNN.json: trials in the order they run. `decided_from` maps sealed trials to the seal hashes that were read."""
+    """plan/NNN.json: trials in the order they run. `decided_from` maps sealed trials to
+    the seal hashes that were read."""
 
     FORMAT: ClassVar[int] = 1
     number: int
@@ -72,6 +84,10 @@ class Placement(Artefact):
     """both sides are kept to their cores; false: too few to keep apart"""
     room: Room = Room()
     """how many connections the machine can hold"""
+    sites: dict[str, str] = {}
+    """machine → its site, of a fleet that has any"""
+    apart: bool = False
+    """the load is made on other machines than the servers"""
 
 
 def trial_name(case: str, replicate: int) -> str:

@@ -55,7 +55,8 @@ def append_private(path: Path, line: str) -> int:
 
 
 def read_private(path: Path) -> str:
-    """The text of a file that only this user could have written; empty where it is absent, a link, or anybody else's."""
+    """The text of a file that only this user could have written; empty where it is
+    absent, a link, or anybody else's."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,5 @@
-"""How a request can fail: the engine's stable error names in code order, what each means, and which of them leave what in doubt."""
+"""How a request can fail: the engine's stable error names in code order, what each means, and
+which of them leave what in doubt."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MEANINGS: Mapping[str, str] = {
     "stale_connection": "a reused connection ended before any byte of the answer: it had been closed while idle",
     "timeout_first_byte": "the time-out passed after the request had left and before any byte of the answer",
     "timeout_body": "the time-out passed in the answer's body",
-    "malformed": "what came is no HTTP/1 answer: no status line, or a status that makes no sense",
+    "malformed": "what came is no HTTP/1 answer (no status line, or a status that makes no sense), or no "
+    "reply of the protocol that was spoken",
     "header_too_large": "the answer's heads, or its trailers, are larger than 64 KiB or 128 fields",
     "short_body": "the stream ended in the body",
     "unexpected_data": "bytes that nobody asked for came with the answer, or before the request",
@@ -62,8 +64,13 @@ MEANINGS: Mapping[str, str] = {
     "http2_frame_size": "a frame that is too large, or of a wrong length",
     "http2_compression": "header fields that can't be read",
     "http2_flood": "frames without end that brought no answer on",
-    "http2_malformed": "an answer that breaks HTTP/2's rules: header fields that must not be, no status, a body before its head",
-    "tls_unfit": "the certificate could be a server's under no authority: it has no names, is of X.509 version 1, or an authority's own",
+    "http2_malformed": "an answer that breaks HTTP/2's rules: header fields that must not be, no status, a "
+    "body before its head",
+    "tls_unfit": "the certificate could be a server's under no authority: it has no names, is of X.509 "
+    "version 1, or an authority's own",
+    "reply_error": "a whole reply that says error (Redis: it begins with -; memcached: ERROR, CLIENT_ERROR "
+    "or SERVER_ERROR)",
+    "no_row": "no written object was there to ask for; nothing was sent",
 }
 """Error name → what happened, in the engine's code order (1, 2, …)."""
 

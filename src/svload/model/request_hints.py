@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 HINTS: Mapping[str, str] = {
-    "connect_refused": "nothing listens there, or its accept queue was full: look whether the server runs, then at ListenOverflows",
+    "connect_refused": "nothing listens there, or its accept queue was full: look whether the server runs, "
+    "then at ListenOverflows",
     "connect_timeout": "no answer to SYN: a firewall, a wrong address, or an accept queue that is full",
     "connect_reset": "the server or something before it resets new connections: look at its limit of connections",
     "connect_unreachable": "there is no route to that address from here",
@@ -13,7 +14,8 @@ HINTS: Mapping[str, str] = {
     "eaddrnotavail": "the generator has no local port left: keep connections alive, or ask for less",
     "enobufs": "the kernel has no socket memory left for the generator: ask for less",
     "tls_handshake": "the two could not agree on TLS: is this port HTTPS, and which versions does it speak?",
-    "tls_certificate": "the certificate is not trusted, expired or of another name: --cacert FILE names its authority, --insecure takes any",
+    "tls_certificate": "the certificate is not trusted, expired or of another name: --cacert FILE names its "
+    "authority, --insecure takes any",
     "tls_untrusted": "the certificate's authority is not trusted: --cacert FILE names it, --insecure takes any",
     "tls_expired": "the certificate has expired: renew it, or --insecure",
     "tls_not_yet_valid": "the certificate is not valid yet: look at both clocks, or --insecure",
@@ -25,13 +27,14 @@ HINTS: Mapping[str, str] = {
     "tls_timeout": "the TLS handshake took longer than the time-out",
     "write_reset": "the server closed while the request was being written: look at its limits of size and time",
     "read_reset": "the server closed before its answer was complete: look at its log",
-    "stale_connection": "an idle connection was closed by the server just as it was used: its keep-alive time-out is short",
+    "stale_connection": "an idle connection was closed by the server just as it was used: its keep-alive "
+    "time-out is short",
     "empty_answer": "the server closed without a word: is this port HTTP, and not HTTPS?",
     "timeout_send": "the request could not be sent within the time-out: the server does not read",
     "timeout_first_byte": "no answer within the time-out: the server is too slow for this load, or stalled",
     "timeout_head": "the answer's head did not end within the time-out",
     "timeout_body": "the answer began and did not end within the time-out",
-    "malformed": "what came back is not HTTP: is this port another protocol (HTTPS?)",
+    "malformed": "what came back is not the protocol that was spoken: is this port another one (HTTPS?)",
     "malformed_header": "a header of the answer breaks HTTP's grammar",
     "malformed_length": "the answer's Content-Length is none, or there are two",
     "malformed_chunk": "a chunk or a trailer of the answer breaks HTTP's grammar",
@@ -43,8 +46,11 @@ HINTS: Mapping[str, str] = {
     "check": "a complete answer that failed a check",
     "capture": "a complete answer lacked what a later step needs: look at the step's take",
     "no_match": "what the dialogue expects did not come: hold it by hand once and compare",
+    "reply_error": "a command was answered by an error: send it by hand once and read the reply (redis-cli, telnet)",
+    "no_row": "the set of written objects was empty: let more be written, or begin with rows (from)",
     "http2_not_negotiated": "the server speaks HTTP/1.1 there: leave --http2 out, or switch HTTP/2 on",
-    "http2_goaway": "the server ends connections after so many requests or so long: raise its limit (nginx: keepalive_requests)",
+    "http2_goaway": "the server ends connections after so many requests or so long: raise its limit (nginx: "
+    "keepalive_requests)",
     "http2_refused_stream": "the server takes fewer streams at once: fewer --streams, or raise its limit",
     "http2_reset_cancel": "the server gave the answer up: look at its log",
     "http2_reset_protocol_error": "the server did not like the request: look at its log",
@@ -57,8 +63,10 @@ HINTS: Mapping[str, str] = {
     "http2_frame_size": "the server sends frames of a wrong size: is this port HTTP/2?",
     "http2_compression": "the server's header fields can't be read",
     "http2_flood": "the server sends frames without end that answer nothing",
-    "http2_malformed": "the server's answer breaks HTTP/2's rules: look at the header fields that it, or something before it, adds",
-    "tls_unfit": "no authority could make this certificate a server's: make one with names and no CA (openssl req -x509 -addext subjectAltName=DNS:HOST -addext basicConstraints=CA:FALSE), or --insecure",
+    "http2_malformed": "the server's answer breaks HTTP/2's rules: look at the header fields that it, or "
+    "something before it, adds",
+    "tls_unfit": "no authority could make this certificate a server's: make one with names and no CA "
+    "(openssl req -x509 -addext subjectAltName=DNS:HOST -addext basicConstraints=CA:FALSE), or --insecure",
     "bad_redirect": "a redirect that leads nowhere",
     "unauthorised_target": "a redirect led to a host that was not authorised; no packet was sent there",
     "too_many_redirects": "more redirects than are followed: --follow-redirects N",
@@ -70,7 +78,8 @@ _NO_SERVER = ("connect_", "tls_", "malformed", "empty_answer", "lookup", "http2_
 
 
 def no_server(name: str) -> bool:
-    """Whether an error means that no server of the asked kind answered. Where every request ends so, there is nothing to measure."""
+    """Whether an error means that no server of the asked kind answered. Where every request ends
+    so, there is nothing to measure."""
     return name.startswith(_NO_SERVER)
 
 

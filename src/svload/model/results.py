@@ -6,16 +6,22 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 from svload.model.base import Artefact, Frozen
+from svload.model.capacity import CapacityResult
 from svload.model.certificates import InstrumentCertificate
+from svload.model.evidence import CaseEvidence, Evidence
+from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
 from svload.model.metrics import is_timing
 from svload.model.pairs import CarryOver as CarryOver
 from svload.model.pairs import Gate as Gate
 from svload.model.pairs import LostPair as LostPair
 from svload.model.pairs import PairRatio as PairRatio
 from svload.model.summaries import FirstFailure as FirstFailure
+from svload.model.summaries import GeneratorPart as GeneratorPart
+from svload.model.summaries import GeneratorResult as GeneratorResult
 from svload.model.summaries import GeneratorSummary as GeneratorSummary
 from svload.model.summaries import GroupSummary as GroupSummary
 from svload.model.summaries import Http2Summary as Http2Summary
+from svload.model.summaries import Imported as Imported
 from svload.model.summaries import StepSummary as StepSummary
 from svload.model.summaries import TrialSummary as TrialSummary
 
@@ -35,8 +41,10 @@ Why = Literal[
     "null in a run",
     "no looks-up",
     "no ratio",
+    "not recovered",
 ]
-"""Why a number is null, or what else there is to know of it, as a code that pages read; `reason` says the same in words."""
+"""Why a number is null, or what else there is to know of it, as a code that pages read;
+`reason` says the same in words."""
 ServerState = Literal["STEADY", "SATURATED", "OVERLOADED", "UNKNOWN"]
 
 
@@ -44,7 +52,8 @@ class Harm(Frozen):
     """What a check says of one number, or of all numbers of a kind (docs/method.md §3)."""
 
     number: str
-    """full metric name, such as probe.response.p99; or a kind: `all`, or `timing` (times, rates and CPU; counts, shares and sizes are not harmed)"""
+    """full metric name, such as probe.response.p99; or a kind: `all`, or `timing` (times, rates and CPU;
+    counts, shares and sizes are not harmed)"""
     grade: Grade
     """of that number by this check alone"""
     below: float | None = 0.0
@@ -58,9 +67,11 @@ class Harm(Frozen):
 
 
 class CheckResult(Frozen):
-    """One row of docs/method.md §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is the one edit that would mend it.
+    """One row of docs/method.md §3 on one trial. `value` and `limit` in the check's own unit; `remedy` is
+    the one edit that would mend it.
 
-    `grade` is the worst of `harms`, whichever number it is of: what one number is worth, `on` says. `measured` is False where the trial holds no facts for it: then its grade says nothing.
+    `grade` is the worst of `harms`, whichever number it is of: what one number is worth, `on` says.
+    `measured` is False where the trial holds no facts for it: then its grade says nothing.
     """
 
     check: str
@@ -111,13 +122,15 @@ class Belief(Frozen):
     grade: Grade
     """worst of what the checks say of this number"""
     below: float | None = 0.0
-    """the true value lies at most this share of the value below it, by all checks that can say how much; null: one that REFUSES it can't"""
+    """the true value lies at most this share of the value below it, by all checks that can say how much;
+    null: one that REFUSES it can't"""
     above: float | None = 0.0
     """the same above it"""
     doubts: tuple[str, ...] = ()
     """the checks that doubt it, the worst first"""
     as_measured: float | None = None
-    """the value with the disturbed moments in it, or of a case with the REFUSED trials in it, in base units; null: none were left out"""
+    """the value with the disturbed moments in it, or of a case with the REFUSED trials in it, in base
+    units; null: none were left out"""
     left_out: float = 0.0
     """share of the requests that were left out of `value`, since they were due in disturbed moments"""
 
@@ -132,7 +145,8 @@ class Estimate(Frozen):
     high: float | None = None
     """upper end; null: none can be given"""
     n: int = 0
-    """what it rests on: requests or events of a trial (1 for a plain count), trials of a case, blocks of a comparison"""
+    """what it rests on: requests or events of a trial (1 for a plain count), trials of
+    a case, blocks of a comparison"""
     n_eff: float | None = None
     """`n` over its autocorrelation time; null for all but percentiles of a trial"""
     weak: bool = False
@@ -152,6 +166,27 @@ class Estimate(Frozen):
         return self.belief.grade if self.belief else "VALID"
 
 
+class FaultResult(Frozen):
+    """A planned fault of a trial, or what took it back, as it was carried out. Offsets in
+    seconds from the load's start."""
+
+    place: int
+    """its place under `faults` in the study, from 0"""
+    what: str
+    """what was done to whom"""
+    planned_s: float
+    """when it was due"""
+    begun_s: float | None
+    """when it was begun; null: the load had ended before"""
+    done_s: float | None
+    """when it was done; null: it was not"""
+    sentence: str
+    """all of that in words"""
+    recovery: dict[str, Estimate] = {}
+    """traffic group → how long until it was back at its level before the first fault;
+    empty for what takes a fault back"""
+
+
 class TrialResult(Frozen):
     """A trial as judged: its metrics (`group.metric.stat` → estimate) after the case's warm-up cut."""
 
@@ -169,6 +204,19 @@ class TrialResult(Frozen):
     """full name → estimate, in the kept window after the cut or over the whole trial, as the metric is defined"""
     cut_ns: int = 0
     """warm-up cut of its case, from the begin of `window_ns`; 0: none"""
+    deaths: tuple[str, ...] = ()
+    """limited services that came to their end in it, a sentence each: a finding, where the
+    study says `on_death: finding`"""
+    loads: dict[str, GroupLoad] = {}
+    """traffic group → what its users did; without groups whose load comes in stages or is a fixed amount of work"""
+    uses: tuple[ResourceUse, ...] = ()
+    """resources whose use and capacity are known"""
+    breaks: tuple[RampBreak, ...] = ()
+    """where response and errors of groups in stages leave their line"""
+    evidence: Evidence = Evidence()
+    """how near each declared limit was, and which counters of refusals moved"""
+    faults: tuple[FaultResult, ...] = ()
+    """planned faults as they were carried out in it"""
 
 
 def marks(
@@ -207,7 +255,12 @@ class CaseResult(Frozen):
     load_model: dict[str, str] = {}
     """traffic group → closed loop or open loop"""
     asked: tuple[str, ...] = ()
-    """the numbers that the study asks of it (compare, thresholds, expect; else the main group's median, throughput and success): they give its grade"""
+    """the numbers that the study asks of it (compare, thresholds, expect; else the main group's median,
+    throughput and success): they give its grade"""
+    evidence: CaseEvidence = CaseEvidence()
+    """how near each declared limit was over its trials, and which counters of refusals moved"""
+    generators: tuple[GeneratorResult, ...] = ()
+    """by traffic group and generator, of groups that have several"""
 
 
 class Claim(Frozen):
@@ -228,22 +281,23 @@ class Claim(Frozen):
     blocks: int
     """independent units that are left: blocks, or bring-ups where these are the unit"""
     ratio: Estimate
-    """treatment over baseline: mean over matched cases of the mean log ratio of each case's pairs; its interval holds for all claims
-    of the study together (Bonferroni) and is widened by the numbers' own bounds"""
+    """treatment over baseline: mean over matched cases of the mean log ratio of each case's
+    pairs; its interval holds for all claims of the study together (Bonferroni) and is
+    widened by the numbers' own bounds"""
     p: float | None
-    """two-sided p of the same t that makes the interval, before adjustment; null: there is no ratio, or too few units"""
+    """two-sided p of the same t that makes the interval, before adjustment; null:
+    there is no ratio, or too few units"""
     p_adjusted: float | None
     """the same after Holm over all claims of the study; null: there is no ratio"""
     smallest_p: float | None
     """least p that sign flips over so many units can reach, after Holm; null: there is no ratio"""
     mde: float | None
-    """least relative effect that so many blocks detect with power 0.8 by their own scatter (0.05 is 5 %); null: `mde_reason`"""
+    """least relative effect that so many blocks detect with power 0.8 by their own scatter
+    (0.05 is 5 %); null: `mde_reason`"""
     mde_reason: str = ""
     """why `mde` is null; empty: it is not"""
     state: Literal["claim", "no claim", "undecidable", "refused"]
     """no claim: not significant, or below the floor; refused: too few trials can be believed"""
-    planned: bool = True
-    """the study file asked for it"""
     success: tuple[float | None, float | None] = (None, None)
     """mean success rate of baseline and treatment, shares of one; null: not measured"""
     sentence: str
@@ -253,9 +307,12 @@ class Claim(Frozen):
     failed: bool = False
     """it is a claim whose whole interval lies beyond the margin of `fail_if`"""
     floor: float | None = None
-    """|log ratio| that the lab shows against itself (A/A certificate); null: no certificate fits"""
+    """|log ratio| that a mean of as many units shows in the lab against itself (A/A certificate); null: no
+    certificate fits
+    """
     outcome: Literal["decided", "no difference", "open", "refused"] = "open"
-    """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither; refused: no pair can be believed"""
+    """decided: the direction is claimed; no difference: any is smaller than `within`; open: neither;
+    refused: no pair can be believed"""
     within: float | None = None
     """largest relative difference that the interval leaves (0.05 is 5 %); null: there is no interval"""
     by: str | None = None
@@ -267,7 +324,8 @@ class Claim(Frozen):
     robust: float | None = None
     """Hodges–Lehmann estimate of the ratio"""
     p_sign_flip: float | None = None
-    """p of sign flips over whole blocks, before adjustment: the check that assumes no distribution; null: too few whole blocks"""
+    """p of sign flips over whole blocks, before adjustment: the check that assumes no
+    distribution; null: too few whole blocks"""
     unit: Literal["block", "bring-up"] = "block"
     """what is independent: `blocks` counts these. block: blocks share bring-ups, and the claim speaks of those alone"""
     bring_ups: int = 0
@@ -279,7 +337,8 @@ class Claim(Frozen):
     refused_sides: tuple[int, int] = (0, 0)
     """pairs lost by a REFUSED number of the baseline's and of the treatment's trial"""
     leaning: float | None = None
-    """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold with the lost pairs at their worst"""
+    """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold
+    with the lost pairs at their worst"""
     carry_over: CarryOver | None = None
     """whether the order of neighbours mattered; null: too few pairs to say"""
     overturn_pairs: int | None = None
@@ -287,7 +346,8 @@ class Claim(Frozen):
     overturn_bias: float | None = None
     """a common bias of this share would; null: it is not decided"""
     more_blocks: int | None = None
-    """blocks that, by the scatter seen, would decide an open claim or gate, beyond those made; null: unknown, or not open"""
+    """blocks that, by the scatter seen, would decide an open claim or gate, beyond those
+    made; null: unknown, or not open"""
     more_s: float | None = None
     """the time that these take in this run, s"""
     gate: Gate | None = None
@@ -297,11 +357,13 @@ class Claim(Frozen):
     weak_pairs: int = 0
     """of the pairs that count, those of which a number is WEAK"""
     range: tuple[float, float] | None = None
-    """least and largest ratio of a matched case, where the cases differ by more than chance; null: they do not, or there is one"""
+    """least and largest ratio of a matched case, where the cases differ by more than chance;
+    null: they do not, or there is one"""
     dropped_cases: tuple[str, ...] = ()
     """matched cases left out, since they have a pair in fewer than two units"""
     timed_out: tuple[int, int] = (0, 0)
-    """pairs of which only the baseline's number, or only the treatment's, is beyond the time-out: worse than any number"""
+    """pairs of which only the baseline's number, or only the treatment's, is beyond the
+    time-out: worse than any number"""
     overloaded: tuple[int, int] = (0, 0)
     """trials of the baseline and of the treatment whose server was OVERLOADED"""
     success_interval: tuple[float, float] | None = None
@@ -331,7 +393,8 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, refused, server, comparison, exploratory, threshold, weak or design"""
+    """planted, refused, death, fault, capacity, server, limit, comparison, law,
+    exploratory, threshold, weak or design"""
     sentence: str
     """what was found"""
     evidence: tuple[str, ...]
@@ -340,17 +403,30 @@ class Finding(Frozen):
     """how sure it is: certain, measured, exploratory, a claim's state, or where it stands to the floor"""
 
 
+class OwnVerdicts(Frozen):
+    """What a run's trials were called when they were sealed, by rules of another
+    version than those that judge it now."""
+
+    version: int
+    """of the rules that judged then"""
+    trials: dict[str, Grade]
+    """trial → the provisional grade of its instrument"""
+
+
 class Findings(Artefact):
     """derived/findings.json: the final verdicts, made from the sealed trials alone.
 
-    Format 1 judged trials as a whole: its grades are taken for those of all numbers.
+    Format 1 judged trials as a whole: its grades are taken for those of all numbers. Up to format 2 a claim
+    said that it was planned, as each is.
     """
 
-    FORMAT: ClassVar[int] = 2
-    format: int = 2
+    FORMAT: ClassVar[int] = 3
+    format: int = 3
     """number of the file's format; a higher one is of a newer svload"""
     analysis_version: int
     """version of the rules that judged; another svload's are judged anew"""
+    own_verdicts: OwnVerdicts | None = None
+    """what the run itself said, where it is judged anew by other rules: all is exploratory then; null: by the same"""
     study: str
     """the study's name"""
     question: str
@@ -373,8 +449,12 @@ class Findings(Artefact):
     """every sealed trial, by case and replicate"""
     claims: tuple[Claim, ...] = ()
     """one for each contrast that the study planned"""
+    capacity: CapacityResult | None = None
+    """what a search for the largest load has found; null: none was asked"""
     thresholds: tuple[ThresholdResult, ...] = ()
     """each threshold on each case that it is for"""
+    curves: tuple[LoadCurve, ...] = ()
+    """throughput and response over each factor that is a load, with the limits that the laws find"""
     findings: tuple[Finding, ...] = ()
     """the most important first"""
     phases_s: dict[str, float] = {}
@@ -388,10 +468,17 @@ class Findings(Artefact):
 
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """Format 1 as 2: what a check said of a trial, it says of all of its numbers."""
+        """Format 1 as 2: what a check said of a trial, it says of all of its numbers. Format 2 as 3:
+        no claim is other than planned.
+        """
         if raw["format"] >= cls.FORMAT:
             return raw
-        return {**raw, "format": cls.FORMAT, "trials": [_by_number(trial) for trial in raw["trials"]]}
+        trials = raw["trials"] if raw["format"] >= 2 else [_by_number(trial) for trial in raw["trials"]]
+        claims = [
+            {key: value for key, value in claim.items() if key != "planned"}
+            for claim in raw.get("claims", ())
+        ]
+        return {**raw, "format": cls.FORMAT, "trials": trials, "claims": claims}
 
 
 def _by_number(trial: dict[str, Any]) -> dict[str, Any]:

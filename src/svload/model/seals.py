@@ -8,7 +8,8 @@ from svload.model.base import Artefact, Frozen
 
 
 class Seal(Artefact):
-    """seal.json: written last and fsynced. `files` maps every other file of the trial to its SHA-256; `facts` are no verdict."""
+    """seal.json: written last and fsynced. `files` maps every other file of the trial to its
+    SHA-256; `facts` are no verdict."""
 
     FORMAT: ClassVar[int] = 1
     trial: str
@@ -28,11 +29,13 @@ class Seal(Artefact):
     files: dict[str, str]
     """file in the trial's folder → SHA-256 of its bytes"""
     facts: dict[str, Any]
-    """the load's start, its shares, its groups' counts, and SHA-256 of the run's lock, plan, inputs and certificates, and how far its journal had come; no verdict"""
+    """the load's start, its shares, its groups' counts, and SHA-256 of the run's lock, plan, inputs and
+    certificates, and how far its journal had come; no verdict"""
 
 
 class ThinnedFile(Frozen):
-    """A file of a sealed trial that a thin pack holds in another form: the digests of what was sealed and of what is there."""
+    """A file of a sealed trial that a thin pack holds in another form: the digests of what
+    was sealed and of what is there."""
 
     sealed: str
     """SHA-256 that the seal has, or that the file had in the whole run"""
@@ -41,7 +44,8 @@ class ThinnedFile(Frozen):
 
 
 class Thinned(Artefact):
-    """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and how; journal, placement and findings always."""
+    """thinned.json: which files of sealed trials (`trials/TC7.r3/lab.json`) a thin copy of a run changed, and
+    how; journal, placement and findings always."""
 
     FORMAT: ClassVar[int] = 1
     what: str

@@ -1,4 +1,5 @@
-"""Load that changes in stages, as numbers: what a rate brings until a moment, and how long users are there (docs/method.md §1).
+"""Load that changes in stages, as numbers: what a rate brings until a moment, and how long users
+are there (docs/method.md §1).
 
 The engine plans the same (engine/engine/src/ramp.rs); tests/conformance holds the two against each other.
 Moments are ns from the begin of the first stage.

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from svload.model.base import Artefact, Frozen
-from svload.model.traffic import Feeder, Group, SetUp, TableSource
+from svload.model.faults import Fault
+from svload.model.traffic import Feeder, Group, SetUp, TableSource, WrittenSet
 
 
 class Level(Frozen):
@@ -29,9 +30,12 @@ class Factor(Frozen):
     name: str
     """the factor, as in the study"""
     levels: tuple[Level, ...]
-    """in the study's order"""
+    """in the study's order; none of an open factor"""
+    open: tuple[int | float, int | float] | None = None
+    """least and largest value of an open factor, between which batches choose; null: it has levels"""
     change: Literal["request", "live", "restart", "rebuild"] = "request"
-    """what another level costs: nothing (request), a setting in place (live), new servers (restart), new data (rebuild)"""
+    """what another level costs: nothing (request), a setting in place (live), new
+    servers (restart), new data (rebuild)"""
 
 
 class Case(Frozen):
@@ -61,7 +65,8 @@ class Comparison(Frozen):
     when: dict[str, str] = {}
     """factor → level: only cases with these are compared"""
     by: str | None = None
-    """another factor: is the effect the same at each of its levels as at its first (an interaction)? null: a plain comparison"""
+    """another factor: is the effect the same at each of its levels as at its first (an
+    interaction)? null: a plain comparison"""
     fail_if: str | None = None
     """`worse|better|different by more than x %`; null: it gates nothing"""
 
@@ -76,7 +81,10 @@ class Threshold(Frozen):
 
 
 class Measure(Frozen):
-    """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before."""
+    """How long and how often, and whether CPUs are kept awake. Durations exclude ramps, which come before.
+
+    Of a lock where cases differ: the most that any case has. A case's own follow from its levels, as all of it does.
+    """
 
     duration_ns: int
     """length of a trial's load after its ramps"""
@@ -92,15 +100,30 @@ class Measure(Frozen):
     """CPUs are kept from sleeping between requests while load is made"""
 
 
+ONCE = Measure(duration_ns=1_000_000_000, replicates=1)
+
+
 class ObjectSet(Frozen):
-    """Objects that a store is filled with. `size` is bytes or a distribution; everything is drawn from the study's seed."""
+    """Objects that a store is filled with. `size` is bytes or a distribution; everything
+    is drawn from the study's seed.
+
+    `table` is what inputs/ and feeders call them: the set's name, with a digest of what it
+    holds where cases differ in that.
+    """
 
     name: str
+    table: str = Field(default_factory=lambda made: made["name"])
     service: str
     accounts: int = 1
     containers: int = 1
     count: int
     size: dict[str, Any]
+    content: Literal["random", "jpeg"] = "random"
+    """random bytes, or whole JPEG files"""
+
+
+REPLICAS = 100
+"""Most replicas of a service: more are refused wherever options are read."""
 
 
 class ServiceSpec(Frozen):
@@ -110,13 +133,33 @@ class ServiceSpec(Frozen):
     kit: str
     options: dict[str, Any] = {}
 
+    @property
+    def replicas(self) -> int | None:
+        """How many servers of it there are; None for a service that does not say, which
+        is one server of its own name."""
+        count = self.options.get("replicas")
+        return count if isinstance(count, int) and not isinstance(count, bool) else None
 
-class Step(Frozen):
-    """A step before a trial: `reset` these services, or `warm` a feeder through a service."""
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """What its servers are called: `web[1]`, `web[2]` …, or its own name."""
+        if self.replicas is None:
+            return (self.name,)
+        return tuple(f"{self.name}[{number + 1}]" for number in range(min(self.replicas, REPLICAS)))
+
+
+class Preparation(Frozen):
+    """A step before a trial: `reset` these services, `restart` them, drop their files from the page
+    cache, `warm` a feeder through a service, or run the group `populate`, for `lasts_ns` (of a
+    fixed amount of work: at most)."""
 
     reset: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    drop_cache: tuple[str, ...] = ()
     warm: str | None = None
     through: str | None = None
+    populate: Group | None = None
+    lasts_ns: int = 600_000_000_000
 
 
 class CaseConfig(Frozen):
@@ -124,16 +167,35 @@ class CaseConfig(Frozen):
 
     case: Case
     services: tuple[ServiceSpec, ...]
+    sysctl: dict[str, str] = {}
+    """Settings of the kernel, by name."""
+    set_name: str = ""
+    """Its parameter set; empty: there is none."""
+    tuned: tuple[str, ...] = ()
+    """What that says of services, as `service.option`."""
     objects: tuple[ObjectSet, ...] = ()
     tables: tuple[TableSource, ...] = ()
     feeders: tuple[Feeder, ...] = ()
+    sets: tuple[WrittenSet, ...] = ()
     set_up: tuple[SetUp, ...] = ()
     secrets: dict[str, str] = {}
     """What requests call each → the environment variable that holds it; the value stands in no artefact."""
     groups: tuple[Group, ...]
-    before_trial: tuple[Step, ...] = ()
+    measure: Measure = ONCE
+    before_trial: tuple[Preparation, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    """What is done to the servers while load is made."""
     expects: tuple[str, ...] = ()
     thresholds: tuple[str, ...] = ()
+    abort_ifs: tuple[str, ...] = ()
+    """Criteria over what monitors read, asked while load is made: one that holds ends the run."""
+    profile: str = ""
+    """The service whose call stacks are sampled in its first replicate; empty: none."""
+
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """The groups of the load, and those that populate before it."""
+        return (*self.groups, *(step.populate for step in self.before_trial if step.populate is not None))
 
     @property
     def main_group(self) -> str:
@@ -145,6 +207,31 @@ class CaseConfig(Frozen):
     def ramp_ns(self) -> int:
         """From the load's start until every ramp has ended: excluded from measurement by definition."""
         return max((group.executor.ramp_up_ns for group in self.groups), default=0)
+
+
+class CapacitySearch(Frozen):
+    """What `svload capacity` asks of an open factor: the largest value that keeps criteria, or the one
+    above which more gains little."""
+
+    over: str
+    """the open factor: users, or requests a second"""
+    least: int
+    """no load below it is measured"""
+    most: int
+    """nor above it"""
+    start: int
+    """the first load"""
+    that: tuple[str, ...] = ()
+    """criteria that all must hold; empty where `gain` is asked"""
+    gain: float | None = None
+    """the load is sought above which throughput grows by less than this share of it (0.1:
+    a tenth); null: `that` is asked"""
+    tolerance: float = 0.05
+    """width of the bracket that is narrow enough (0.05: 5 %)"""
+    most_trials: int | None = None
+    """trials that the time allows; null: as many as it needs"""
+    at_least: int | None = None
+    """the load that is needed: the search is a gate; null: it is none"""
 
 
 class Lock(Artefact):
@@ -179,6 +266,8 @@ class Lock(Artefact):
     """planned before any data"""
     thresholds: tuple[Threshold, ...] = ()
     """criteria that cases are held to"""
+    search: CapacitySearch | None = None
+    """the search that chooses the values of its open factor; null: it has none"""
     source: dict[str, Any]
     """the merged study as plain data, references not yet put in"""
     plants: dict[str, str] = {}

@@ -55,11 +55,13 @@ class FirstFailure(Frozen):
     status: int
     """status of its answer; 0: none came"""
     body: str
-    """the first 200 bytes of the answer's body, values of secrets as …; empty where they came in pieces, compressed, over HTTP/2 or from a study that takes values out of answers"""
+    """the first 200 bytes of the answer's body, values of secrets as …; empty where they came in pieces,
+    compressed, over HTTP/2 or from a study that takes values out of answers"""
 
 
 class GroupSummary(Frozen):
-    """A traffic group's totals over all shares (engine/README.md, summary). What is summed up as time (Σ) is clipped to `window_ns`."""
+    """A traffic group's totals over all shares (engine/docs/results.md, summary). What is summed up as time
+    (Σ) is clipped to `window_ns`."""
 
     name: str
     """the traffic group, as in the study"""
@@ -154,8 +156,129 @@ class GeneratorSummary(Frozen):
     """longest pass of an event loop: what came meanwhile was read late"""
 
 
+class GeneratorPart(Frozen):
+    """What one generator of a group that has several did: its own users' requests, apart from the others'.
+    The group's totals are their sums.
+
+    Times are of its ok requests due in `window_ns`, from buckets (error ≤ 0.4 %); null: there were none.
+    """
+
+    group: str
+    """the traffic group"""
+    generator: int
+    """its number in the group, from 0"""
+    share: str
+    """the process that it ran in, as in `generators`; several may share one"""
+    machine: str = ""
+    """the machine of the fleet that it ran on; empty: this one"""
+    due: int
+    """requests that became due in the whole load"""
+    begun: int
+    """of those, the ones that began"""
+    ok: int
+    """complete answers of an expected status that passed all checks"""
+    failed: int
+    """all others that ended"""
+    connections_opened: int = 0
+    """connections that were made"""
+    bytes_received: int = 0
+    """bytes read from connections, heads and framing included, TLS excluded"""
+    errors: dict[str, int] = {}
+    """failed requests by error's name"""
+    status: dict[str, int] = {}
+    """final answers by status"""
+    responses: int = 0
+    """ok requests due in `window_ns`"""
+    response_sum_ns: float = 0.0
+    """Σ of their response"""
+    response_p50_ns: float | None = None
+    """their median response"""
+    response_p99_ns: float | None = None
+    """their 99th percentile"""
+
+
+class PlacePart(Frozen):
+    """What the generators of one machine, or of all machines of one site, did of a group in one trial. Times are of the ok
+    requests due in `window_ns`, of all of them merged (error ≤ 0.4 %); null: there were none."""
+
+    kind: Literal["machine", "site"]
+    """what the place is"""
+    place: str
+    """its name in the inventory"""
+    group: str
+    """the traffic group"""
+    due: int
+    """requests that became due in the whole load"""
+    ok: int
+    """of those, the ones that ended ok"""
+    failed: int
+    """of those, the ones that ended and failed"""
+    responses: int = 0
+    """ok requests due in `window_ns`"""
+    response_sum_ns: float = 0.0
+    """Σ of their response"""
+    response_p50_ns: float | None = None
+    """their median response"""
+    response_p99_ns: float | None = None
+    """their 99th percentile"""
+
+
+class GeneratorResult(Frozen):
+    """What one generator of a group did over a case's sealed trials. Times are of its ok requests of the kept
+    windows: the survivors; null: none."""
+
+    group: str
+    """the traffic group"""
+    generator: int | None
+    """its number in the group, from 0; null: `place` says whose they are"""
+    trials: int
+    """trials that it rests on"""
+    due: int
+    """requests that became due, over all these trials"""
+    ok: int
+    """of those, the ones that ended ok"""
+    failed: int
+    """of those, the ones that ended and failed"""
+    success_rate: float | None
+    """ok over ok and failed; null: none ended"""
+    response_mean_s: float | None
+    """mean over all its responses (error ≤ 0.4 %)"""
+    response_p50_s: float | None
+    """median over the trials of each trial's median"""
+    response_p99_s: float | None
+    """median over the trials of each trial's 99th percentile"""
+    place: str = ""
+    """the machine that it ran on, of a fleet; of all generators of a machine or a site: which"""
+
+
+class Imported(Frozen):
+    """Where an imported trial's numbers come from, and what its file did not hold."""
+
+    tool: Literal["JMeter", "Locust", "k6"]
+    """the load tester that wrote the file"""
+    file: str
+    """the file's name, without its folder"""
+    sha256: str
+    """SHA-256 of its bytes"""
+    clock_ns: int
+    """resolution of its time stamps"""
+    requests: int
+    """finished requests in it; what never ended is not there"""
+    single: bool
+    """it holds single requests; false: totals over time, so that no percentile can be made"""
+    users: dict[str, int] = {}
+    """most users by traffic group; a group that is not there: the file does not say"""
+    groups: dict[str, str] = {}
+    """traffic group → its name in the file"""
+    labels: dict[str, str] = {}
+    """step → its name in the file"""
+    notes: tuple[str, ...] = ()
+    """what had to be assumed or left out, in sentences"""
+
+
 class TrialSummary(Artefact):
-    """summary.json of a trial. Offsets are from the load's start; `window_ns` is the kept window before any warm-up cut."""
+    """summary.json of a trial. Offsets are from the load's start; `window_ns` is the kept
+    window before any warm-up cut."""
 
     FORMAT: ClassVar[int] = 1
     trial: str
@@ -172,11 +295,20 @@ class TrialSummary(Artefact):
     """width of the intervals of the tables"""
     groups: tuple[GroupSummary, ...]
     """by traffic group, in the case's order: `group` of the tables is the place, from 0"""
+    populated: tuple[GroupSummary, ...] = ()
+    """groups that populated before the load, in the order they ran: no request of theirs is in any other number"""
     generators: tuple[GeneratorSummary, ...]
     """by share: `share` of samples is the place, from 0"""
+    parts: tuple[GeneratorPart, ...] = ()
+    """by traffic group and generator, of groups that have several generators; empty in summaries of an older svload"""
+    places: tuple[PlacePart, ...] = ()
+    """by traffic group, machine and site, of a load that several machines made"""
     unauthorised: tuple[str, ...] = ()
     """scheme://host:port that requests were to go to and may not: no packet was sent"""
     stopped: Literal["end", "stop_fd"] = "end"
     """end: by itself; stop_fd: it was stopped before"""
     seed: int | None = None
-    """seed of all that was random in its load; null: an older svload did not record it"""
+    """seed of all that was random in its load; null: an older svload did not record it, or
+    another load tester made the load"""
+    imported: Imported | None = None
+    """the file of another load tester that it was made of; null: svload made the load"""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from math import exp, log
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from svload.model.base import Frozen
-from svload.model.stages import Stage, arrivals_until, present_ns, stages_ns, users_ns
+from svload.model.distributions import lognormal_mean
+from svload.model.executors import Executor, FixedWork, ThinkTime
+from svload.model.options import GroupOptions
 
-FIRST_CYCLE_NS = 5_000_000
-"""VUs without think time and without a ramp start spread over this (docs/method.md §1: spread over the first cycle)."""
 ROWS_UP_TO_RPS = 1000.0
 """Every request is a row for `client: curl`, up to this rate, and of work up to this:"""
 ROWS_UP_TO = 100_000
-NORMAL_P99 = 2.3263478740408408
-"""The 99 % quantile of the standard normal distribution."""
 
 
 class Text(Frozen):
@@ -56,14 +53,15 @@ class StatusCheck(Frozen):
 
 
 class SizeCheck(Frozen):
-    """The body's size is this many bytes, or this column's value."""
+    """The body's size is this many bytes, this column's value, or that of a written object."""
 
     name: str
-    size_bytes: int | FeederPart
+    size_bytes: int | FeederPart | TakenPart
 
 
 class TextTest(Frozen):
-    """What a text of the answer must be; exactly one is set. `matches` is a regular expression that matches somewhere."""
+    """What a text of the answer must be; exactly one is set. `matches` is a regular
+    expression that matches somewhere."""
 
     present: Literal[True] | None = None
     equals: Template | None = None
@@ -115,11 +113,10 @@ class SizeLaw(Frozen):
 
     @property
     def mean_bytes(self) -> float:
-        """Its expectation."""
         if self.uniform:
             return sum(self.uniform) / 2
         if self.lognormal:
-            return _lognormal_mean(*self.lognormal)
+            return lognormal_mean(*self.lognormal)
         return float(self.constant or 0)
 
 
@@ -132,10 +129,12 @@ class Body(Frozen):
 
 
 class Turn(Frozen):
-    """A turn of a raw dialogue; exactly one is set.
+    """A turn of a raw dialogue; exactly one is set, and `take` only beside `match`.
 
-    `send` and `send_hex` (pairs of hexadecimal digits) leave; `expect`, `expect_hex` (a literal) and `match` (a regular expression over
-    bytes) must come, what comes before them is passed over; `read` takes so many bytes, `until_close` all until the peer ends.
+    `send` and `send_hex` (pairs of hexadecimal digits) leave; `expect`, `expect_hex` (a literal) and `match`
+    (a regular expression over bytes) must come, what comes before them is passed over; `read` takes so many
+    bytes, `until_close` all until the peer ends. `take` names the variable that the match's first group is; a
+    `read` whose length varies is a text that is a number.
     """
 
     send: Template | None = None
@@ -143,19 +142,28 @@ class Turn(Frozen):
     expect: str | None = None
     expect_hex: str | None = None
     match: str | None = None
-    read: int | None = None
+    read: int | Template | None = None
     until_close: bool = False
+    take: str | None = None
 
 
-def _lognormal_mean(median: float, p99: float) -> float:
-    sigma = log(p99 / median) / NORMAL_P99
-    return median * exp(sigma * sigma / 2)
+class Commands(Frozen):
+    """Commands of one of `model.protocols`, each a list of words; they leave together, and each has one reply."""
+
+    protocol: str
+    commands: tuple[tuple[Template, ...], ...] = Field(min_length=1)
 
 
 class Request(Frozen):
-    """One named request. `host` is a service's name or an address; `scheme` http or https, of a raw dialogue tcp or tls.
+    """One named request. `host` is a service's name or an address; `scheme` http or
+    https, of a raw dialogue tcp or tls.
 
     Where variables make the address, `url` stands in place of scheme, host and path, which are empty.
+    `dialogue` or `commands` stands in place of all that is HTTP's; `counts_as` is how many requests its
+    server counts for one of these.
+
+    What it uploads becomes a row of the set `adds`. It asks for a row of the set `draws`,
+    which `removes` takes out of it.
     """
 
     name: str
@@ -174,6 +182,31 @@ class Request(Frozen):
     take: tuple[Take, ...] = ()
     follow_redirects: int = 0
     dialogue: tuple[Turn, ...] = ()
+    commands: Commands | None = None
+    counts_as: int = 1
+    adds: str | None = None
+    draws: str | None = None
+    removes: bool = False
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether it speaks another protocol than HTTP."""
+        return bool(self.dialogue) or self.commands is not None
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The variables that it sets: while it is under way, and from its answer."""
+        return (*self.takes_under_way, *(take.name for take in self.take))
+
+    @property
+    def written(self) -> str | None:
+        """The set of written objects that it adds to or asks of."""
+        return self.adds or self.draws
+
+    @property
+    def takes_under_way(self) -> tuple[str, ...]:
+        """The variables that its own later turns may use."""
+        return tuple(turn.take for turn in self.dialogue if turn.take)
 
     @property
     def endpoint(self) -> str:
@@ -201,9 +234,11 @@ class Request(Frozen):
         texts: list[Template] = [self.path, self.url or (), *(value for _, value in self.headers)]
         texts.append((self.body and self.body.text) or ())
         texts += [turn.send for turn in self.dialogue if turn.send]
+        texts += [turn.read for turn in self.dialogue if isinstance(turn.read, tuple)]
+        texts += [word for words in (self.commands.commands if self.commands else ()) for word in words]
         for check in self.checks:
             if isinstance(check, SizeCheck):
-                texts.append((check.size_bytes,) if isinstance(check.size_bytes, FeederPart) else ())
+                texts.append(() if isinstance(check.size_bytes, int) else (check.size_bytes,))
             elif isinstance(check, DigestCheck):
                 texts.append(check.equals)
             elif not isinstance(check, StatusCheck):
@@ -212,274 +247,44 @@ class Request(Frozen):
         return tuple(part for text in texts for part in text)
 
 
-TakeRows = Literal["first", "walk", "sequential", "unique", "random", "vu"]
+TakeRows = Literal["first", "walk", "sequential", "unique", "random", "zipf", "hot", "vu"]
 
 
 class Feeder(Frozen):
-    """Rows for iterations: which table of inputs/, and how it is walked. `offset` is between the begins of two VUs' walks."""
+    """Rows for iterations: which table of inputs/, and how it is walked. `offset` is
+    between the begins of two VUs' walks.
+
+    `skew` is the exponent of zipf; `hot` the share of the rows that is hot, and the share of
+    the requests that ask for these.
+    """
 
     name: str
     table: str
     take: TakeRows = "walk"
     offset: int | None = None
+    skew: float | None = None
+    hot: tuple[float, float] | None = None
     when_exhausted: Literal["repeat", "stop"] = "repeat"
 
 
+class WrittenSet(Frozen):
+    """Objects that requests write, as rows for other requests. `table` holds those that are there at first;
+    `digest` is taken of what is sent."""
+
+    name: str
+    digest: Literal["md5", "sha256"] = "md5"
+    table: str | None = None
+
+
 class TableSource(Frozen):
-    """A table of the study's own: a CSV or Parquet file (an absolute path), a list, or a range [from, to] of whole numbers."""
+    """A table of the study's own: a CSV or Parquet file (an absolute path), a list, or a
+    range [from, to] of whole numbers."""
 
     name: str
     csv: str | None = None
     parquet: str | None = None
     values: tuple[str, ...] | None = None
     numbers: tuple[int, int] | None = None
-
-
-class ThinkTime(Frozen):
-    """Pause between a VU's requests; exactly one is set. `lognormal_ns` is (median, p99)."""
-
-    constant_ns: int | None = None
-    uniform_ns: tuple[int, int] | None = None
-    exponential_ns: int | None = None
-    lognormal_ns: tuple[int, int] | None = None
-
-    @property
-    def mean_ns(self) -> float:
-        """Its expectation."""
-        if self.uniform_ns:
-            return sum(self.uniform_ns) / 2
-        if self.lognormal_ns:
-            return _lognormal_mean(*self.lognormal_ns)
-        return float(self.exponential_ns or self.constant_ns or 0)
-
-
-Shape = Literal["constant", "ramping", "finite"]
-"""Constant: a steady state is sought. Ramping: shown over time only, no warm-up cut. Finite: a fixed amount of work, measured whole."""
-
-
-class ClosedLoop(Frozen):
-    """What closed executors share: VUs that each wait for their answer, then think. Iterations begin at least `pacing_ns` apart."""
-
-    think_time: ThinkTime = ThinkTime(constant_ns=0)
-    pacing_ns: int = 0
-
-    @property
-    def model(self) -> str:
-        """Load model, for every table."""
-        return "closed loop"
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "constant"
-
-    @property
-    def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
-        raise NotImplementedError
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take; None without stages."""
-        return None
-
-    @property
-    def cycle_ns(self) -> float:
-        """The least that a VU's cycle takes on average, requests apart."""
-        return max(self.think_time.mean_ns, float(self.pacing_ns))
-
-    @property
-    def peak_rps(self) -> float | None:
-        """The most requests a second that it can make; None if only the server bounds it."""
-        return self.most_vus / (self.cycle_ns / 1e9) if self.cycle_ns else None
-
-    def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of their planned time between two moments, ns from the group's start."""
-        raise NotImplementedError
-
-
-class Spread(ClosedLoop):
-    """A fixed set of `vus`; without a ramp they start spread over the first cycle, or together."""
-
-    vus: int = Field(ge=1)
-    start: Literal["spread", "together"] = "spread"
-
-    @property
-    def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
-        return self.vus
-
-    @property
-    def spread_ns(self) -> int:
-        """What they start spread over."""
-        return max(round(self.cycle_ns), FIRST_CYCLE_NS) if self.start == "spread" else 0
-
-    def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of the time after their planned first request (for a fixed amount of work: if it never ended)."""
-        return present_ns(0.0, self.spread_ns / self.vus, self.vus, low_ns, high_ns)
-
-
-class ConstantVus(Spread):
-    """Closed loop: `vus` virtual users, each waits for its answer, then thinks (k6's constant-vus with a ramp)."""
-
-    kind: Literal["constant-vus"] = "constant-vus"
-    ramp_up_ns: int = 0
-
-    @property
-    def spread_ns(self) -> int:
-        """What they start spread over: their ramp, else the first cycle."""
-        return self.ramp_up_ns or super().spread_ns
-
-
-class FixedWork(Spread):
-    """What closed executors of a fixed amount of work share: `iterations`, measured whole."""
-
-    iterations: int = Field(ge=1)
-
-    @property
-    def ramp_up_ns(self) -> int:
-        """It has no ramp."""
-        return 0
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "finite"
-
-    @property
-    def work(self) -> int:
-        """All its requests."""
-        raise NotImplementedError
-
-
-class SharedIterations(FixedWork):
-    """So many iterations of all VUs together (k6's shared-iterations); between generators they are dealt beforehand."""
-
-    kind: Literal["shared-iterations"] = "shared-iterations"
-
-    @property
-    def work(self) -> int:
-        """All its requests."""
-        return self.iterations
-
-
-class PerVuIterations(FixedWork):
-    """So many iterations of each VU (k6's per-vu-iterations)."""
-
-    kind: Literal["per-vu-iterations"] = "per-vu-iterations"
-
-    @property
-    def work(self) -> int:
-        """All its requests."""
-        return self.vus * self.iterations
-
-
-class InStages(Frozen):
-    """What executors share whose load changes in stages."""
-
-    stages: tuple[Stage, ...] = Field(min_length=1)
-
-    @property
-    def ramp_up_ns(self) -> int:
-        """Nothing is excluded from measurement: it is shown over time."""
-        return 0
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "ramping"
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take."""
-        return stages_ns(self.stages)
-
-
-class RampingVus(InStages, ClosedLoop):
-    """Closed loop whose number of VUs follows stages (k6's ramping-vus); who must go finishes its request first."""
-
-    kind: Literal["ramping-vus"] = "ramping-vus"
-    start_vus: int = 0
-
-    @property
-    def most_vus(self) -> int:
-        """The most VUs that there ever are, over all shares."""
-        return max([self.start_vus, *(round(stage.target) for stage in self.stages)])
-
-    def users_ns(self, low_ns: float, high_ns: float) -> float:
-        """Σ over VUs of their planned time between two moments, ns from the group's start."""
-        return users_ns(self.start_vus, self.stages, low_ns, high_ns)
-
-
-class OpenLoop(Frozen):
-    """What open executors share: arrivals that do not wait for the server; a full pool makes them wait, or drops them."""
-
-    max_vus: int | None = Field(default=None, ge=1)
-    arrivals: Literal["constant", "poisson"] = "constant"
-    on_full: Literal["wait", "drop"] = "wait"
-
-    @property
-    def model(self) -> str:
-        """Load model, for every table."""
-        return "open loop"
-
-    @property
-    def shape(self) -> Shape:
-        """What the load is like over time."""
-        return "constant"
-
-    @property
-    def stages_ns(self) -> int | None:
-        """How long its stages take; None without stages."""
-        return None
-
-    @property
-    def peak_rps(self) -> float:
-        """The highest rate."""
-        raise NotImplementedError
-
-    def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
-        raise NotImplementedError
-
-
-class ConstantArrivalRate(OpenLoop):
-    """Open loop: arrivals at `rate_rps`, whatever the server does (k6's constant-arrival-rate; a full pool waits)."""
-
-    kind: Literal["constant-arrival-rate"] = "constant-arrival-rate"
-    rate_rps: float = Field(gt=0)
-    ramp_up_ns: int = 0
-
-    @property
-    def peak_rps(self) -> float:
-        """The rate."""
-        return self.rate_rps
-
-    def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
-        return max(moment_ns, 0.0) / 1e9 * self.rate_rps
-
-
-class RampingArrivalRate(InStages, OpenLoop):
-    """Open loop whose rate follows stages (k6's ramping-arrival-rate; a full pool waits)."""
-
-    kind: Literal["ramping-arrival-rate"] = "ramping-arrival-rate"
-    start_rate_rps: float = Field(default=0.0, ge=0)
-
-    @property
-    def peak_rps(self) -> float:
-        """The highest rate."""
-        return max([self.start_rate_rps, *(stage.target for stage in self.stages)])
-
-    def arrivals_until(self, moment_ns: float) -> float:
-        """The rate's integral until a moment, ns from the group's start."""
-        return arrivals_until(self.start_rate_rps, self.stages, moment_ns)
-
-
-Executor = Annotated[
-    ConstantVus | RampingVus | SharedIterations | PerVuIterations | ConstantArrivalRate | RampingArrivalRate,
-    Field(discriminator="kind"),
-]
 
 
 class Step(Frozen):
@@ -491,52 +296,55 @@ class Step(Frozen):
 
 
 class Scenario(Frozen):
-    """Steps in order; of several an iteration takes one by `weight`."""
+    """Steps in order; of several an iteration takes one by `weight`.
+
+    With `renew_ns` it is no part of the mix: an iteration begins with it where the user's last one is so
+    long ago, or an answer was 401.
+    """
 
     name: str
-    weight: int = Field(default=1, ge=1)
+    weight: int = Field(default=1, ge=0)
+    renew_ns: int | None = None
     steps: tuple[Step, ...] = Field(min_length=1)
 
 
 class SetUp(Frozen):
-    """A request before the load whose variables its groups use: once a trial, or once for each VU of the group that uses them."""
+    """A request before the load whose variables its groups use: once a trial, or once for each
+    VU of the group that uses them.
+
+    `renew_ns`: each user asks it again after so long, and after a 401.
+    """
 
     request: Request
     once: Literal["trial", "vu"] = "trial"
+    renew_ns: int | None = None
 
 
 Http2 = bool | Literal["preferred"]
 """Whether HTTP/2 is spoken; preferred: the server may choose HTTP/1.1."""
 
 
-class Group(Frozen):
-    """One traffic group of a case. An iteration is one `request`, or the steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
+class Group(Frozen, GroupOptions):  # type: ignore[misc]  # frozen as its options are, by its model_config
+    """One traffic group of a case, with the options of `model.options`. An iteration is one `request`, or the
+    steps of one of `scenarios`. `start_when` names the group whose ramp must have ended first.
 
     Over HTTP/2 `streams` users (or requests at once) share a connection; `preferred`: a server may choose HTTP/1.1.
 
-    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections leave from
-    `source_addresses` in turn; empty: from where the kernel says. `close: reset` ends them with RST, which leaves no port in TIME_WAIT.
+    `graceful_stop_ns` is how long what is due by the end is followed; None: until its time-out. Connections
+    leave from `source_addresses` in turn; empty: from where the kernel says. `close: reset` ends them with
+    RST, which leaves no port in TIME_WAIT.
 
-    What waits for its time begins only at multiples of `pacing_quantum_ns` from the trial's start (0: when due); due times stay exact, so the wait is generator lag.
+    What waits for its time begins only at multiples of `pacing_quantum_ns` from the trial's start (0: when
+    due); due times stay exact, so the wait is generator lag.
     """
 
     name: str
-    client: Literal["engine", "curl"] = "engine"
-    connection: Literal["keep-alive", "new", "shared"] = "keep-alive"
     executor: Executor
     request: Request
     scenarios: tuple[Scenario, ...] = ()
-    generators: int = Field(default=1, ge=1)
     start_when: str | None = None
-    graceful_stop_ns: int | None = None
-    tls_resumption: bool = True
-    spin_ns: int = Field(default=0, ge=0, le=10_000_000)
-    pacing_quantum_ns: int = Field(default=0, ge=0, le=1_000_000_000)
     source_addresses: tuple[str, ...] = ()
-    close: Literal["fin", "reset"] = "fin"
     http2: Http2 = False
-    streams: int = Field(default=1, ge=1)
-    record: Literal["auto", "rows", "histogram"] = "auto"
 
     def connections(self, slots: int) -> int:
         """How many connections so many users, or requests at once, share."""

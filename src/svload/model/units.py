@@ -66,6 +66,12 @@ def parse_quantity(text: str | float | int, dimension: Dimension) -> float:
     return value * _UNITS[unit][1]
 
 
+def written_dimension(text: str) -> Dimension | None:
+    """The dimension of the unit that a quantity is written with; None for a bare number, or what is none."""
+    match = _QUANTITY.match(text)
+    return _UNITS[match[2]][0] if match and match[2] in _UNITS else None
+
+
 def units_of(dimension: Dimension) -> list[str]:
     """The spellings of `dimension`, smallest first."""
     return [unit for unit, (known, _) in _UNITS.items() if known == dimension]
@@ -83,6 +89,28 @@ def size_bytes(text: str | float | int) -> int:
         if isinstance(text, int) and not isinstance(text, bool)
         else round(parse_quantity(text, "size_bytes"))
     )
+
+
+def bytes_per_s(text: str | float | int) -> int:
+    """A rate of data as whole bytes a second, from bytes or bits: `20 MB/s`, `10 Mbit/s`. Raises ValueError."""
+    told = "write a rate of data, such as 20 MB/s or 10 Mbit/s"
+    if not isinstance(text, str) or not text.strip().endswith("/s"):
+        raise ValueError(told)
+    amount = text.strip().removesuffix("/s").strip()
+    of_bits = amount.endswith("bit")
+    found = size_bytes(amount.removesuffix("bit") + "B" if of_bits else amount)
+    rate = found // 8 if of_bits else found
+    if rate <= 0:
+        raise ValueError(told)
+    return rate
+
+
+def show_rate(rate_bytes_per_s: float) -> str:
+    """`20 MB/s`, in the units that rates of data are written in."""
+    for unit in ("GB", "MB", "kB"):
+        if rate_bytes_per_s >= _UNITS[unit][1]:
+            return f"{_three_figures(rate_bytes_per_s / _UNITS[unit][1])} {unit}/s"
+    return f"{round(rate_bytes_per_s)} B/s"
 
 
 def show_duration(seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""Text from elsewhere as it may be shown: signs that a terminal would obey, or that turn what follows, are spelt out."""
+"""Text from elsewhere as it may be shown: signs that a terminal would obey, or that
+turn what follows, are spelt out."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """`text` with characters that nobody sees and that turn or break what follows (bidi overrides, controls) as `[U+202E]`."""
+    """`text` with characters that nobody sees and that turn or break what follows (bidi
+    overrides, controls) as `[U+202E]`."""
     return _UNSEEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", text)
 
 
@@ -34,7 +36,6 @@ class PlainStream(io.TextIOWrapper):
     """A stream on which whatever is printed stays text."""
 
     def write(self, text: str) -> int:
-        """As TextIOWrapper's."""
         return super().write(visible(text))
 
     @property

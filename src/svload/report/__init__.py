@@ -1,4 +1,5 @@
-"""What people read: terminal, HTML, Excel, JUnit. Names are loaded when first used, so that a command pays for what it prints."""
+"""What people read: terminal, HTML, Excel, JUnit. Names are loaded when first used, so that a
+command pays for what it prints."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.report.live import live_view
-    from svload.report.load import describe_load, describe_run
-    from svload.report.quick import show_load
-    from svload.report.quick_live import load_view
-    from svload.report.quieter import quieter_line
-    from svload.report.terminal import (
+    from svload.report.files.write import write_all, write_comparison
+    from svload.report.terminal.imported import show_import, show_tables, tables_as_json
+    from svload.report.terminal.live import live_view
+    from svload.report.terminal.load_end import show_load
+    from svload.report.terminal.load_live import load_view
+    from svload.report.terminal.tables import (
         show_aa,
         show_comparison,
         show_doctor,
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
         show_probe,
         show_rows,
     )
-    from svload.report.why import show_why
-    from svload.report.write import write_all, write_comparison
+    from svload.report.terminal.why import show_why
+    from svload.report.told.quieter import quieter_line
+    from svload.report.told.traffic import describe_imported, describe_load, describe_run
 
 __all__ = [
+    "describe_imported",
     "describe_load",
     "describe_run",
     "live_view",
@@ -34,27 +37,35 @@ __all__ = [
     "show_comparison",
     "show_doctor",
     "show_findings",
+    "show_import",
     "show_load",
     "show_plan",
     "show_probe",
     "show_rows",
+    "show_tables",
     "show_why",
+    "tables_as_json",
     "write_all",
     "write_comparison",
 ]
 
+_IMPORTED = ("show_import", "show_tables", "tables_as_json")
+
 __getattr__ = late(
     __name__,
     {
-        "live": ("live_view",),
-        "load": ("describe_load", "describe_run"),
-        "quick": ("show_load",),
-        "quick_live": ("load_view",),
-        "quieter": ("quieter_line",),
-        "terminal": tuple(
-            name for name in __all__ if name.startswith("show_") and name not in ("show_load", "show_why")
+        "terminal.live": ("live_view",),
+        "told.traffic": ("describe_imported", "describe_load", "describe_run"),
+        "terminal.load_end": ("show_load",),
+        "terminal.load_live": ("load_view",),
+        "told.quieter": ("quieter_line",),
+        "terminal.imported": _IMPORTED,
+        "terminal.tables": tuple(
+            name
+            for name in __all__
+            if name.startswith("show_") and name not in ("show_load", "show_why", *_IMPORTED)
         ),
-        "why": ("show_why",),
-        "write": ("write_all", "write_comparison"),
+        "terminal.why": ("show_why",),
+        "files.write": ("write_all", "write_comparison"),
     },
 )

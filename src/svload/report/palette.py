@@ -1,4 +1,5 @@
-"""The page's light colours for what is drawn elsewhere: figures and the workbook's charts. A test holds them equal to style.css."""
+"""The page's light colours for what is drawn elsewhere: figures and the workbook's charts. A test
+holds them equal to style.css."""
 
 from __future__ import annotations
 

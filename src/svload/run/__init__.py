@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from svload.run.aa import aa_batch, aa_lock, compares_restarts
     from svload.run.certify import certificate_study, certify_instrument
     from svload.run.execution import Options, Outcome, begin, execute
-    from svload.run.faults import FAULTS, plant, planted_config
-    from svload.run.fits import misfits, too_long
+    from svload.run.faults import FAULTS, plant
+    from svload.run.fits import misfits, overfull, too_long
+    from svload.run.leftovers import put_back
     from svload.run.once import started_once
-    from svload.run.order import next_trial, replacement_batch
+    from svload.run.order import next_trial
     from svload.run.secrets import secret_values
     from svload.run.targets import permitted_targets
 
@@ -31,10 +32,10 @@ __all__ = [
     "execute",
     "misfits",
     "next_trial",
+    "overfull",
     "permitted_targets",
     "plant",
-    "planted_config",
-    "replacement_batch",
+    "put_back",
     "secret_values",
     "started_once",
     "too_long",
@@ -46,10 +47,11 @@ __getattr__ = late(
         "aa": ("aa_batch", "aa_lock", "compares_restarts"),
         "certify": ("certificate_study", "certify_instrument"),
         "execution": ("Options", "Outcome", "begin", "execute"),
-        "faults": ("FAULTS", "plant", "planted_config"),
-        "fits": ("misfits", "too_long"),
+        "faults": ("FAULTS", "plant"),
+        "fits": ("misfits", "overfull", "too_long"),
+        "leftovers": ("put_back",),
         "once": ("started_once",),
-        "order": ("next_trial", "replacement_batch"),
+        "order": ("next_trial",),
         "secrets": ("secret_values",),
         "targets": ("permitted_targets",),
     },

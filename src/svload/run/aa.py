@@ -1,4 +1,5 @@
-"""The plan of an A/A run (docs/method.md §2): the same case again and again, restarted as often as a comparison of this study would be. Pure."""
+"""The plan of an A/A run (docs/method.md §2): the same case again and again, restarted as often as a
+comparison of this study would be. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def aa_lock(lock: Lock, cases: Collection[str], pairs: int) -> Lock:
 
 
 def aa_batch(lock: Lock, restarts: bool) -> Batch:
-    """All trials of an `aa_lock`, in order; with `restarts` services come up anew before each, as between the sides of an A/B."""
+    """All trials of an `aa_lock`, in order; with `restarts` services come up anew before each,
+    as between the sides of an A/B."""
     batch = study.first_batch(lock)
     if not restarts:
         return batch.model_copy(update={"because": f"A/A: {batch.because}"})

@@ -1,4 +1,5 @@
-"""The instrument's certificate (docs/method.md §2): the truth server at known service times, and what the load saw of them. Hands only."""
+"""The instrument's certificate (docs/method.md §2): the truth server at known service times, and what
+the load saw of them. Hands only."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svload import study
 from svload.drive.generators import Generators
-from svload.drive.shares import Timeline, build_shares
+from svload.drive.share.cut import build_shares
+from svload.drive.share.timeline import Timeline
 from svload.drive.targets import allowed_blocks
-from svload.host import cache_dir, finish_leftovers, labs_dir, machine_lock, split_cores, start_agent
-from svload.host.certificates import place
+from svload.host import cache_dir, labs_dir, machine_lock, split_cores, start_agent
+from svload.host.machine.kept_certificates import place
 from svload.lab import Lab
 from svload.lab.web import call
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel
@@ -28,6 +29,8 @@ from svload.model.events import Event
 from svload.model.messages import Lease
 from svload.model.study import CaseConfig, Lock
 from svload.model.units import duration_ns
+from svload.run.configs import case_configs
+from svload.run.leftovers import put_back
 from svload.store import read_tables
 from svload.store.parquet import as_arrays
 
@@ -36,12 +39,14 @@ SECONDS = {"100 us": 3.0, "1 ms": 3.0, "10 ms": 5.0, "100 ms": 10.0}
 """Service time → how long it is loaded: at least 400 requests each, so that a 99th percentile is one."""
 RATES_RPS = {"100 us": 400, "1 ms": 200, "10 ms": 80, "100 ms": 40}
 NOT_FOUND = 404
-"""What is asked is not there: the server takes its time over that answer as over any other, and nothing need be filled."""
+"""What is asked is not there: the server takes its time over that answer as over any
+other, and nothing need be filled."""
 _LOG_ROWS = 50_000
 
 
 def certificate_study() -> str:
-    """The study behind the certificate: one truth server that spins the last 60 µs and logs what it did, a factor of its service time."""
+    """The study behind the certificate: one truth server that spins the last 60 µs and logs what it
+    did, a factor of its service time."""
     levels = {name.replace(" ", ""): {"time": name, "rate": f"{RATES_RPS[name]}/s"} for name in SECONDS}
     return json.dumps(
         {
@@ -64,8 +69,10 @@ def certificate_study() -> str:
 def certify_instrument(
     lock: Lock, folder: Path, emit: Emit, wait_s: float | None = None
 ) -> InstrumentCertificate:
-    """Measure every level of `certificate_study`'s lock; scratch files go to `folder`. About 25 s. Raises SvloadError."""
-    configs = {case.levels["time"]: study.resolve(lock, case) for case in lock.valid_cases}
+    """Measure every level of `certificate_study`'s lock; scratch files go to `folder`.
+    About 25 s. Raises SvloadError."""
+    asked = case_configs(lock)
+    configs = {case.levels["time"]: asked[case.name] for case in lock.valid_cases}
     with _bench(next(iter(configs.values())), lock, emit, wait_s) as (lab, generators):
         levels = [
             _level(name, configs[name.replace(" ", "")], lock.seed, lab, generators, folder)
@@ -82,7 +89,7 @@ def _bench(
         text = f"waiting: another load runs on this machine ({owner})"
         emit(Event("notice", {"text": text, "waiting": owner}))
 
-    finish_leftovers()
+    put_back(emit)
     owner = "svload doctor --certify"
     with (
         machine_lock(owner, wait_s, waiting),
@@ -140,5 +147,4 @@ def _did(admin: str) -> NDArray[Any]:
 
 
 def _quantile(values: NDArray[Any], p: float) -> int:
-    """Nearest rank."""
     return int(np.sort(values)[max(int(np.ceil(p * len(values))) - 1, 0)])

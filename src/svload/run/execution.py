@@ -1,62 +1,72 @@
-"""All trials of a run: bring-up, fill, order, attempts, resume, clean end. `execute` is the one door for run, resume and demo."""
+"""All trials of a run: bring-up, fill, order, attempts, resume, clean end. `execute` is the one
+door for run, resume and demo."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svload import study
-from svload.drive.generators import MOST
-from svload.drive.packing import name_of, on_cores, packed
+from svload.drive.packing import name_of, packed
 from svload.host import (
     Agent,
     CoreSplit,
     cache_dir,
-    connection_room,
     describe_machine,
-    finish_leftovers,
     labs_dir,
     machine_lock,
     split_cores,
 )
-from svload.host.conditions import machine
-from svload.host.preflight import preflight
-from svload.lab import Lab
+from svload.host.machine.conditions import machine
+from svload.host.machine.preflight import preflight
+from svload.lab import Lab, is_linked
+from svload.lab.kit import LOOPBACK
+from svload.model.bounds import VUS
 from svload.model.certificates import Certificates
 from svload.model.errors import ExitCode, SvloadError, fail
 from svload.model.events import Event, EventKind
+from svload.model.parameters import is_network
 from svload.model.plan import Batch, Placement, Room, TrialPlan
 from svload.model.study import CaseConfig, Lock
+from svload.run.aborting import abort_of
+from svload.run.attempts import keep_attempt, keep_logs, keep_unfinished
+from svload.run.configs import case_config
+from svload.run.filling import fill
+from svload.run.fleet import FleetHands, gather, must_be_reached, must_bear
 from svload.run.hands import EarlyHands, Hands, start_hands
-from svload.run.inputs import csv_bytes, own_table, tables_of, write_table
-from svload.run.order import FAILURES_IN_A_ROW, next_trial, replacement_batch
-from svload.run.targets import permitted_targets
+from svload.run.interrupts import interrupts
+from svload.run.leftovers import put_back, tell_leftovers
+from svload.run.order import FAILURES_IN_A_ROW, next_trial
+from svload.run.planned import live_limits
+from svload.run.policies.base import Policy, Sealed, Verdicts
+from svload.run.policies.of_study import policy_of, so_far_of
+from svload.run.sampled import what_is_lacking
+from svload.run.targets import named_endpoints, permitted_targets
 from svload.run.trial import Bench, Stopped, TrialRun
 from svload.run.trust import allow
 from svload.store import Journal, RunDir, write_artefact
-from svload.store.leftovers import sweep
 from svload.store.seal import journal_mark, sha256_file
+
+if TYPE_CHECKING:
+    from svload.host.machines.reach import Reach
 
 Emit = Callable[[Event], None]
 Judge = Callable[[RunDir, str], dict[str, Any]]
-"""(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed in, so that this room only acts."""
+"""(run, trial) → data of the `trial-sealed` event: the provisional verdict. It is passed
+in, so that this room only acts."""
 DISK_RESERVE = 1.2
 PATIENCE_S = 10.0
 """A server that runs already and takes no connection within this, or within its requests' time-out, takes none."""
 SAMPLE_INTERVAL_S = 0.2
-LOG_TAIL_BYTES = 64 * 1024
 
 
 @dataclass
@@ -75,15 +85,19 @@ class Outcome:
 class Options:
     """What the user chose for this execution; nothing here changes what is measured.
 
-    `judge` gives the provisional verdict on a trial; `refused`, asked once all are sealed, the trials that the final one refuses, each with
-    the planned claims whose pair it cost. `authorised` are the hosts outside this machine that the user allows, whatever a lock says.
-    `early` are hands that are being started already. `abort_if` is asked at every event: an error stops the load at once, ends the execution and is its outcome's.
-    `look_round` warns of what else uses the machine before anything is started; with `wait_quiet_s` that is waited for so long at most.
+    `judge` gives the provisional verdict on a trial; `verdicts`, asked where a `policy` (None: the
+    study's own) decides what follows once all is sealed, the final ones. `authorised` are the hosts
+    outside this machine that the user allows, whatever a lock says. `early` are hands that are being
+    started already. `abort_if` is asked at every event: an error stops the load at once, ends the
+    execution and is its outcome's. `look_round` warns of what else uses the machine before anything is
+    started; with `wait_quiet_s` that is waited for so long at most. `host_settings`: settings of the
+    whole machine may be changed, and are put back. `reaches` are other machines that make the load (none: this one).
     """
 
     emit: Emit
     judge: Judge
-    refused: Callable[[RunDir], Mapping[str, AbstractSet[str]]] = lambda run: {}
+    verdicts: Callable[[RunDir], Verdicts] = lambda run: Verdicts()
+    policy: Policy | None = None
     abort_if: Callable[[Event], SvloadError | None] = lambda event: None
     early: EarlyHands | None = None
     wait_for_machine_s: float | None = None
@@ -91,16 +105,20 @@ class Options:
     wait_quiet_s: float = 0.0
     need_bytes: int = 0
     authorised: tuple[str, ...] = ()
+    host_settings: bool = False
+    reaches: tuple[Reach, ...] = ()
 
 
 def begin(
     lock: Lock, out: Path, certificates: Certificates | None = None, batch: Batch | None = None
 ) -> RunDir:
-    """A new run's folder with its lock, its first batch and the certificates that hold now, written before anything is started.
+    """A new run's folder with its lock, its first batch and the certificates that hold now,
+    written before anything is started.
 
     `batch` stands for the study's own. Raises SvloadError.
     """
     allow(lock)
+    first = batch or study.first_batch(lock)
     run = RunDir.create(out, lock.name, lock.profile)
     try:
         write_artefact(run.certificates_path, certificates or Certificates())
@@ -111,20 +129,20 @@ def begin(
         shutil.rmtree(run.path, ignore_errors=True)
         raise
     if batch is None:  # a run killed here makes its plan of its lock
-        write_artefact(run.batch_path(0), study.first_batch(lock))
+        write_artefact(run.batch_path(0), first)
     return run
 
 
 def execute(run: RunDir, options: Options) -> Outcome:
     """Run every trial that is not sealed yet; safe to call again after any crash. Never raises for a lab that fails."""
     lock = run.lock()
-    with Journal(run.events) as journal, _interrupts() as stop:
+    with Journal(run.events) as journal, interrupts() as stop:
 
         def emit(event: Event) -> None:
             if event.kind not in ("progress", "trial-phase"):
                 journal.write(event)
             options.emit(event)
-            if not stop.is_set() and (error := options.abort_if(event)) is not None:
+            if not stop.is_set() and (error := options.abort_if(event) or abort_of(event)) is not None:
                 execution.aborted = error
                 stop.set()
 
@@ -169,15 +187,13 @@ class _Execution:
     lab_broken: bool = False
     load_cores: int = field(init=False)
     configs: dict[str, CaseConfig] = field(init=False)
+    """By case and point, of every trial that is planned so far."""
     folder: os.stat_result = field(init=False)
 
     def __post_init__(self) -> None:
         self.folder = self.run.path.stat()
         self.load_cores = len(split_cores(os.sched_getaffinity(0)).load)
-        self.configs = {
-            case.name: on_cores(study.resolve(self.lock, case), self.load_cores)
-            for case in self.lock.valid_cases
-        }
+        self.configs = {}
 
     def go(self) -> None:
         self._enough_disk()
@@ -185,11 +201,13 @@ class _Execution:
         self._say("run-started", run=self.run.name, study=self.lock.name, profile=self.lock.profile, seed=self.lock.seed,
                   trials=len(self.run.planned_trials()), sealed=len(self.run.sealed_trials()), plants=self.lock.plants,
                   machine=describe_machine())  # fmt: skip
-        self._keep_unfinished()
+        keep_unfinished(self.run)
         if self._next() is None:
             return
+        for trial in self.run.planned_trials():
+            self._config(trial)
         with ExitStack() as stack:
-            finish_leftovers()
+            put_back(self.emit)
             stack.enter_context(
                 machine_lock(
                     f"svload run {self.run.name}",
@@ -219,7 +237,7 @@ class _Execution:
         planned = self.run.planned_trials()
         sealed = set() if gone else set(self.run.sealed_trials())
         complete = not gone and self.run.is_complete()
-        codes = [ExitCode.DONE if complete else ExitCode.LAB_FAILED]
+        codes = [ExitCode.DONE if complete or self.aborted is not None else ExitCode.LAB_FAILED]
         if self.error is not None:
             codes.append(self.error.exit_code)
         if self.unauthorised:
@@ -255,7 +273,8 @@ class _Execution:
             )
 
     def _look_round(self) -> None:
-        """Warn of a shared machine, or wait until it is quiet: before the servers and the load are there, whose CPU is no stranger's."""
+        """Warn of a shared machine, or wait until it is quiet: before the servers and the load are
+        there, whose CPU is no stranger's."""
         if not self.options.look_round and not self.options.wait_quiet_s:
             return
         from svload.run.quiet import LOOK_S, wait_for_quiet, warning
@@ -270,7 +289,8 @@ class _Execution:
                 self._notice(text)
 
     def _have_plan(self) -> None:
-        """A run that was killed before its plan gets it now: nothing random is in it but the lock's seed. Raises SvloadError run-damaged."""
+        """A run that was killed before its plan gets it now: nothing random is in it but the lock's seed.
+        Raises SvloadError run-damaged."""
         path = self.run.batch_path(0)
         if not path.exists():
             if self.run.batches() or self.run.sealed_trials():
@@ -284,24 +304,33 @@ class _Execution:
         first = self._next()
         assert first is not None
         permitted = permitted_targets(self.configs.values(), self.options.authorised)
-        config = self._config(first[1].case)
+        config = self._config(first[1])
         hands = self._hands(stack)
         agent, cores = hands.agent, hands.cores
-        room = connection_room(MOST)
-        self._place(agent, cores, room)
-        lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, self.emit,
+        fleet = self._fleet(stack, agent)
+        stack.enter_context(agent.joined())
+        room = hands.machine.room(VUS.most) if fleet is None else fleet.room
+        pinned = cores.servers if cores.pinned and fleet is None else None
+        self._place(agent, cores, room, fleet)
+        lab = Lab(config.services, agent, agent.dir, cache_dir(), pinned, self.emit,
                   study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets,
-                  answers_within_s=min(PATIENCE_S, self._longest_timeout_s()))  # fmt: skip
+                  answers_within_s=min(PATIENCE_S, self._longest_timeout_s()), sysctl=config.sysctl,
+                  host_settings=self.options.host_settings, live_limits=live_limits(list(self.configs.values())),
+                  address=LOOPBACK if fleet is None else fleet.address)  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):
             lab.up()
-        tables = self._fill(config, lab)
+        if fleet is not None:
+            must_be_reached({**lab.endpoints(), **named_endpoints(permitted)}, self.options.reaches)
+        tables = dict(self._filled(config, lab, {}))
         hands.sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
-        can = machine(*preflight())
+        for text in what_is_lacking(self.configs.values()):
+            self._notice(text)
+        can = machine(*preflight()) if fleet is None else fleet.machine
         return Bench(
             agent,
             lab,
-            hands.generators,
+            hands.generators if fleet is None else fleet.generators,
             hands.sampler,
             tables,
             permitted,
@@ -310,6 +339,8 @@ class _Execution:
             self.load_cores,
             self.emit,
             self.stop.is_set,
+            pinned,
+            () if fleet is None else fleet.watched(SAMPLE_INTERVAL_S),
         )
 
     def _longest_timeout_s(self) -> float:
@@ -318,15 +349,32 @@ class _Execution:
 
     def _hands(self, stack: ExitStack) -> Hands:
         """Agent, generators and sampler, closed with the stack: those that were started beforehand, else new ones."""
-        count = max(len(shares) for shares in self._shares())
+        count = 0 if self.options.reaches else max(len(shares) for shares in self._shares())
         if self.options.early is not None:
             hands = self.options.early.take()
         else:
             folder = labs_dir() / f"{self.run.name}-{os.getpid()}"
-            hands = start_hands(folder, f"run {self.run.name}", count)
+            configs = self.configs.values()
+            own_network = any(map(is_network, (name for config in configs for name in config.sysctl)))
+            own_network |= any(is_linked(spec) for config in configs for spec in config.services)
+            hands = start_hands(folder, f"run {self.run.name}", count, own_network)
         stack.callback(hands.close)
         hands.generators.ensure(count)
         return hands
+
+    def _fleet(self, stack: ExitStack, agent: Agent) -> FleetHands | None:
+        """The machines that make the load in place of this one; None without an inventory."""
+        if not self.options.reaches:
+            return None
+        with self._phase("fleet"):
+            fleet = gather(stack, self.options.reaches, self.run.name, agent.dir / "fleet", agent, VUS.most)
+        for text in fleet.notices:
+            self._notice(text)
+        for name, left in fleet.left:
+            tell_leftovers(left, self.emit, name)
+        must_bear(self.configs.values(), fleet.machine, self.lock.study_dir)
+        self.load_cores = len(fleet.generators.seats)
+        return fleet
 
     def _shares(self) -> list[list[str]]:
         """By case: the names of its shares, a generator process each."""
@@ -335,40 +383,26 @@ class _Execution:
             for config in self.configs.values()
         ]
 
-    def _place(self, agent: Agent, cores: CoreSplit, room: Room) -> None:
+    def _place(self, agent: Agent, cores: CoreSplit, room: Room, fleet: FleetHands | None) -> None:
         shares = sorted({share for shares in self._shares() for share in shares})
+        here = fleet is None
         placement = Placement(
-            machines={agent.machine: tuple(shares)},
-            load_cores=cores.load,
-            server_cores=cores.servers,
-            pinned=cores.pinned,
+            machines={agent.machine: tuple(shares)} if fleet is None else fleet.placed(self._shares()),
+            load_cores=cores.load if here else (),
+            server_cores=cores.servers if here else tuple(agent.cores),
+            pinned=cores.pinned and here,
             room=room,
+            apart=any(reach.ssh for reach in self.options.reaches),
+            sites={}
+            if fleet is None
+            else {reach.name: reach.site for reach in self.options.reaches if reach.site},
         )
         digest = hashlib.sha256(placement.to_json().encode("utf-8", "backslashreplace")).hexdigest()
         self._say("placement", sha256=digest)
         write_artefact(self.run.placement_path, placement)
 
-    def _fill(self, config: CaseConfig, lab: Lab) -> dict[str, Path]:
-        """Fill the stores; a resumed run fills again and must find the same table, or says that it does not."""
-        known = tables_of(self.run.inputs, measured=bool(self.run.sealed_trials()))
-        for objects in config.objects:
-            with self._phase("fill"):
-                table = lab.fill(objects, self.lock.seed)
-            if objects.name in known:
-                if csv_bytes(table) != known[objects.name].read_bytes():
-                    raise fail(
-                        "fill-failed",
-                        service=objects.service,
-                        reason="the resumed run's objects differ from those of its first trials",
-                        log="",
-                    )
-            else:
-                write_table(self.run.inputs, objects.name, table)
-        sources = {table.name: table for case in self.configs.values() for table in case.tables}
-        for name, source in sources.items():
-            if name not in known:
-                write_table(self.run.inputs, name, own_table(source))
-        return tables_of(self.run.inputs)
+    def _filled(self, config: CaseConfig, lab: Lab, have: Mapping[str, Path]) -> Mapping[str, Path]:
+        return fill(self.run, lab, config, self.lock.seed, have, self._phase)
 
     # the loop
 
@@ -380,34 +414,42 @@ class _Execution:
             trial = next_trial(batch, sealed, self.failures)
             if trial is not None:
                 return batch, trial
-        return self._replacement(batches, sealed)
+        return self._next_batch(batches, sealed)
 
-    def _replacement(self, batches: tuple[Batch, ...], sealed: set[str]) -> tuple[Batch, TrialPlan] | None:
-        if not self.lock.measure.replace_refused or not sealed:
+    def _next_batch(self, batches: tuple[Batch, ...], sealed: set[str]) -> tuple[Batch, TrialPlan] | None:
+        policy = self.options.policy or policy_of(self.lock)
+        if policy is None or not sealed:
             return None
         seals = {name: sha256_file(self.run.trial(name).seal) for name in sealed}
-        batch = replacement_batch(self.lock, batches, self.options.refused(self.run), seals)
+        known = Sealed(batches, seals, self.options.verdicts(self.run))
+        batch = policy(self.lock, known)
         if batch is None:
             return None
         write_artefact(self.run.batch_path(batch.number), batch)
-        self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because)
+        self.lock = self.run.lock()
+        told = so_far_of(self.lock, known)
+        self._say("batch", number=batch.number, trials=len(batch.trials), because=batch.because, **told)
         return batch, batch.trials[0]
 
     def _attempt(self, bench: Bench, batch: Batch, plan: TrialPlan) -> None:
-        config = self._config(plan.case)
+        config = self._config(plan)
         folder = self.run.trial(plan.trial)
         attempt = self.run.next_attempt(plan.trial)
         begun = time.monotonic()
         try:
             if self.lab_broken:
                 self._mend(bench)
-            if bench.lab.apply(config.services, restart=plan.restart):
+            bench.generators.ensure(len(packed(config, self.load_cores)))
+            if bench.lab.apply(
+                config.services, restart=plan.restart, objects=config.objects, sysctl=config.sysctl
+            ):
                 bench.sampler.attach(bench.lab.facts())
-            trial = TrialRun(bench, plan, config, self.lock.measure.duration_ns, folder, attempt, self.previous_case,
-                             self.lock.plants.get(plan.case), self.lock.measure.awake)  # fmt: skip
+            bench.tables.update(self._filled(config, bench.lab, bench.tables))
+            fault = self.lock.plants.get(plan.case)
+            trial = TrialRun(bench, plan, config, folder, attempt, self.previous_case, fault)
             trial.run()
         except Stopped:
-            self._keep(plan.trial, attempt, "stopped")
+            keep_attempt(self.run, plan.trial, attempt, "stopped")
             self._say("trial-stopped", trial=plan.trial)
             self.stop.set()
         except SvloadError as error:
@@ -418,7 +460,7 @@ class _Execution:
         else:
             self.in_a_row = 0
             self.previous_case = plan.case
-            load_s = (config.ramp_ns + self.lock.measure.duration_ns) / 1e9
+            load_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
             verdict = self.options.judge(self.run, plan.trial)
             self.unauthorised.update(verdict.pop("unauthorised", ()))
             seconds = time.monotonic() - begun
@@ -444,7 +486,7 @@ class _Execution:
     def _failed(self, bench: Bench, plan: TrialPlan, attempt: int, error: SvloadError) -> None:
         self._still_there()
         problem = error.problems[0]
-        self._keep(plan.trial, attempt, "failed", problem.sentence)
+        keep_attempt(self.run, plan.trial, attempt, "failed", problem.sentence)
         logs = keep_logs(bench.agent.dir, self.run.attempt(plan.trial, attempt).path / "logs")
         for one in error.problems:
             one.details.update(run=self.run.path, log=logs)
@@ -465,29 +507,14 @@ class _Execution:
         bench.sampler.attach(bench.lab.facts())
         self.lab_broken = False
 
-    # what did not count
-
-    def _keep_unfinished(self) -> None:
-        for name in self.run.unsealed_trials():
-            self._keep(name, self.run.next_attempt(name), "interrupted")
-
-    def _keep(self, trial: str, attempt: int, why: str, sentence: str = "") -> None:
-        source = self.run.trial(trial).path
-        if not source.exists():
-            return
-        target = self.run.attempt(trial, attempt).path
-        target.parent.mkdir(exist_ok=True)
-        source.rename(target)
-        sweep(target)
-        for raw in target.glob("*.tables"):  # a share's, which no command reads
-            raw.unlink()
-        with Journal(target / "events.jsonl") as journal:
-            journal.write(Event("notice", {"trial": trial, "attempt": attempt, "why": why, "text": sentence or f"this attempt was {why} and does not count"}), sync=True)  # fmt: skip
-
     # small things
 
-    def _config(self, case: str) -> CaseConfig:
-        return self.configs[case]
+    def _config(self, plan: TrialPlan) -> CaseConfig:
+        """What its batch has decided; the same for all trials of a case at one point."""
+        key = f"{plan.case} {plan.at.model_dump_json()}"
+        if key not in self.configs:
+            self.configs[key] = case_config(self.lock, self.lock.case(plan.case), plan.at)
+        return self.configs[key]
 
     def _waiting(self, owner: str) -> None:
         self._say("notice", text=f"waiting: another load runs on this machine ({owner})", waiting=owner)
@@ -504,43 +531,3 @@ class _Execution:
         self._say("phase", name=name, state="begin")
         yield
         self._say("phase", name=name, state="end", seconds=time.monotonic() - begun)
-
-
-def keep_logs(lab: Path, target: Path) -> Path:
-    """Copy the last part of every log of a lab, since the lab's folder goes with it; returns `target`."""
-    for log in sorted(lab.rglob("*.log")):
-        kept = target / "-".join(log.relative_to(lab).parts)
-        try:
-            with log.open("rb") as file:
-                file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
-                tail = file.read()
-            if tail:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_bytes(tail)
-        except OSError:
-            continue
-    return target
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Ctrl-C, TERM or HUP once asks to stop; a second time ends at once. The old handlers are put back; nohup's ignoring stays."""
-    stop = threading.Event()
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    asks = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        asks.append(signal.SIGHUP)
-    old = {number: signal.signal(number, handler) for number in asks}
-    try:
-        yield stop
-    finally:
-        for number, before in old.items():
-            signal.signal(number, before)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from svload.model.errors import fail
+from svload.model.executors import ClosedLoop, ThinkTime
 from svload.model.messages import Signal
 from svload.model.study import Case, CaseConfig, Lock
-from svload.model.traffic import ClosedLoop, Group, ThinkTime
+from svload.model.traffic import Group
 
 NO_HITS, GENERATOR_LIMITED, TOO_SHORT = "no-hits", "generator-limited", "too-short"
 FAULTS = {
@@ -23,7 +24,8 @@ STOPPED_NS, PERIOD_NS = 60_000_000, 100_000_000
 
 
 def plant(lock: Lock, fault: str, resolve: Callable[[Lock, Case], CaseConfig]) -> Lock:
-    """`lock` with `fault` planted in one case: the last valid one that the fault can act on. Raises SvloadError usage."""
+    """`lock` with `fault` planted in one case: the last valid one that the fault can
+    act on. Raises SvloadError usage."""
     if fault not in FAULTS:
         raise fail(
             "usage", reason=f"There is no planted fault “{fault}”", hint=f"Known: {', '.join(FAULTS)}."
@@ -42,11 +44,12 @@ def _fits(fault: str, config: CaseConfig) -> bool:
     return True
 
 
-def planted_config(config: CaseConfig, fault: str | None, duration_ns: int) -> CaseConfig:
+def planted_config(config: CaseConfig, fault: str | None) -> CaseConfig:
     """The case with its traffic changed where the fault lies in the traffic; else unchanged."""
     if fault != TOO_SHORT:
         return config
-    return config.model_copy(update={"groups": tuple(_slow(group, duration_ns) for group in config.groups)})
+    lasts_ns = config.measure.duration_ns
+    return config.model_copy(update={"groups": tuple(_slow(group, lasts_ns) for group in config.groups)})
 
 
 def _slow(group: Group, duration_ns: int) -> Group:
@@ -64,7 +67,8 @@ class Pulses:
     stopped: bool = False
 
     def due(self, offset_ns: int, end_ns: int) -> list[Signal]:
-        """The signals to send at `offset_ns` so that children are stopped in the first part of each period until `end_ns`."""
+        """The signals to send at `offset_ns` so that children are stopped in the first part
+        of each period until `end_ns`."""
         want = 0 <= offset_ns < end_ns and offset_ns % PERIOD_NS < STOPPED_NS
         if want == self.stopped:
             return []

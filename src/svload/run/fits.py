@@ -1,21 +1,28 @@
-"""Does a plan fit this machine? Descriptors, local ports, and ports a second. Pure: it decides before anything is started."""
+"""Does a plan fit this machine? Descriptors, local ports, and ports a second. Pure: it
+decides before anything is started."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from svload.drive.packing import on_cores, packed
+from svload.analysis.estimate import requests_of
+from svload.drive.packing import packed
 from svload.drive.places import RESERVE
-from svload.drive.shares import timeline
+from svload.drive.share.timeline import timeline
 from svload.model.conditions import Machine
 from svload.model.errors import Problem
+from svload.model.executors import ClosedLoop, OpenLoop
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop, Group, OpenLoop
-from svload.model.units import show_duration
+from svload.model.traffic import Group, Request
+from svload.model.units import show_duration, show_size
 
 MOST_RPS_OF_A_CORE = 500_000
-"""Nobody makes more: a write and a read of the kernel's alone take 2 µs of a core. HTTP/2 streams of a connection share theirs."""
+"""Nobody makes more: a write and a read of the kernel's alone take 2 µs of a core. HTTP/2
+streams of a connection share theirs."""
+
+DISK_SHARE = 0.8
+"""Of the free disk, uploads may take so much."""
 
 MOST_INTERVALS = 1_000_000
 """The engine's limit of a series."""
@@ -31,16 +38,20 @@ def misfits(configs: Iterable[CaseConfig], machine: Machine) -> tuple[Problem, .
     return tuple(found.values())
 
 
-def too_long(configs: Iterable[CaseConfig], duration_ns: int) -> tuple[Problem, ...]:
-    """Cases whose trials have more intervals than a series holds (plan-too-large): a short measurement behind a long ramp."""
+def too_long(configs: Iterable[CaseConfig]) -> tuple[Problem, ...]:
+    """Cases whose trials have more intervals than a series holds (plan-too-large): a short
+    measurement behind a long ramp."""
     found = []
     for config in configs:
-        times = timeline(config, duration_ns)
+        times = timeline(config, config.measure.duration_ns)
         waits_ns = max(_waits_ns(group) for group in config.groups)
         if (times.end_ns + waits_ns) // times.interval_ns < MOST_INTERVALS:
             continue
         lasts, each = show_duration((times.end_ns + waits_ns) / 1e9), show_duration(times.interval_ns / 1e9)
-        reason = f"ramp, measured time and last answers may take {lasts}, in intervals of {each} more than {MOST_INTERVALS:,}"
+        reason = (
+            f"ramp, measured time and last answers may take {lasts}, in intervals of {each} more than "
+            f"{MOST_INTERVALS:,}"
+        )
         hint = "Make the ramp shorter, or measure longer: an interval is a 600th of it, at most 1 s."
         details: dict[str, object] = {"case": config.case.name, "reason": reason, "hint": hint}
         found.append(Problem("plan-too-large", details))
@@ -52,12 +63,11 @@ def _waits_ns(group: Group) -> int:
 
 
 def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
-    config = on_cores(config, machine.load_cores)
     held: dict[str, int] = {}
     ports: dict[str, int] = {}
     for group in config.groups:
         sources = max(len(group.source_addresses), 1)
-        yield from _too_fast(group)
+        yield from _too_fast(group, machine)
         yield from _new_ones(group, sources, machine)
         connections = _connections(group) or 0
         for target in group.endpoints:
@@ -68,7 +78,8 @@ def _of_case(config: CaseConfig, machine: Machine) -> Iterator[tuple[str, str]]:
     for target, connections in held.items():
         if connections > ports[target]:
             yield (
-                f"{target} would get {connections:,} connections at once, and this machine has {ports[target]:,} local ports for them",
+                f"{target} would get {connections:,} connections at once, and this machine has "
+                f"{ports[target]:,} local ports for them",
                 "Widen net.ipv4.ip_local_port_range, use more source addresses, or ask for fewer users.",
             )
 
@@ -81,19 +92,21 @@ def _open_files(groups: Sequence[Group], machine: Machine) -> Iterator[tuple[str
     if each + RESERVE > machine.open_files:
         names = " and ".join(group.name for group in groups)
         yield (
-            f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, and a process may open {machine.open_files:,} files",
+            f"{names} ask{'s' if len(groups) == 1 else ''} a generator for {each:,} connections at once, and "
+            f"a process may open {machine.open_files:,} files",
             f"Raise the limit (ulimit -n {each + RESERVE}), use more generators on more cores, or fewer users.",
         )
 
 
-def _too_fast(group: Group) -> Iterator[tuple[str, str]]:
+def _too_fast(group: Group, machine: Machine) -> Iterator[tuple[str, str]]:
     """A rate that no client on so many cores can make."""
-    generators = group.generators
+    generators = min(group.generators, machine.load_cores)
     most_rps = generators * MOST_RPS_OF_A_CORE * group.streams
     executor = group.executor
     if isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} asks for {executor.peak_rps:,.6g} requests a second, and {generators} core{'s' * (generators > 1)} of load cannot make more than {most_rps:,.6g}",
+            f"{group.name} asks for {executor.peak_rps:,.6g} requests a second, and {generators} "
+            f"core{'s' * (generators > 1)} of load cannot make more than {most_rps:,.6g}",
             "Ask for less, or use more generators on more cores.",
         )
 
@@ -105,7 +118,8 @@ def _new_ones(group: Group, sources: int, machine: Machine) -> Iterator[tuple[st
     rests = group.connection == "new" and group.close == "fin"
     if rests and isinstance(executor, OpenLoop) and executor.peak_rps > most_rps:
         yield (
-            f"{group.name} would make {executor.peak_rps:,.6g} new connections a second, and the local ports allow {most_rps:,.6g}",
+            f"{group.name} would make {executor.peak_rps:,.6g} new connections a second, and the local ports "
+            f"allow {most_rps:,.6g}",
             "Use keep-alive, close: reset, more source addresses, or ask for less.",
         )
 
@@ -114,3 +128,33 @@ def _connections(group: Group) -> int | None:
     """The most that the group holds at once; None where only the server bounds it."""
     executor = group.executor
     return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
+
+
+def written_bytes(config: CaseConfig) -> float:
+    """What a trial's requests can upload of generated bodies: bytes that its stores keep until they go down."""
+    whole_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
+    total = 0.0
+    for group in config.groups:
+        mixed = [one for one in group.scenarios if one.weight]
+        weights = sum(one.weight for one in mixed) or 1
+        shares = [(one.weight / weights, [step.request for step in one.steps]) for one in mixed]
+        each = sum(share * sum(map(_uploaded, asked)) for share, asked in shares or [(1.0, [group.request])])
+        total += each * requests_of(group, whole_s) / group.longest_iteration
+    return total
+
+
+def _uploaded(request: Request) -> float:
+    keeps = request.method == "PUT" and request.body is not None and request.body.random is not None
+    return request.body.random.mean_bytes if keeps and request.body and request.body.random else 0.0
+
+
+def overfull(configs: Iterable[CaseConfig], free_bytes: float) -> tuple[Problem, ...]:
+    """A plan whose uploads the disk cannot hold (plan-too-large): all trials together,
+    since a store forgets none of them."""
+    sizes = {config.case.name: written_bytes(config) * config.measure.replicates for config in configs}
+    if not sizes or sum(sizes.values()) <= free_bytes * DISK_SHARE:
+        return ()
+    reason = f"all trials may upload {show_size(sum(sizes.values()))}, and the disk has {show_size(free_bytes)} free"
+    hint = "Ask for fewer or smaller bodies, a think time, or fewer replicates."
+    largest = max(sizes, key=lambda name: sizes[name])
+    return (Problem("plan-too-large", {"case": largest, "reason": reason, "hint": hint}),)

@@ -1,7 +1,7 @@
 """The hands of a run: the machine's agent with its generators and its sampler, started as one.
 
-None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on the other core. So
-nothing is loaded on the way to them that knows a study, or that validates one.
+None of them needs the study: `svload load` starts them while it is still read and checked (`EarlyHands`), on
+the other core. So nothing is loaded on the way to them that knows a study, or that validates one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from svload.model.errors import SvloadError
 
 if TYPE_CHECKING:
     from svload.drive.generators import Generators
-    from svload.host import Agent, CoreSplit, StartingAgent
+    from svload.host import Agent, CoreSplit, Machine, StartingAgent
     from svload.watch import Sampler
 
 _JOIN_BOUND_S = 60.0
@@ -27,51 +27,61 @@ _JOIN_BOUND_S = 60.0
 
 @dataclass
 class Hands:
-    """An agent whose generators and sampler have been started (not yet heard of). `close` ends all of them."""
+    """A machine whose generators and sampler have been started (not yet heard of). `close` ends all of them."""
 
-    agent: Agent
-    cores: CoreSplit
+    machine: Machine
     generators: Generators
     sampler: Sampler
 
+    @property
+    def agent(self) -> Agent:
+        return self.machine.agent
+
+    @property
+    def cores(self) -> CoreSplit:
+        return self.machine.cores
+
     def close(self) -> None:
         """End the agent and everything it started."""
-        self.agent.close()
+        self.machine.close()
 
 
-def start_hands(folder: Path, owner: str, generators: int) -> Hands:
-    """Start agent, `generators` generator processes and the sampler in `folder`. Raises SvloadError agent-refused, agent-lost."""
-    return _hands_of(_launch(folder, owner), generators)
+def start_hands(folder: Path, owner: str, generators: int, own_network: bool = False) -> Hands:
+    """Start agent, `generators` generator processes and the sampler in `folder`; with `own_network` in a
+    network of the lab's own, where root allows. Raises SvloadError agent-refused, agent-lost.
+    """
+    return _hands_of(_launch(folder, owner, own_network), generators)
 
 
-def _launch(folder: Path, owner: str) -> StartingAgent:
+def _launch(folder: Path, owner: str, own_network: bool = False) -> StartingAgent:
     from svload.host import launch_agent
     from svload.model.messages import Lease
 
-    return launch_agent(folder, Lease(), owner)
+    return launch_agent(folder, Lease(), owner, own_network=own_network)
 
 
 def _hands_of(starting: StartingAgent, generators: int) -> Hands:
     """What the other hands need is imported while the agent comes up."""
     from svload.drive.generators import Generators
-    from svload.host import split_cores
+    from svload.host import LocalMachine
     from svload.watch import Sampler
 
-    agent = starting.connect()
+    machine = LocalMachine(starting.connect())
+    agent, cores = machine.agent, machine.cores
     try:
-        cores = split_cores(agent.cores)
         made = Generators(agent, agent.dir, cores.load if cores.pinned else None)
         made.ensure(generators)
         sampler = Sampler(agent, agent.dir, cores.servers if cores.pinned else None)
         sampler.spawn()
     except BaseException:
-        agent.close()
+        machine.close()
         raise
-    return Hands(agent, cores, made, sampler)
+    return Hands(machine, made, sampler)
 
 
 class EarlyHands:
-    """Hands that are being started: the agent's process at once, the others by a thread. Whoever takes them closes them."""
+    """Hands that are being started: the agent's process at once, the others by a thread.
+    Whoever takes them closes them."""
 
     def __init__(self, folder: Path, owner: str, generators: int) -> None:
         self._made: Hands | None = None
@@ -122,7 +132,8 @@ _ready: list[EarlyHands] = []
 
 
 def hold_ready(owner: str, generators: int) -> EarlyHands:
-    """Start hands that the next `early_hands` of this process will find. Whoever asked for them drops them if nobody took them."""
+    """Start hands that the next `early_hands` of this process will find. Whoever asked for them
+    drops them if nobody took them."""
     hands = _start_early(owner, generators)
     _ready.append(hands)
     return hands
@@ -136,8 +147,9 @@ def _start_early(owner: str, generators: int) -> EarlyHands:
 
 @contextmanager
 def early_hands(owner: str, generators: int) -> Iterator[EarlyHands | None]:
-    """Hands started beside the body, which may take them; None while another load runs here, which they would disturb."""
-    from svload.host.lock import is_locked
+    """Hands started beside the body, which may take them; None while another load runs
+    here, which they would disturb."""
+    from svload.host.machine.lock import is_locked
 
     if not _ready and is_locked():
         yield None

@@ -17,7 +17,8 @@ Table = Mapping[str, Sequence[object]]
 
 
 def write_table(folder: Path, name: str, table: Table) -> Path:
-    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the CSV's path. The CSV comes last."""
+    """Write `table` (column name → values) as `<name>.csv` and its SHA-256 beside it; returns the
+    CSV's path. The CSV comes last."""
     data = csv_bytes(table)
     path = folder / f"{name}.csv"
     write_text(path.with_suffix(".sha256"), hashlib.sha256(data).hexdigest() + "\n")
@@ -35,7 +36,8 @@ def csv_bytes(table: Table) -> bytes:
 
 
 def own_table(source: TableSource) -> Table:
-    """The rows that a study itself brings: of a CSV or Parquet file, a list or a range; every value as text, sizes (`…_bytes`) as they are.
+    """The rows that a study itself brings: of a CSV or Parquet file, a list or a range; every value as text,
+    sizes (`…_bytes`) as they are.
 
     Raises SvloadError input-unreadable.
     """
@@ -51,7 +53,8 @@ def own_table(source: TableSource) -> Table:
 
 
 def tables_of(folder: Path, *, measured: bool = True) -> dict[str, Path]:
-    """The tables of inputs/ by name, each proved by its digest; of a run that has `measured` nothing yet, those that are whole.
+    """The tables of inputs/ by name, each proved by its digest; of a run that has `measured`
+    nothing yet, those that are whole.
 
     Raises SvloadError run-damaged where a table that trials were measured with is not proved.
     """

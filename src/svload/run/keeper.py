@@ -1,6 +1,7 @@
 """The process that keeps a lab until its lease ends (`svload lab up --for 2h`).
 
-It owns the agent by a connection lease, so that even its own kill -9 ends the lab. What it is asked stands in svload.run.kept.
+It owns the agent by a connection lease, so that even its own kill -9 ends the lab. What it is
+asked stands in svload.run.kept.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
-from svload.host.unix_socket import is_own, listen
+from svload.host.agent.unix_socket import is_own, listen
 from svload.lab import Lab, endpoints
 from svload.model.errors import SvloadError
 from svload.model.events import Event
@@ -35,11 +36,10 @@ def main(folder: Path, until_wall: float) -> int:
         with start_agent(labs_dir() / folder.name, Lease(), f"lab {folder.name}") as agent:
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
-                      study_dir=Path(lock.study_dir), secrets=config.secrets)  # fmt: skip
+                      study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl)  # fmt: skip
             try:
                 lab.up()
-                for objects in config.objects:
-                    lab.fill(objects, lock.seed)
+                lab.fill_all(config.objects, lock.seed)
                 _serve(folder, lab, lock, until_wall)
             finally:
                 lab.down()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from svload.host import list_labs, state_dir
-from svload.host.unix_socket import is_own, short_path
+from svload.host.agent.unix_socket import is_own, short_path
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.private import private_folder
 from svload.model.study import Lock
@@ -29,7 +29,8 @@ SOCKET, FACTS, LOCK, _ALIVE = "keeper.sock", "keeper.json", "keeper.lock.json", 
 
 
 def keep(lock: Lock, lease_s: float) -> dict[str, Any]:
-    """Start a keeper for the lab of `lock`'s first case; returns when it is up, with id, until and endpoints. Raises SvloadError."""
+    """Start a keeper for the lab of `lock`'s first case; returns when it is up, with id, until and
+    endpoints. Raises SvloadError."""
     folder = _folder(f"{lock.name}-{os.getpid()}-{time.time_ns() % 10**6}")
     private_folder(folder)
     (folder / LOCK).write_text(lock.to_json())

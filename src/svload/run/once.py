@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from svload.host import cache_dir, finish_leftovers, labs_dir, start_agent
+from svload.host import cache_dir, labs_dir, start_agent
 from svload.lab import Lab
 from svload.model.messages import Lease
 from svload.model.study import ServiceSpec
+from svload.run.leftovers import Emit, put_back
 
 
 @contextmanager
-def started_once(spec: ServiceSpec, study_dir: Path) -> Iterator[str]:
+def started_once(spec: ServiceSpec, study_dir: Path, emit: Emit) -> Iterator[str]:
     """The URL of a service that is up for so long. Raises SvloadError as a lab does that does not come up."""
-    finish_leftovers()
+    put_back(emit)
     owner = f"once-{os.getpid()}"
     with start_agent(labs_dir() / owner, Lease(), "init") as agent:
         lab = Lab((spec,), agent, agent.dir, cache_dir(), study_dir=study_dir)

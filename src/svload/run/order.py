@@ -1,29 +1,23 @@
-"""Which trial is next, and which batch: decisions over plain data, no clock and no files."""
+"""Which trial of a batch is next: a decision over plain data, no clock and no files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 
-from svload.analysis.contrasts import Contrast, contrasts_of
-from svload.model.plan import Batch, TrialPlan, trial_name
-from svload.model.study import Lock
-from svload.study.order import draw, plot_of
+from svload.model.plan import Batch, TrialPlan
 
 ATTEMPTS_PER_TRIAL = 2
 """An infrastructure failure gets one new attempt at the end of its block."""
 FAILURES_IN_A_ROW = 3
 """So many lab failures in a row stop the run (exit 3, resumable)."""
-Lost = Mapping[str, AbstractSet[str]]
-"""Refused trial → the planned claims whose pair it cost and that have no other one in its block."""
 
 
 def next_trial(batch: Batch, sealed: AbstractSet[str], failures: Mapping[str, int]) -> TrialPlan | None:
     """The trial to run now, or None when the batch has nothing left to try.
 
-    `failures` counts each trial's infrastructure failures in this execution. Blocks are run in order; inside one, first
-    what has not been tried, by position, then the failed ones once more.
+    `failures` counts each trial's infrastructure failures in this execution. Blocks are run in order; inside
+    one, first what has not been tried, by position, then the failed ones once more.
     """
     for block in sorted({trial.block for trial in batch.trials}):
         open_trials = [trial for trial in batch.trials if trial.block == block and trial.trial not in sealed]
@@ -32,127 +26,3 @@ def next_trial(batch: Batch, sealed: AbstractSet[str], failures: Mapping[str, in
             if fresh:
                 return min(fresh, key=lambda trial: trial.position)
     return None
-
-
-def replacement_batch(
-    lock: Lock, batches: Sequence[Batch], lost: Lost, seals: Mapping[str, str]
-) -> Batch | None:
-    """A batch of new trials for refused ones, where the study says `replace_refused: n`; else None (docs/method.md §2).
-
-    A refused trial is repeated with its partners of each planned claim that lost a pair by it, one beside the other, their order drawn
-    anew. The repeated trial counts for everything, a repeated partner for those claims alone. What was refused stays in the record. Of a
-    claim's pair in a block, and of a trial that cost no claim a pair, there are at most n repetitions.
-    """
-    allowed = lock.measure.replace_refused
-    made = _Made(lock, tuple(trial for batch in batches for trial in batch.trials))
-    clusters: list[_Cluster] = []
-    contrasts = {contrast.name: contrast for contrast in contrasts_of(lock)}
-    for trial in made.trials:
-        claims = {name for name in lost.get(trial.trial, ()) if made.rounds(trial, name) < allowed}
-        alone = (
-            trial.trial in lost
-            and not lost[trial.trial]
-            and made.is_last(trial)
-            and made.repeats(trial) < allowed
-        )
-        if claims or alone:
-            _add(clusters, trial, {name: contrasts[name] for name in sorted(claims) if name in contrasts})
-    chosen: list[TrialPlan] = []
-    for cluster in sorted(clusters, key=lambda one: one.block):
-        chosen += made.planned(cluster, chosen, len(batches))
-    if not chosen:
-        return None
-    because = (
-        f"replace_refused: {allowed}; refused: {', '.join(sorted(name for name in lost if made.has(name)))}"
-    )
-    decided_from = {trial: seals[trial] for trial in sorted(seals)}
-    return Batch(number=len(batches), because=because, trials=tuple(chosen), decided_from=decided_from)
-
-
-@dataclass
-class _Cluster:
-    """Cases of one block that are made once more, one beside the other: case → the claims that it counts for, None for everything."""
-
-    block: int
-    cases: dict[str, set[str] | None] = field(default_factory=dict)
-
-
-def _add(clusters: list[_Cluster], trial: TrialPlan, claims: Mapping[str, Contrast]) -> None:
-    """The refused trial and its partners, joined with what shares a case with them in the block."""
-    new = _Cluster(trial.block, {trial.case: set(claims) if trial.serves else None})
-    for name, contrast in claims.items():
-        for cell in contrast.cells:
-            for partner in cell if trial.case in cell else ():
-                serves = new.cases.setdefault(partner, set())
-                if serves is not None:
-                    serves.add(name)
-    for other in [one for one in clusters if one.block == new.block and set(one.cases) & set(new.cases)]:
-        clusters.remove(other)
-        for case, serves in other.cases.items():
-            mine = new.cases.get(case, set())
-            new.cases[case] = None if serves is None or mine is None else mine | serves
-    clusters.append(new)
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What all batches hold so far."""
-
-    lock: Lock
-    trials: tuple[TrialPlan, ...]
-
-    def has(self, name: str) -> bool:
-        return any(trial.trial == name for trial in self.trials)
-
-    def same_cell(self, trial: TrialPlan) -> list[TrialPlan]:
-        return [one for one in self.trials if (one.case, one.block) == (trial.case, trial.block)]
-
-    def repeats(self, trial: TrialPlan) -> int:
-        """How often this case was made once more in this block for its own sake."""
-        return sum(_is_repeat(one) and not one.serves for one in self.same_cell(trial))
-
-    def rounds(self, trial: TrialPlan, claim: str) -> int:
-        """How often it was made once more for this claim."""
-        return sum(
-            _is_repeat(one) and (not one.serves or claim in one.serves) for one in self.same_cell(trial)
-        )
-
-    def is_last(self, trial: TrialPlan) -> bool:
-        """The newest of those that count for everything: one that came after it stands in for it already."""
-        return not trial.serves and trial == [one for one in self.same_cell(trial) if not one.serves][-1]
-
-    def planned(self, cluster: _Cluster, chosen: Sequence[TrialPlan], batch: int) -> Iterator[TrialPlan]:
-        """The cluster's trials in the order they run: cases of one bring-up together, both levels in drawn order."""
-        places = {case.name: place for place, case in enumerate(self.lock.cases)}
-        plots = {name: plot_of(self.lock, self.lock.case(name)) for name in cluster.cases}
-        seed = self.lock.seed
-
-        def order(name: str) -> tuple[int, int]:
-            drawn = draw(seed, "again", batch, cluster.block, "plot", *plots[name])
-            return drawn, draw(seed, "again", batch, cluster.block, places[name])
-
-        made = [*self.trials, *chosen]
-        number, before = made[-1].whole_plot, None
-        for name in sorted(cluster.cases, key=order):
-            restart = bool(plots[name]) and plots[name] != before
-            number, before = number + restart, plots[name]
-            first = next(trial for trial in self.trials if (trial.case, trial.block) == (name, cluster.block))
-            replicate = max(trial.replicate for trial in made if trial.case == name) + 1
-            new = TrialPlan(
-                trial=trial_name(name, replicate),
-                case=name,
-                replicate=replicate,
-                block=cluster.block,
-                position=len(made),
-                seed=draw(seed, "load", "again", cluster.block, places[name], replicate),
-                whole_plot=number,
-                restart=restart,
-                instead_of=first.trial,
-                serves=tuple(sorted(cluster.cases[name] or ())),
-            )
-            made.append(new)
-            yield new
-
-
-def _is_repeat(trial: TrialPlan) -> bool:
-    return trial.instead_of is not None

@@ -19,7 +19,10 @@ def warning(look: Look) -> str:
     found = disturbances(look)
     if not found:
         return ""
-    return f"This machine is shared: {'; '.join(found)}. Trials may be refused; --wait-quiet 10m waits for a quiet machine first."
+    return (
+        f"This machine is shared: {'; '.join(found)}. Trials may be refused; --wait-quiet 10m waits for a "
+        f"quiet machine first."
+    )
 
 
 def is_quiet(looks: Sequence[Look]) -> bool:

@@ -36,7 +36,8 @@ def _missing(secret: str, variable: str, reason: str) -> SvloadError:
 
 
 def without_secrets(group: GroupSummary, config: CaseConfig) -> GroupSummary:
-    """The totals without a secret that the first failing answer repeats; without its body where requests carry what other answers gave."""
+    """The totals without a secret that the first failing answer repeats; without its body where requests
+    carry what other answers gave."""
     first = group.first_failure
     if first is None or not first.body:
         return group

@@ -1,4 +1,5 @@
-"""What a study names itself: servers that run already and addresses in URLs. Looked up only if the user has authorised them."""
+"""What a study names itself: servers that run already and addresses in URLs. Looked up only
+if the user has authorised them."""
 
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ from svload.drive.targets import Target, parse_connect_to, parse_url, resolve_ta
 from svload.model.errors import Problem, SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import CaseConfig
+from svload.study.steps import hosts_of
 
 ADDRESS_OPTIONS = ("at", "connect_to")
 """Options of services that name a host to be authorised."""
 
 
 def named_targets(config: CaseConfig) -> dict[str, Target]:
-    """`scheme://host` as a case's URLs have it → the target that the study names for it (`at:`, or the URL itself). Pure."""
+    """`scheme://host` as a case's URLs have it → the target that the study names for it
+    (`at:`, or the URL itself). Pure."""
     known: dict[str, Target] = {}
     for service in config.services:
         if at := service.options.get("at"):
@@ -23,8 +26,8 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
             if elsewhere := service.options.get("connect_to"):
                 target = replace(target, connect_to=parse_connect_to(str(elsewhere)))
             known[f"{target.scheme}://{service.name}"] = target
-    services = {service.name for service in config.services}
-    requests = [request for group in config.groups for request in group.requests]
+    services = hosts_of({service.name: service.options for service in config.services})
+    requests = [request for group in config.all_groups for request in group.requests]
     requests += [part.request for part in config.set_up]
     for request in requests:
         if request.url is None and request.host not in services:
@@ -33,7 +36,8 @@ def named_targets(config: CaseConfig) -> dict[str, Target]:
 
 
 def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) -> dict[Target, Endpoint]:
-    """Each named target's endpoint, looked up once. Raises SvloadError with every target that is not authorised or not known."""
+    """Each named target's endpoint, looked up once. Raises SvloadError with every target that
+    is not authorised or not known."""
     found: dict[Target, Endpoint] = {}
     problems: dict[Target, tuple[Problem, ...]] = {}
     for target in dict.fromkeys(target for config in configs for target in named_targets(config).values()):
@@ -46,18 +50,27 @@ def permitted_targets(configs: Iterable[CaseConfig], authorised: Sequence[str]) 
     return found
 
 
+def named_endpoints(permitted: Mapping[Target, Endpoint]) -> dict[str, Endpoint]:
+    """The endpoints of named targets, by what a message calls them."""
+    return {
+        f"{endpoint.scheme}://{endpoint.authority or endpoint.address}": endpoint
+        for endpoint in permitted.values()
+    }
+
+
 def case_endpoints(
     config: CaseConfig, lab: Mapping[str, Endpoint], permitted: Mapping[Target, Endpoint]
 ) -> dict[str, Endpoint]:
     """Where a case's URLs lead: the lab's own servers, and the named targets by the address that was looked up.
 
-    A named target without an authority of its own is verified by the system's authorities, unless the study says `verify: false`.
+    A named target without an authority of its own is verified by the system's authorities, unless
+    the study says `verify: false`.
     """
     endpoints = dict(lab)
-    for request in (request for group in config.groups for request in group.requests):
+    for request in (request for group in config.all_groups for request in group.requests):
         # A raw dialogue goes where the service speaks HTTP, unless it says otherwise.
         spoken = f"{'https' if request.secure else 'http'}://{request.host}"
-        if request.dialogue and spoken in lab:
+        if request.is_raw and spoken in lab:
             endpoints.setdefault(request.endpoint, lab[spoken])
     for name, target in named_targets(config).items():
         endpoint = permitted[target]

@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import svload
-from svload.drive.generators import Generators, Load
-from svload.drive.requests import Taken
-from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
-from svload.drive.shares import Share, Timeline, asks_for, build_shares, shortened, timeline, warm_share
+from svload.drive.generators import Generators, Load, ShareResult
+from svload.drive.share.cut import Share, asks_for, build_shares, group_seed
+from svload.drive.share.requests import Taken
+from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
+from svload.drive.share.timeline import Timeline, shortened, timeline
+from svload.drive.share.warm import warm_share
 from svload.drive.targets import Target, allowed_blocks
 from svload.drive.totals import generator_costs, merge_summaries
 from svload.drive.witness import with_witnesses
 from svload.host import Agent
-from svload.host.awake import awake
-from svload.host.conditions import moment
+from svload.host.machine.awake import awake
+from svload.host.machine.conditions import moment
 from svload.lab import Lab
 from svload.model.conditions import Conditions, Machine, Moment
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event, EventKind
-from svload.model.facts import Counters, Endpoint, TrialLab
+from svload.model.facts import Counters, Death, Endpoint, TrialLab
 from svload.model.plan import Room, TrialPlan
-from svload.model.results import TrialSummary
+from svload.model.results import GroupSummary, TrialSummary
 from svload.model.seals import Seal
-from svload.model.study import CaseConfig, Step
-from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses, planted_config
+from svload.model.study import CaseConfig, Preparation
+from svload.model.traffic import Group
+from svload.model.units import show_duration
+from svload.run.aborting import Watch
+from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses
 from svload.run.inputs import row_count
+from svload.run.planned import PlannedFaults, heal
+from svload.run.sampled import sampling
 from svload.run.secrets import secret_values, without_secrets
 from svload.run.targets import case_endpoints
 from svload.store import Journal, TrialDir, seal_trial, write_artefact
-from svload.watch import Sampler
+from svload.watch import Sampler, declarations
+from svload.watch.fleet import MachineWatch, together
+
+if TYPE_CHECKING:
+    from svload.store.parquet import AnyTable
+    from svload.watch.stacks import StackSampler
 
 Emit = Callable[[Event], None]
+FALLEN_WITHIN_S, POLL_S = 1.0, 0.02
 RESTING = "connections at rest"
 """Where lab.json says how many connections in TIME_WAIT were ended before the trial, among the resets."""
 
@@ -49,13 +62,15 @@ class Bench:
     lab: Lab
     generators: Generators
     sampler: Sampler
-    tables: Mapping[str, Path]
+    tables: dict[str, Path]
     permitted: Mapping[Target, Endpoint]
     room: Room
     machine: Machine
     load_cores: int
     emit: Emit
     should_stop: Callable[[], bool]
+    server_cores: tuple[int, ...] | None = None
+    elsewhere: tuple[MachineWatch, ...] = ()
 
 
 class Stopped(Exception):
@@ -69,15 +84,16 @@ class TrialRun:
     bench: Bench
     plan: TrialPlan
     config: CaseConfig
-    duration_ns: int
     folder: TrialDir
     attempt: int
     previous_case: str | None
     fault: str | None = None
-    stay_awake: bool = False
     phases_s: dict[str, float] = field(default_factory=dict)
+    populated: list[GroupSummary] = field(default_factory=list)
     marked_ns: int = 0
     awake: bool = False
+    deaths: dict[str, Death] = field(default_factory=dict)
+    planned: PlannedFaults | None = None
 
     def run(self) -> Seal:
         """All phases in order; the seal is the last write."""
@@ -86,16 +102,16 @@ class TrialRun:
             self._journal = journal
             self._say("trial-started", case=self.plan.case, attempt=self.attempt)
             self._all_alive()
-            config = planted_config(self.config, self.fault, self.duration_ns)
-            times = timeline(config, self.duration_ns)
-            with self._phase("reset"):
-                proof = self._reset(config)
-            taken = self._set_up(config)
+            config = self.config
+            times = timeline(config, config.measure.duration_ns)
+            proof, taken = self._prepare(config, times)
             shares = self._shares(config, times, taken)
-            with self._phase("warm"):
-                self._warm(config, shares)
-            with awake(self.stay_awake) as self.awake:
+            with awake(config.measure.awake) as self.awake, self._sampling() as sampled:
                 load = self._measure(config, times, shares, proof)
+            if sampled is not None:
+                with self._phase("profile"):
+                    begin_ns, end_ns = (load.start_at_ns + at for at in (times.ramp_ns, times.end_ns))
+                    write_artefact(self.folder.stacks, sampled.stacks(begin_ns, end_ns))
             self._say("trial-phase", name="seal")
         return self._seal(load)
 
@@ -105,10 +121,13 @@ class TrialRun:
         """Count, load, count again, write. Raises Stopped."""
         with self._phase("count"):
             self._settle()
+            self._all_alive()
             if ended := self.bench.lab.free_ports():
                 proof[RESTING] = {"ended": ended}
             before = self.bench.lab.counters(), self._moment(ports=True)
             self.marked_ns = self.bench.sampler.mark()
+            for watch in self.bench.elsewhere:
+                watch.mark()
         load = self._load(shares, times)
         if load.stopped:
             if load.results:
@@ -116,16 +135,58 @@ class TrialRun:
             raise Stopped
         with self._phase("settle"):
             self._settle()
+            self._all_alive(self._load_s(times))
             after = self.bench.lab.counters(), self._moment()
-        self._all_alive()
+        self._all_alive(self._load_s(times))
         with self._phase("write"):
             self._write(config, times, load, proof, before, after)
+        if config.faults:
+            with self._phase("heal"):
+                heal(self.bench.lab, self.bench.sampler, lambda text: self._say("notice", text=text))
         return load
 
-    def _all_alive(self) -> None:
-        """Raises SvloadError service-died: what was asked of a dead server is no measurement of it, and not of the next trial either."""
+    def _sampling(self) -> AbstractContextManager[StackSampler | None]:
+        bench = self.bench
+        return sampling(
+            bench.agent,
+            bench.server_cores,
+            bench.lab.facts(),
+            self.config,
+            self.plan,
+            lambda text: self._say("notice", text=text),
+        )
+
+    def _all_alive(self, offset_s: float | None = None) -> None:
+        """Raises SvloadError service-died: what was asked of a dead server is no measurement of it,
+        and not of the next trial either.
+
+        A death that the study takes as a finding is noted: the trial goes on, and what is asked of it from
+        then on fails as it would for users.
+        """
         if died := self.bench.lab.alive():
             raise SvloadError(*died)
+        self._note_deaths(offset_s)
+
+    def _may_end(self, service: str, offset_ns: int | None) -> bool:
+        """Whether the end of a server within a load is what its trial found: then it is noted."""
+        self._note_deaths(None if offset_ns is None else max(0.0, offset_ns / 1e9))
+        return service in self.deaths or self.bench.lab.faults.was_ended(service)
+
+    def _note_deaths(self, offset_s: float | None = None) -> None:
+        for death in self.bench.lab.deaths():
+            before = self.deaths.get(death.service)
+            if before is None:
+                self.deaths[death.service] = found = death.model_copy(update={"offset_s": offset_s})
+                self._say(
+                    "service", service=found.service, state="died", cause=found.cause, text=found.sentence
+                )
+            elif death.kills > before.kills:
+                self.deaths[death.service] = before.model_copy(update={"kills": death.kills})
+
+    @staticmethod
+    def _load_s(times: Timeline) -> float:
+        """How long after the load's start its end was: what has died by then died before."""
+        return times.end_ns / 1e9
 
     def _shares(self, config: CaseConfig, times: Timeline, taken: Taken) -> list[Share]:
         known = self._endpoints()
@@ -145,57 +206,126 @@ class TrialRun:
         with self._phase("set-up"):
             share = trial_set_up(config, self.plan.seed, known, allowed, taken)
             if share is not None:
-                values = taken_of(self._apart(share), once["trial"], 1)
+                values = taken_of(self._apart(share)[0].summary, once["trial"], 1)
                 taken = Taken({**taken.trial, **{name: one[0] for name, one in values.items()}})
             vus = {}
             for group, each in vu_set_ups(config, self.plan.seed, known, allowed, taken).items():
-                count = each.spec["groups"][0]["executor"]["vus"]
-                vus[group] = taken_of(self._apart(each), once["vu"], count)
+                vus[group] = taken_of(self._apart(each.share)[0].summary, once["vu"], each.vus)
         return Taken(taken.trial, vus)
 
-    def _apart(self, share: Share) -> dict[str, Any]:
-        """The summary of a load that is no part of the trial's."""
+    def _apart(self, *shares: Share) -> list[ShareResult]:
+        """What a load came to that is no part of the trial's."""
         load = self.bench.generators.load(
-            [share], self.bench.tables, self.folder.path, should_stop=self.bench.should_stop
+            shares,
+            self.bench.tables,
+            self.folder.path,
+            should_stop=self.bench.should_stop,
+            may_end=lambda service, offset_ns: self._may_end(service, None),
         )
         if load.stopped:
             raise Stopped
-        load.results[0].tables.unlink(missing_ok=True)
-        return load.results[0].summary
+        for result in load.results:
+            result.tables.unlink(missing_ok=True)
+        return load.results
 
     def _endpoints(self) -> dict[str, Endpoint]:
         return case_endpoints(self.config, self.bench.lab.endpoints(), self.bench.permitted)
 
-    def _reset(self, config: CaseConfig) -> dict[str, dict[str, Any]]:
-        services = [service for step in config.before_trial for service in step.reset]
-        proof = self.bench.lab.reset(services) if services else {}
+    def _prepare(self, config: CaseConfig, times: Timeline) -> tuple[dict[str, dict[str, Any]], Taken]:
+        """The steps before the load, in the study's order; what they proved, and what set-up took, which is
+        asked before the first step that asks anything."""
+        proof: dict[str, dict[str, Any]] = {}
+        taken: Taken | None = None
+        for step in config.before_trial:
+            if taken is None and (step.warm is not None or step.populate is not None):
+                self._plant(proof)
+                taken = self._set_up(config)
+            if step.reset:
+                with self._phase("reset"):
+                    proof |= self.bench.lab.reset(step.reset)
+            elif step.restart:
+                with self._phase("restart"):
+                    proof |= self._restart(step.restart)
+            elif step.drop_cache:
+                with self._phase("drop-cache"):
+                    for service, found in self.bench.lab.drop_cache(step.drop_cache).items():
+                        proof[service] = proof.get(service, {}) | found
+            elif taken is not None and step.warm is not None:
+                with self._phase("warm"):
+                    self._warm(step, config, self._shares(config, times, taken))
+            elif taken is not None and step.populate is not None:
+                with self._phase("populate"):
+                    self._populate(step.populate, step.lasts_ns, config, taken)
+        if taken is None:
+            self._plant(proof)
+            taken = self._set_up(config)
+        return proof, taken
+
+    def _plant(self, proof: dict[str, dict[str, Any]]) -> None:
         if self.fault == NO_HITS:
             planted = [
                 service for service in self.bench.lab.facts() if self.bench.lab.plant(service, NO_HITS)
             ]
             proof["planted"] = {"fault": NO_HITS, "services": planted}
-        return proof
 
-    def _warm(self, config: CaseConfig, shares: list[Share]) -> None:
-        for step in config.before_trial:
-            if step.warm is not None:
-                self._warm_step(step, config, shares)
+    def _restart(self, services: Sequence[str]) -> dict[str, dict[str, Any]]:
+        restarted = self.bench.lab.restart(services)
+        facts = self.bench.lab.facts()
+        self.bench.sampler.attach(facts)
+        return {
+            service: {
+                "restarted": restarted,
+                "pids": [process.pid for process in facts[service].processes],
+            }
+            for service in services
+        }
 
-    def _warm_step(self, step: Step, config: CaseConfig, shares: list[Share]) -> None:
+    def _populate(self, group: Group, lasts_ns: int, config: CaseConfig, taken: Taken) -> None:
+        """Run the group to its end. Raises SvloadError reset-failed where a request of it failed: what is
+        measured next is not what was meant."""
+        alone = config.model_copy(update={"groups": (group,)})
+        times = timeline(alone, lasts_ns)
+        seed = group_seed(self.plan.seed, "populate", len(self.populated))
+        known = self._endpoints()
+        allowed = allowed_blocks(known.values())
+        shares = build_shares(
+            alone, seed, times, known, allowed, self.bench.room, taken, self.bench.load_cores
+        )
+        (done,) = merge_summaries(self._apart(*shares), [group.name])
+        self.populated.append(without_secrets(done, config))
+        unfinished = group.executor.shape == "finite" and not done.plan_done
+        if done.failed or unfinished or not done.ok:
+            told = f"{done.ok:,} of {done.due:,} requests of {group.name} were ok"
+            why = done.errors or done.status
+            late = f", and it was not done within {show_duration(lasts_ns / 1e9)}" if unfinished else ""
+            hosts = " and ".join(sorted(group.hosts))
+            raise fail("reset-failed", service=hosts, reason=f"{told}{late} ({why})")
+
+    def _warm(self, step: Preparation, config: CaseConfig, shares: list[Share]) -> None:
         feeder = next(feeder for feeder in config.feeders if feeder.name == step.warm)
         takers = ((share, at) for share in shares if (at := asks_for(share, feeder.name)) is not None)
-        template, at = next(takers, (None, 0))
-        if template is None:
-            return
+        template, at = next(takers)  # a study that warms what nobody asks is refused
         rows = 1 if feeder.take == "first" else row_count(self.bench.tables[feeder.table])
         known = self._endpoints()
         service = step.through or config.groups[template.groups[at]].request.host
-        endpoint = next(name for name in (f"http://{service}", f"https://{service}") if name in known)
+        endpoint = next((name for name in (f"http://{service}", f"https://{service}") if name in known), None)
+        if endpoint is None:
+            reason = "rows are warmed by HTTP, and it speaks none at an address of its own"
+            raise fail("reset-failed", service=service, reason=reason)
         share = warm_share(template, at, feeder.name, rows, endpoint, known, allowed_blocks(known.values()))
-        done = self._apart(share)["groups"][0]
-        if done["ok"] != rows:
+        done = self._apart(share)[0].summary["groups"][0]
+        if done["ok"] != rows and not self._somebody_fell():
             reason = f"{done['ok']} of {rows} rows were warmed ({done['errors'] or done['status']})"
             raise fail("reset-failed", service=service, reason=reason)
+
+    def _somebody_fell(self) -> bool:
+        """Whether what failed is a death that the study takes as a finding: its end may be seen a moment
+        after what it left unanswered."""
+        until = time.monotonic() + FALLEN_WITHIN_S
+        while not self.deaths and time.monotonic() < until:
+            self._all_alive()
+            time.sleep(POLL_S)
+        return bool(self.deaths)
 
     def _settle(self) -> None:
         self.bench.lab.settle(time.monotonic_ns())
@@ -213,24 +343,46 @@ class TrialRun:
             if signals:
                 self.bench.agent.prepare(signals)
 
+        planned = self.planned = PlannedFaults(
+            self.bench.lab, self.bench.sampler, self.config.services, self.config.faults, times.ramp_ns
+        )
+        watch = Watch(self.config, self.bench.sampler.latest)
+
         def progress(merged: dict[str, Any]) -> None:
+            self._note_deaths(max(0.0, merged["offset_ns"] / 1e9))
+            self._tell_faults(planned)
             self._say(
                 "progress",
                 offset_s=merged["offset_ns"] / 1e9,
                 groups=merged["groups"],
                 generator_cpu_s=merged["cpu_s"],
                 service_cores=self.bench.sampler.busy_cores(),
+                **watch.held(self.marked_ns, time.monotonic_ns()),
             )
 
-        with self._phase("load"):
-            return self.bench.generators.load(
-                shares,
-                self.bench.tables,
-                self.folder.path,
-                progress,
-                self.bench.should_stop,
-                pulse if pulses.children else None,
-            )
+        try:
+            with self._phase("load"):
+                return self.bench.generators.load(
+                    shares,
+                    self.bench.tables,
+                    self.folder.path,
+                    progress,
+                    lambda: self.bench.should_stop() or planned.error is not None,
+                    pulse if pulses.children else None,
+                    self._may_end,
+                    planned.begin if self.config.faults else None,
+                )
+        finally:
+            planned.finish()
+            self._tell_faults(planned)
+            if planned.error is not None and not self.bench.should_stop():
+                raise planned.error
+
+    def _tell_faults(self, planned: PlannedFaults) -> None:
+        for event in planned.news():
+            told = replace(event, data={"trial": self.plan.trial, **event.data})
+            self._journal.write(told)
+            self.bench.emit(told)
 
     def _write(
         self,
@@ -247,11 +399,15 @@ class TrialRun:
         tables = merge_shares([(share.groups, found) for share, found in parts])
         end_ns = load.start_at_ns + times.end_ns
         readings = self.bench.sampler.readings(self.marked_ns, end_ns, load.start_at_ns)
+        if self.bench.elsewhere:
+            readings = together(
+                [readings, *(watch.readings(load.start_at_ns) for watch in self.bench.elsewhere)]
+            )
         tables["monitors"] = with_witnesses(readings, ((share.name, found) for share, found in parts))
         write_trial_tables(self.folder.path, tables)
         for result in load.results:
             result.tables.unlink(missing_ok=True)
-        write_artefact(self.folder.summary, self._summary(config, times, load))
+        write_artefact(self.folder.summary, self._summary(config, times, load, parts))
         facts = self.bench.lab.facts()
         lab = TrialLab(
             services=tuple(facts.values()),
@@ -261,19 +417,37 @@ class TrialRun:
             before=before[0],
             after=after[0],
             phases_s=self.phases_s,
+            settings=self.bench.lab.settings(),
+            deaths=tuple(self.deaths.values()),
+            faults=self.planned.events(load.start_at_ns) if self.planned else (),
             conditions=Conditions(
-                machine=self.bench.machine, before=before[1], after=after[1], awake=self.awake
+                machine=self.bench.machine,
+                before=before[1],
+                after=after[1],
+                awake=self.awake,
+                clocks=self.bench.generators.clocks,
             ),
+            declared=declarations(facts.values()),
         )
         write_artefact(self.folder.lab, lab)
 
-    def _summary(self, config: CaseConfig, times: Timeline, load: Load) -> TrialSummary:
+    def _summary(
+        self,
+        config: CaseConfig,
+        times: Timeline,
+        load: Load,
+        parts: Sequence[tuple[Share, Mapping[str, AnyTable]]],
+    ) -> TrialSummary:
         unauthorised = [name for result in load.results for name in result.summary.get("unauthorised", [])]
+        from svload.run.parts import parts_of  # it needs numpy: after the load
+
         groups = merge_summaries(load.results, [group.name for group in config.groups])
         groups = tuple(without_secrets(group, config) for group in groups)
         window_ns, groups = shortened(times, groups)
         if load.stopped_ns is not None:
             window_ns = times.until(load.stopped_ns)
+        own = [tables for _, tables in parts]
+        of_generators, places = parts_of(load.results, own, config, window_ns, times.interval_ns)
         return TrialSummary(
             trial=self.plan.trial,
             case=self.plan.case,
@@ -283,7 +457,10 @@ class TrialRun:
             interval_ns=times.interval_ns,
             groups=groups,
             generators=generator_costs(load.results),
+            parts=of_generators,
+            places=places,
             unauthorised=tuple(sorted(set(unauthorised))),
+            populated=tuple(self.populated),
             stopped="stop_fd" if load.stopped else "end",
             seed=self.plan.seed,
         )

@@ -1,4 +1,5 @@
-"""What this user allows on this machine: studies that `init` wrote or --trust confirmed, and locks of runs begun or confirmed here.
+"""What this user allows on this machine: studies that `init` wrote or --trust confirmed, and locks
+of runs begun or confirmed here.
 
 Host state, never in a study nor in a run: what comes from elsewhere cannot allow itself anything.
 """
@@ -48,7 +49,8 @@ class Allowed:
 
 
 def allow(lock: Lock) -> None:
-    """Remember the lock of a run that this user begins here, whose study was trusted and whose hosts were authorised for it."""
+    """Remember the lock of a run that this user begins here, whose study was trusted and
+    whose hosts were authorised for it."""
     _allow(
         hashlib.sha256(lock.to_json().encode("utf-8", "backslashreplace")).hexdigest(),
         Allowed(True, lock.authorised),
@@ -61,7 +63,8 @@ def allow_file(lock_path: Path, more: Allowed) -> None:
 
 
 def allowed(lock_path: Path) -> Allowed:
-    """What this user has allowed the lock at `lock_path` on this machine: by its digest, so an edited one is nobody's."""
+    """What this user has allowed the lock at `lock_path` on this machine: by its
+    digest, so an edited one is nobody's."""
     digest = sha256_file(lock_path)
     found = [one for one in _lines() if one.get("lock") == digest]
     hosts = dict.fromkeys(str(host) for one in found for host in one.get("hosts", ()))

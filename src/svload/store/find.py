@@ -6,12 +6,15 @@ import os
 from pathlib import Path
 
 from svload.model.errors import SvloadError, fail
+from svload.model.study import Lock
+from svload.store.journal import read_events
 from svload.store.layout import LATEST, RunDir, run_numbers, run_stem
 from svload.store.pack import open_pack
 
 
 def find_run(text: str, out_dir: Path) -> RunDir:
-    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises SvloadError: run-not-found, run-linked, run-damaged."""
+    """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises
+    SvloadError: run-not-found, run-linked, run-damaged."""
     candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
     for path in candidates:
         if path.is_file():
@@ -25,8 +28,8 @@ def find_run(text: str, out_dir: Path) -> RunDir:
 
 
 def _no_plain_file(folder: Path) -> Path | None:
-    """What in a run is neither folder nor plain file: a link, by which what is written or moved there would be somebody else's; a pipe,
-    which nobody writes to. A run never makes one."""
+    """What in a run is neither folder nor plain file: a link, by which what is written or moved there would
+    be somebody else's; a pipe, which nobody writes to. A run never makes one."""
     for at, folders, files in os.walk(folder):
         for name in folders + files:
             found = Path(at) / name
@@ -45,11 +48,25 @@ def unfinished_runs(out_dir: Path) -> list[RunDir]:
     """Runs under `out_dir` with planned trials that have no seal, or without a plan, the newest first."""
     locks = sorted(out_dir.glob("*/study.lock.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     runs = [RunDir(path.parent.resolve()) for path in locks if not path.parent.is_symlink()]
-    return [run for run in runs if not _no_plain_file(run.path) and not run.is_complete()]
+    return [run for run in runs if not _no_plain_file(run.path) and (not run.is_complete() or _goes_on(run))]
+
+
+def _goes_on(run: RunDir) -> bool:
+    """Whether a search was ended between two of its batches: all that is planned is sealed, and no
+    journal says that it has its answer."""
+    try:
+        if Lock.read(run.lock_path).search is None:
+            return False
+        events = read_events(run.events).events
+    except (SvloadError, OSError, ValueError):
+        return False
+    last = next((one for one in reversed(events) if one.kind in ("run-ended", "trial-sealed")), None)
+    return last is None or last.kind != "run-ended" or not last.data.get("complete")
 
 
 def last_run(out_dir: Path, study: str, profile: str | None = None) -> RunDir | None:
-    """The newest run of this study and profile under `out_dir` all of whose planned trials are sealed; None if there is none."""
+    """The newest run of this study and profile under `out_dir` all of whose planned trials are
+    sealed; None if there is none."""
     stem = run_stem(study, profile)
     numbers = sorted(run_numbers(out_dir, stem), reverse=True) if out_dir.is_dir() else []
     for run in (RunDir(out_dir / f"{stem}-{number}") for number in numbers):

@@ -19,8 +19,9 @@ INTERRUPTED = 130
 def interruptibly(connection: duckdb.DuckDBPyConnection, work: Callable[[threading.Event], T]) -> T:
     """`work(stop)` in a thread of its own, while this one waits; returns or raises as it does.
 
-    What a signal's handler raises here (KeyboardInterrupt) interrupts `connection`, sets `stop` and is raised as soon as the work has
-    ended; where DuckDB goes on for all that, this process ends with the code of an interrupt.
+    What a signal's handler raises here (KeyboardInterrupt) interrupts `connection`, sets `stop` and
+    is raised as soon as the work has ended; where DuckDB goes on for all that, this process ends
+    with the code of an interrupt.
     """
     stop, done = threading.Event(), threading.Event()
     found: list[T] = []

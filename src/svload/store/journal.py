@@ -54,7 +54,8 @@ class Journalled:
 
 
 def read_events(path: Path) -> Journalled:
-    """The events at `path`; none where there is no file. Unreadable lines are dropped, each with a sentence that says so."""
+    """The events at `path`; none where there is no file. Unreadable lines are dropped,
+    each with a sentence that says so."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

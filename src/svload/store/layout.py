@@ -14,6 +14,7 @@ from svload.model.errors import fail
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.seals import Thinned
 from svload.model.study import Lock
+from svload.study.closing import closed
 
 PACK_SUFFIX = ".svload.zip"
 LATEST = "latest"
@@ -22,7 +23,8 @@ _TABLES = ("intervals", "histograms", "samples", "rows", "monitors")
 
 
 def folder_name(name: str) -> str:
-    """A trial's or study's name as one safe path component: unchanged if it is plain, else percent-encoded, shortened with a hash if long."""
+    """A trial's or study's name as one safe path component: unchanged if it is plain, else percent-encoded,
+    shortened with a hash if long."""
     safe = "".join(
         c if c.isalnum() or c in "._-+=@~" else quote(c, safe="", errors="surrogatepass") for c in name
     )
@@ -42,18 +44,20 @@ class TrialDir:
 
     @property
     def events(self) -> Path:
-        """Its own events.jsonl."""
         return self.path / "events.jsonl"
 
     @property
     def summary(self) -> Path:
-        """summary.json (TrialSummary)."""
         return self.path / "summary.json"
 
     @property
     def lab(self) -> Path:
-        """lab.json (TrialLab)."""
         return self.path / "lab.json"
+
+    @property
+    def stacks(self) -> Path:
+        """stacks.json (Stacks), of a trial whose service was sampled."""
+        return self.path / "stacks.json"
 
     @property
     def seal(self) -> Path:
@@ -82,7 +86,6 @@ class RunDir:
 
     @property
     def lock_path(self) -> Path:
-        """study.lock.json."""
         return self.path / "study.lock.json"
 
     @property
@@ -97,7 +100,6 @@ class RunDir:
 
     @property
     def placement_path(self) -> Path:
-        """placement.json."""
         return self.path / "placement.json"
 
     @property
@@ -127,7 +129,6 @@ class RunDir:
 
     @property
     def findings_path(self) -> Path:
-        """derived/findings.json."""
         return self.derived / "findings.json"
 
     @property
@@ -141,7 +142,6 @@ class RunDir:
         return self.path.parent / f".{LATEST}.{self.name}"
 
     def batch_path(self, number: int) -> Path:
-        """plan/NNN.json."""
         return self.plan / f"{number:03}.json"
 
     def trial(self, name: str) -> TrialDir:
@@ -155,11 +155,13 @@ class RunDir:
     # reading
 
     def lock(self) -> Lock:
-        """The study as resolved. Raises SvloadError (run-not-found, run-damaged, format-newer)."""
+        """The study as resolved, with the values that were chosen so far. Raises SvloadError
+        (run-not-found, run-damaged, format-newer)."""
         try:
-            return Lock.read(self.lock_path)
+            lock = Lock.read(self.lock_path)
         except FileNotFoundError as why:
             raise fail("run-not-found", path=self.path) from why
+        return closed(lock, self.batches()) if any(one.open is not None for one in lock.factors) else lock
 
     def batches(self) -> tuple[Batch, ...]:
         """All batches of the plan, in order."""
@@ -188,7 +190,8 @@ class RunDir:
         return tuple(name for name in self._trial_names() if self.trial(name).seal.exists())
 
     def unsealed_trials(self) -> tuple[str, ...]:
-        """Names of planned trials whose folder exists without a seal: begun, never finished. A folder that no plan names is not ours."""
+        """Names of planned trials whose folder exists without a seal: begun, never finished. A folder
+        that no plan names is not ours."""
         begun = [trial.trial for trial in self.planned_trials() if self.trial(trial.trial).path.is_dir()]
         return tuple(name for name in begun if not self.trial(name).seal.exists())
 
@@ -223,7 +226,8 @@ class RunDir:
 
     @staticmethod
     def create(parent: Path, study: str, profile: str | None = None) -> RunDir:
-        """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe against others doing the same."""
+        """A new empty folder `<study>-<profile>-<n>` in `parent`; n is one above the highest there. Safe
+        against others doing the same."""
         stem = run_stem(study, profile)
         parent.mkdir(parents=True, exist_ok=True)
         number = 1 + max(run_numbers(parent, stem), default=0)

@@ -1,4 +1,5 @@
-"""Files that became nothing: written beside their place under a hidden name with the writer's pid, until they are whole."""
+"""Files that became nothing: written beside their place under a hidden name with the
+writer's pid, until they are whole."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from pathlib import Path
 
 
 def sweep(folder: Path, named: str = "*") -> None:
-    """Remove the hidden files of `folder` that bear the pid of a process which is gone, `.report.html.4711` or `.000.json.4711.tmp`."""
+    """Remove the hidden files of `folder` that bear the pid of a process which is gone,
+    `.report.html.4711` or `.000.json.4711.tmp`."""
     for path in folder.glob(f".{named}"):
         pids = [int(part) for part in path.name.split(".") if part.isdecimal() and len(part) < 10]
         if pids and path.is_file() and not path.is_symlink() and not _lives(pids[-1]):

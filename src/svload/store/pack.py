@@ -1,7 +1,8 @@
 """A run as one file: a zip with the same bytes for the same run, and nothing in it that a run's reader does not need.
 
-Sealed trials, lock, plan, inputs, placement, journals and findings.json go in; logs, host folders and rendered reports stay out.
-Reading a pack is reading a run: it is unpacked once, under the digest of its bytes, into the user's cache.
+Sealed trials, lock, plan, inputs, placement, journals and findings.json go in; logs, host folders and
+rendered reports stay out. Reading a pack is reading a run: it is unpacked once, under the digest of
+its bytes, into the user's cache.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def pack_run(run: RunDir, out: Path | None = None) -> Path:
-    """Write `run` as one file and return its path: `out`, or `<run>.svload.zip` beside it (a folder takes that name inside).
+    """Write `run` as one file and return its path: `out`, or `<run>.svload.zip` beside it (a
+    folder takes that name inside).
 
     Raises SvloadError: run-not-found; run-damaged where a file holds a private key; OSError.
     """
@@ -78,8 +80,9 @@ def pack_run(run: RunDir, out: Path | None = None) -> Path:
 def open_pack(path: Path, into: Path | None = None) -> RunDir:
     """The run in a pack, unpacked below `into` (default: the user's cache) once and found again by the pack's digest.
 
-    Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would unpack to more than
-    16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged; OSError where there is no room for it.
+    Nothing leaves its folder: absolute names, `..`, links and special files are refused, and so is what would
+    unpack to more than 16 GiB, 200,000 files or 200 bytes per packed byte. Raises SvloadError: run-damaged;
+    OSError where there is no room for it.
     """
     home = (into or cache_dir() / "packs") / sha256_file(path)[:32]
     name = path.name.removesuffix(PACK_SUFFIX).removesuffix(".zip") or "run"

@@ -20,6 +20,7 @@ from svload.model.errors import fail
 from svload.model.facts import TrialLab
 from svload.model.results import TrialSummary
 from svload.model.seals import Seal
+from svload.model.stacks import Stacks
 from svload.store.layout import TrialDir
 
 Arrays = dict[str, NDArray[Any]]
@@ -52,7 +53,8 @@ _READ_WHOLE_BYTES = 1 << 20
 
 
 def as_arrays(table: AnyTable) -> Arrays:
-    """Columns as numpy arrays over the same memory; `utf8` becomes an object array of str. Raises ValueError for a torn buffer."""
+    """Columns as numpy arrays over the same memory; `utf8` becomes an object array of str.
+    Raises ValueError for a torn buffer."""
     return {name: _as_array(column) for name, column in table.items()}
 
 
@@ -66,7 +68,8 @@ def _as_array(column: Any) -> NDArray[Any]:
 
 
 def to_arrow(table: AnyTable, schema: Mapping[str, str]) -> pa.Table:
-    """`table` with exactly the columns of `schema`, in its order and types; an absent column of an empty table is empty.
+    """`table` with exactly the columns of `schema`, in its order and types; an absent
+    column of an empty table is empty.
 
     Raises ValueError when a column is missing, of another type, or of another length.
     """
@@ -141,11 +144,11 @@ def write_trial_table(path: Path, name: str, table: AnyTable) -> None:
 
 
 def merge_shares(shares: Sequence[tuple[int | Sequence[int], Mapping[str, AnyTable]]]) -> dict[str, AnyTable]:
-    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by key; samples are
-    put one after the other with their `share` (index into `shares`) and ordered by due time.
+    """The tables of a trial from those of its shares, exactly: intervals, histograms and rows are summed by
+    key; samples are put one after the other with their `share` (index into `shares`) and ordered by due time.
 
-    A share is (groups, tables): `groups` maps its group index to the case's, an int stands for a share of that one group.
-    Raises ValueError for a group that the mapping lacks.
+    A share is (groups, tables): `groups` maps its group index to the case's, an int stands for a share of
+    that one group. Raises ValueError for a group that the mapping lacks.
     """
     parts = [
         {
@@ -214,6 +217,8 @@ class LazyTable(Mapping[str, NDArray[Any]]):
         self._path = path
         self._schema = schema
         self._columns: Arrays = {}
+        self.beside: dict[str, Any] = {}
+        """what a reader made of the whole table and needs again: it goes with the table"""
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._schema:
@@ -272,6 +277,7 @@ class TrialData:
     samples: Mapping[str, NDArray[Any]] = field(repr=False)
     rows: Mapping[str, NDArray[Any]] = field(repr=False)
     monitors: Mapping[str, NDArray[Any]] = field(repr=False)
+    stacks: Stacks | None = field(default=None, repr=False)
 
     @property
     def trial(self) -> str:
@@ -298,7 +304,8 @@ class TrialData:
 
 
 def read_trial(directory: Path | TrialDir) -> TrialData:
-    """A trial's facts at once, its tables lazily. Raises SvloadError (run-damaged, format-newer), FileNotFoundError without a summary."""
+    """A trial's facts at once, its tables lazily. Raises SvloadError (run-damaged, format-newer),
+    FileNotFoundError without a summary."""
     path = directory.path if isinstance(directory, TrialDir) else directory
     trial = TrialDir(path, path.name)
     tables = {name: LazyTable(trial.table(name), schema) for name, schema in TABLES.items()}
@@ -311,4 +318,5 @@ def read_trial(directory: Path | TrialDir) -> TrialData:
         samples=tables["samples"],
         rows=tables["rows"],
         monitors=tables["monitors"],
+        stacks=Stacks.read(trial.stacks) if trial.stacks.exists() else None,
     )

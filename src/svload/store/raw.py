@@ -1,6 +1,8 @@
-"""Tables as generators and monitors hand them over: one file, a JSON header line, then contiguous little-endian buffers.
+"""Tables as generators and monitors hand them over: one file, a JSON header line, then
+contiguous little-endian buffers.
 
-Only the standard library: the process that makes load imports it. The controller turns such files into Parquet (`svload.store.parquet`).
+Only the standard library: the process that makes load imports it. The controller turns such files into
+Parquet (`svload.store.parquet`).
 """
 
 from __future__ import annotations

@@ -19,12 +19,14 @@ SEAL = "seal.json"
 
 
 def write_artefact(path: Path, artefact: Artefact) -> None:
-    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file, fsync, rename, fsync of the folder)."""
+    """Write an artefact as a whole or not at all, and return when the disk has it (temporary file,
+    fsync, rename, fsync of the folder)."""
     write_text(path, artefact.to_json())
 
 
 def write_text(path: Path, text: str) -> None:
-    """As `write_artefact`, for plain text (UTF-8). Parents are made. Raises OSError (disk full) and leaves the old file then."""
+    """As `write_artefact`, for plain text (UTF-8). Parents are made. Raises OSError (disk
+    full) and leaves the old file then."""
     write_whole(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -63,8 +65,8 @@ def seal_trial(
 ) -> Seal:
     """Seal a trial: hash every file, have all on disk, then write seal.json last.
 
-    `facts` are plain JSON and no verdict; the digests of the run's lock, plan and inputs are added, which ties the trial to its run.
-    Raises OSError; FileExistsError if it is sealed.
+    `facts` are plain JSON and no verdict; the digests of the run's lock, plan and inputs are added, which
+    ties the trial to its run. Raises OSError; FileExistsError if it is sealed.
     """
     directory = trial.path
     if trial.seal.exists():
@@ -113,7 +115,8 @@ def journal_mark(run: RunDir) -> dict[str, Any]:
 
 
 def verify_trial(directory: Path, thinned: Thinned | None = None) -> list[Problem]:
-    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal. Empty if it is as it was sealed.
+    """What is wrong with a sealed trial: files missing, changed or added, a damaged seal.
+    Empty if it is as it was sealed.
 
     A file that `thinned` names must have been sealed with the digest it says, and be as the thin copy had it.
     """

@@ -1,4 +1,5 @@
-"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; nothing outside the run's tables can be reached."""
+"""SQL over a run: `svload query RUN "select …"`. Sealed trials only; nothing outside
+the run's tables can be reached."""
 
 from __future__ import annotations
 
@@ -25,17 +26,23 @@ from svload.store.parquet import TABLES, schema_of
 
 VIEWS = {
     "cases": "a case a row: case_name, excluded, and a column for each factor",
-    "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, window, what was due, begun, ok, failed",
+    "trials": "a sealed trial a row: trial, case_name, replicate, block, position, whole_plot, started_wall, "
+    "window, what was due, begun, ok, failed",
     "groups": "a trial and traffic group a row: every total of the group's summary",
-    "intervals": "a trial, group, step and interval a row: what was due, begun, ok, failed, dropped and completed in it, and its bytes",
+    "intervals": "a trial, group, step and interval a row: what was due, begun, ok, failed, dropped and "
+    "completed in it, and its bytes",
     "histograms": "a trial, group, step, interval, metric and bucket a row; metric_name says which",
     "samples": "a request a row, of the groups that keep rows; error_name says what failed",
-    "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in bytes; null where it did not happen",
+    "probe": "the same requests in curl's names and units: times in s from the request's begin, sizes in "
+    "bytes; null where it did not happen",
     "asked": "a trial, group and feeder row: how often it was asked",
-    "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, monitor, entity, metric, value",
+    "monitors": "a reading a row: trial, offset_ns (the first just before the load, below zero), service, "
+    "monitor, entity, metric, value",
     "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
-    "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, sentence, remedy; empty before the analysis",
-    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak, reason where it is null; empty before the analysis",
+    "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, "
+    "sentence, remedy; empty before the analysis",
+    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak, reason "
+    "where it is null; empty before the analysis",
 }
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
 
@@ -47,8 +54,8 @@ ROWS_AT_ONCE = 4096
 def query(run: RunDir, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Column names and rows of one SQL statement over the views (`VIEWS`).
 
-    Runs in memory: no file, network or extension can be reached from it. Raises SvloadError: usage for a mistake in the statement
-    (with DuckDB's own words), run-damaged.
+    Runs in memory: no file, network or extension can be reached from it. Raises SvloadError: usage for a
+    mistake in the statement (with DuckDB's own words), run-damaged.
     """
     hint = f"The tables are {', '.join(VIEWS)}; “describe trials” lists a table's columns."
     with _views(run) as connection:
@@ -81,8 +88,8 @@ def _answer(
 def export_views(
     run: RunDir, folder: Path, kind: Literal["csv", "parquet"], views: Iterable[str] = VIEWS
 ) -> tuple[Path, ...]:
-    """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells for null, and no cell that a
-    spreadsheet would take for a formula.
+    """Write each view as `<folder>/<view>.<kind>` and return the files; CSV has a header line, empty cells
+    for null, and no cell that a spreadsheet would take for a formula.
 
     Raises SvloadError run-damaged; OSError when the disk is full.
     """
@@ -168,11 +175,14 @@ def _register(connection: Any, run: RunDir) -> None:
     picked = "trial, groups.case_name, groups.group_name"
     for view, select in {
         "intervals": f'select {picked}, one.* exclude (trial, "group") from _intervals one {by_group}',
-        "histograms": f'select {picked}, metric_name, one.* exclude (trial, "group") from _histograms one {by_group} left join _metric using (metric)',
-        "samples": f'select {picked}, error_name, one.* exclude (trial, "group") from _samples one {by_group} left join _error using (error)',
+        "histograms": f'select {picked}, metric_name, one.* exclude (trial, "group") from _histograms one '
+        f"{by_group} left join _metric using (metric)",
+        "samples": f'select {picked}, error_name, one.* exclude (trial, "group") from _samples one {by_group} '
+        f"left join _error using (error)",
         "probe": f"select {picked}, {_PROBE} from _samples one {by_group} left join _error using (error)",
         "asked": f'select {picked}, one.* exclude (trial, "group") from _rows one {by_group}',
-        "monitors": "select trial, trials.case_name, one.* exclude (trial) from _monitors one join trials using (trial)",
+        "monitors": "select trial, trials.case_name, one.* exclude (trial) from _monitors one join trials "
+        "using (trial)",
     }.items():
         connection.execute(f"create view {view} as {select}")
 

@@ -1,9 +1,11 @@
-"""A thin copy of a run, small enough to be committed or sent: histograms in few intervals, and no folder of this machine.
+"""A thin copy of a run, small enough to be committed or sent: histograms in few intervals,
+and no folder of this machine.
 
-Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others one; what lies before and after
-the window becomes one interval each. So every percentile of the kept window is the same; its interval within one trial is made from fewer intervals
-where a group has no rows, and a warm-up cut at another place is not exact.
-The seals stay as they are; `thinned.json` says which files differ from what was sealed.
+Every count is kept. Histograms of response times keep `SERIES` intervals of the kept window, the others
+one; what lies before and after the window becomes one interval each. So every percentile of the kept
+window is the same; its interval within one trial is made from fewer intervals where a group has no rows,
+and a warm-up cut at another place is not exact. The seals stay as they are; `thinned.json` says which
+files differ from what was sealed.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def thin_copy(
 ) -> RunDir:
     """Write a thin copy of `run` below `into` and return it.
 
-    windows: trial → [first, last) intervals of its kept window. folders: absolute path → what is written in its place, longest first
-    wins. Raises SvloadError run-damaged; OSError.
+    windows: trial → [first, last) intervals of its kept window. folders: absolute path → what is written in
+    its place, longest first wins. Raises SvloadError run-damaged; OSError.
     """
     copy = RunDir(into / run.name)
     changed: dict[str, ThinnedFile] = {}
@@ -88,7 +90,8 @@ def _coarsen_file(trial: TrialDir, window: tuple[int, int]) -> None:
 
 
 def coarsen(histograms: Arrays, window: tuple[int, int]) -> Arrays:
-    """The same counts in fewer intervals: 0, up to `SERIES` (or one) in the window, and its end; each named by its first interval."""
+    """The same counts in fewer intervals: 0, up to `SERIES` (or one) in the window, and its end;
+    each named by its first interval."""
     first, last = window
     if not len(histograms["interval"]):
         return dict(histograms)

@@ -15,8 +15,9 @@ from svload.store.seal import damage, sha256_file, verify_trial
 
 
 def verify_run(run: RunDir) -> list[Problem]:
-    """All that is damaged: lock, plan, inputs, certificates and journal against the seals, placement against the journal, each seal,
-    trials that no batch planned or that are gone. Findings are made of these, and are no part of it but in a thin copy.
+    """All that is damaged: lock, plan, inputs, certificates and journal against the seals, placement against
+    the journal, each seal, trials that no batch planned or that are gone. Findings are made of these, and are
+    no part of it but in a thin copy.
     """
     try:
         run.lock()
@@ -43,8 +44,6 @@ def verify_run(run: RunDir) -> list[Problem]:
             for problem in _against_run(run, seal):  # one edit is told once, not by every trial
                 under.setdefault(problem.details["path"], problem)
     journal = _journal(run, thinned)
-    if thinned is not None:
-        problems += _as_thinned(run.findings_path, run, thinned)
     return [
         *under.values(),
         *problems,
@@ -56,7 +55,8 @@ def verify_run(run: RunDir) -> list[Problem]:
 
 
 def changed_since_sealed(run: RunDir) -> list[Problem]:
-    """Lock, plan and inputs that are not those under which a trial was sealed: what would follow is another experiment."""
+    """Lock, plan and inputs that are not those under which a trial was sealed: what
+    would follow is another experiment."""
     under: dict[object, Problem] = {}
     for name in run.sealed_trials():
         with contextlib.suppress(SvloadError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from svload.study.editor import json_schema
     from svload.study.feeders import read_file
     from svload.study.first import init_study, url_of, with_port
-    from svload.study.load import find_study, load_study, study_digest
+    from svload.study.loading import find_study, load_study, study_digest
     from svload.study.order import draw, first_batch, plot_of
     from svload.study.trust import must_be_sound, needs_trust, reads_here
 
@@ -46,7 +46,7 @@ __getattr__ = late(
         "feeders": ("read_file",),
         "editor": ("json_schema",),
         "first": ("init_study", "url_of", "with_port"),
-        "load": ("find_study", "load_study", "study_digest"),
+        "loading": ("find_study", "load_study", "study_digest"),
         "order": ("draw", "first_batch", "plot_of"),
         "trust": ("must_be_sound", "needs_trust", "reads_here"),
     },

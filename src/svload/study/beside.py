@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def file_beside(folder: Path, name: str) -> Path | None:
-    """The plain file of that name inside the study's folder; None where there is none, or the name leads elsewhere or is no name."""
+    """The plain file of that name inside the study's folder; None where there is none, or the name
+    leads elsewhere or is no name."""
     try:
         file = (folder / name).resolve()
         return file if folder.resolve() in file.parents and file.is_file() else None

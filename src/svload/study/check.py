@@ -1,4 +1,5 @@
-"""Whether a study's names fit together: every factor, level, service, group, feeder, column and metric that is named exists.
+"""Whether a study's names fit together: every factor, level, service, group, feeder, column
+and metric that is named exists.
 
 Reads plain data that may be broken anywhere; what is no mapping or text is passed over here and told by the schema.
 """
@@ -10,17 +11,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from svload.model.metrics import MetricRef, Source, parse_criterion, parse_metric
+from svload.model.metrics import OF_FAULTS, MetricRef, Source, parse_criterion, parse_metric
 from svload.model.study import Case, CaseConfig, Factor
 from svload.study import schema, values
 from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
 from svload.study.factors import Kits, check_when, level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
+from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
-from svload.study.steps import step_owners, variables
-from svload.study.tree import Path, kit_of
+from svload.study.sets import set_mistakes
+from svload.study.steps import populations, step_owners, variables
+from svload.study.tree import Path, kit_of, section_of
 
-WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "measure", "compare", "profiles")
+WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "compare", "abort_if", "profiles")
 
 
 def check_shape(data: Any) -> list[Mistake]:
@@ -39,11 +42,15 @@ def owners_of(data: Mapping[str, Any]) -> dict[str, Source]:
         ("lab", "service"),
         ("traffic", "traffic"),
     )
-    owners = {name: source for section, source in kinds for name in _mapping(data, section)}
-    return owners | dict.fromkeys(step_owners(data), "traffic")
+    owners = {name: source for section, source in kinds for name in section_of(data, section)}
+    owners |= dict.fromkeys(step_owners(data), "traffic")
+    before = populations(data)
+    return {name: source for name, source in owners.items() if name.partition(".")[0] not in before}
 
 
-def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None) -> Iterator[Mistake]:
+def check_names(
+    data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | None, monitored: Known
+) -> Iterator[Mistake]:
     """Names that stand for nothing, references that can never be resolved, criteria that are none."""
     factors, unsure = vocabulary.factors, vocabulary.unsure
     yield from _clashes(data)
@@ -54,18 +61,27 @@ def check_names(data: Mapping[str, Any], vocabulary: Vocabulary, kits: Kits | No
     yield from _waiting_in_a_circle(data)
     yield from comparison_mistakes(data, factors, unsure, owners_of(data))
     yield from bring_up_mistakes(data)
-    yield from _criteria(data, factors)
-    for name, service in _dicts(_mapping(data, "lab")):
+    yield from _criteria(data, factors, monitored)
+    yield from set_mistakes(data, factors)
+    for name, service in _dicts(section_of(data, "lab")):
         kit = kit_of(service)
         if kits is not None and kit is not None and not values.holds_reference(kit) and kit not in kits:
             yield unknown_name(("lab", name, "kit"), kit, "kit", kits)
+
+
+_ON_SERVICES = {
+    "reset": "bring it back to any state",
+    "restart": "start it anew",
+    "drop_cache": "know its files",
+}
+"""Steps before a trial that name services → what cannot be done with one that svload did not start."""
 
 
 def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
     """Groups that begin only after each other."""
     waits = {
         name: group["start_when"].removesuffix(".ramped")
-        for name, group in _dicts(_mapping(data, "traffic"))
+        for name, group in _dicts(section_of(data, "traffic"))
         if isinstance(group.get("start_when"), str)
     }
     for name in waits:
@@ -89,14 +105,14 @@ def _clashes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         ("feeders", "traffic"),
         ("factors", "feeders"),
     ):
-        for name in _mapping(data, first):
-            if name in _mapping(data, second):
+        for name in section_of(data, first):
+            if name in section_of(data, second):
                 yield bad_value(
                     (second, name), f"the name stands under {first} already", name, "Take another name."
                 )
     taken = variables(data)
     for section in ("factors", "feeders"):
-        for name in _mapping(data, section):
+        for name in section_of(data, section):
             if name in taken:
                 yield bad_value(
                     (section, name), "a request takes a variable of that name", name, "Take another name."
@@ -124,18 +140,18 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
 
 
 def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
-    for section in ("exclude", "before_trial", "compare", "thresholds"):
+    for section in ("exclude", "before_trial", "faults", "compare", "thresholds"):
         for index, item in enumerate(_sequence(data, section)):
             if isinstance(item, dict):
                 yield (section, index, "when"), item.get("when")
-    for name, group in _mapping(data, "traffic").items():
+    for name, group in section_of(data, "traffic").items():
         if isinstance(group, dict):
             yield ("traffic", name, "when"), group.get("when")
 
 
 def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
     """Services, sets of objects, feeders, requests and groups that are named by name."""
-    services, groups = _mapping(data, "lab"), _mapping(data, "traffic")
+    services, groups = section_of(data, "lab"), section_of(data, "traffic")
 
     def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:
         if isinstance(name, str) and not values.holds_reference(name) and name not in known:
@@ -143,37 +159,39 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
 
     for name, item in _dicts(services):
         for place, secret in enumerate(_sequence(item, "secrets")):
-            yield from named(("lab", name, "secrets", place), secret, "secret", _mapping(data, "secrets"))
-    for name, item in _dicts(_mapping(data, "data")):
+            yield from named(("lab", name, "secrets", place), secret, "secret", section_of(data, "secrets"))
+    for name, item in _dicts(section_of(data, "data")):
         yield from named(("data", name, "in"), item.get("in"), "service", services)
-    for name, item in _dicts(_mapping(data, "feeders")):
+    for name, item in _dicts(section_of(data, "feeders")):
         yield from named(
-            ("feeders", name, "from"), item.get("from"), "set under data", _mapping(data, "data")
+            ("feeders", name, "from"), item.get("from"), "set under data", section_of(data, "data")
         )
     for index, item in enumerate(_sequence(data, "setup")):
         request = item.get("request") if isinstance(item, dict) else item
         if isinstance(request, str) and " " not in request.strip():
-            yield from named(("setup", index), request, "request", _mapping(data, "requests"))
+            yield from named(("setup", index), request, "request", section_of(data, "requests"))
     for index, step in enumerate(_sequence(data, "before_trial")):
         if not isinstance(step, dict):
             continue
         path: Path = ("before_trial", index)
-        reset = step.get("reset")
-        for place, service in enumerate(reset if isinstance(reset, list) else [reset]):
-            at: Path = (*path, "reset", place) if isinstance(reset, list) else (*path, "reset")
-            yield from named(at, service, "service", services)
-            named_service = services.get(service) if isinstance(service, str) else None
-            if isinstance(named_service, dict) and "at" in named_service:
-                told = f"{service} runs already, and svload cannot bring it back to any state"
-                yield bad_value(at, told, service, "Leave it out.")
-        yield from named((*path, "warm"), step.get("warm"), "feeder", _mapping(data, "feeders"))
+        for kind, cannot in _ON_SERVICES.items():
+            wanted = step.get(kind)
+            for place, service in enumerate(wanted if isinstance(wanted, list) else [wanted]):
+                at: Path = (*path, kind, place) if isinstance(wanted, list) else (*path, kind)
+                yield from named(at, service, "service", services)
+                named_service = services.get(service) if isinstance(service, str) else None
+                if isinstance(named_service, dict) and "at" in named_service:
+                    told = f"{service} runs already, and svload cannot {cannot}"
+                    yield bad_value(at, told, service, "Leave it out.")
+        yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)
+        yield from named((*path, "warm"), step.get("warm"), "feeder", section_of(data, "feeders"))
         yield from named((*path, "through"), step.get("through"), "service", services)
     for name, group in _dicts(groups):
         request = group.get("request")
         if isinstance(request, str) and " " not in request.strip():
-            yield from named(("traffic", name, "request"), request, "request", _mapping(data, "requests"))
+            yield from named(("traffic", name, "request"), request, "request", section_of(data, "requests"))
         waits_for = group.get("start_when")
-        if isinstance(waits_for, str):
+        if isinstance(waits_for, str) and not values.holds_reference(waits_for):
             other, _, event = waits_for.partition(".")
             if event != "ramped" or other == name:
                 yield bad_value(
@@ -183,7 +201,7 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
                 yield from named(("traffic", name, "start_when"), other, "traffic group", groups)
 
 
-def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterable[Mistake]:
+def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored: Known) -> Iterable[Mistake]:
     owners = owners_of(data)
     texts: list[tuple[Path, Any]] = []
     for index, item in enumerate(_sequence(data, "thresholds")):
@@ -194,18 +212,35 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor]) -> Iterabl
     for factor in factors.values():
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
-    for path, text in texts:
-        if not isinstance(text, str) or values.holds_reference(text):
-            continue
+    written: list[tuple[Path, str]] = [
+        (path, text) for path, text in texts if isinstance(text, str) and not values.holds_reference(text)
+    ]
+    for path, text in written:
         try:
             parse_criterion(text, owners)
         except ValueError as why:
             yield bad_criterion(path, text, str(why))
+    aborts: list[tuple[Path, Any]] = [
+        (("abort_if", index), text)
+        for index, text in enumerate(_sequence(data, "abort_if"))
+        if not values.holds_reference(text)
+    ]
+    yield from abort_mistakes(aborts, owners)
+    written += [(path, text) for path, text in aborts if isinstance(text, str)]
+    for index, item in enumerate(_sequence(data, "compare")):
+        metric = item.get("metric") if isinstance(item, dict) else None
+        if isinstance(metric, str):
+            written.append((("compare", index, "metric"), metric))
+    yield from monitored_mistakes(written, owners, data, monitored)
 
 
-def check_criteria(texts: Iterable[str], data: Mapping[str, Any], path: Path) -> Iterable[Mistake]:
+def check_criteria(
+    texts: Iterable[str], data: Mapping[str, Any], path: Path, monitored: Known
+) -> Iterable[Mistake]:
     """Criteria of one case after their references were put in."""
     owners = owners_of(data)
+    texts = list(texts)
+    yield from monitored_mistakes(((path, text) for text in texts), owners, data, monitored)
     for text in texts:
         try:
             parse_criterion(text, owners)
@@ -216,7 +251,8 @@ def check_criteria(texts: Iterable[str], data: Mapping[str, Any], path: Path) ->
 def check_given(
     config: CaseConfig, given: Mapping[str, frozenset[str] | None], data: Mapping[str, Any]
 ) -> Iterable[Mistake]:
-    """Criteria and comparisons over what a case's services count of themselves, and this one does not. `given`: service → metrics."""
+    """Criteria and comparisons over what a case's services count of themselves, and this one does
+    not. `given`: service → metrics."""
     if all(known is None for known in given.values()):
         return
     owners, places = owners_of(data), _threshold_places(data)
@@ -229,9 +265,21 @@ def check_given(
             refs.append((("compare", index, "metric"), metric, ref))
     for path, text, ref in refs:
         known = given.get(ref.owner) if ref.metric.source == "service" else None
-        if known is not None and ref.metric.name not in known:
+        if known is not None and not ref.metric.monitored and ref.metric.name not in known:
             gives = f"it gives {', '.join(sorted(known))}" if known else "it gives none"
             yield bad_criterion(path, text, f"{ref.owner} does not count its {ref.metric.name} ({gives})")
+
+
+def check_faulted(config: CaseConfig, data: Mapping[str, Any]) -> Iterable[Mistake]:
+    """Criteria over what came of planned faults in a case that has none."""
+    if config.faults:
+        return
+    owners, places = owners_of(data), _threshold_places(data)
+    texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
+    texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
+    for path, text in texts:
+        if _parses(text, owners) and parse_criterion(text, owners).ref.metric.name in OF_FAULTS:
+            yield bad_criterion(path, text, "no fault is planned in a case that it is for, see faults")
 
 
 def _metric(text: str, owners: dict[str, Source]) -> MetricRef | None:
@@ -260,7 +308,7 @@ def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
 
 def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:
     for factor, level in case.levels.items():
-        levels = _mapping(data, "factors").get(factor)
+        levels = section_of(data, "factors").get(factor)
         fields = levels.get(level) if isinstance(levels, dict) else None
         expects = fields.get("expect") if isinstance(fields, dict) else None
         if text == expects or (isinstance(expects, list) and text in expects):
@@ -288,11 +336,6 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         elif len(run) < 2:
             told = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
             yield bad_value(("compare", index, "factor"), told, factor)
-
-
-def _mapping(data: Mapping[str, Any], section: str) -> dict[str, Any]:
-    raw = data.get(section)
-    return raw if isinstance(raw, dict) else {}
 
 
 def _sequence(data: Mapping[str, Any], section: str) -> list[Any]:

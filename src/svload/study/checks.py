@@ -14,6 +14,7 @@ from svload.model.traffic import (
     HeaderCheck,
     SizeCheck,
     StatusCheck,
+    TakenPart,
     TextTest,
 )
 from svload.study.mistakes import nearest
@@ -66,13 +67,19 @@ def _text_test(word: str, value: str, names: Names) -> TextTest | str:
     return TextTest(equals=wanted) if word == "==" else TextTest(contains=wanted)
 
 
+def _is_of_a_set(part: TakenPart, names: Names) -> bool:
+    return part.taken.partition(".")[0] in names.sets
+
+
 def _size(text: str, op: str, value: str, names: Names) -> Check | str:
     if op != "==":
         return "a size can only be checked with =="
     if reference := REFERENCE.fullmatch(value):
         part = part_of(reference[2].strip(), names)
         return (
-            SizeCheck(name=text, size_bytes=part) if isinstance(part, FeederPart) else "a column was expected"
+            SizeCheck(name=text, size_bytes=part)
+            if isinstance(part, FeederPart) or (isinstance(part, TakenPart) and _is_of_a_set(part, names))
+            else "a column was expected"
         )
     return (
         SizeCheck(name=text, size_bytes=int(value)) if value.isdigit() else "a number of bytes was expected"

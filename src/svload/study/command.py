@@ -16,8 +16,9 @@ _PLAIN = re.compile(r"[\w@%+=:,./${}-]+", re.ASCII)
 def moved(command: str, here: Path, folder: Path) -> str:
     """`command`, typed in `here`, with its paths relative to `folder`: `./server conf.yaml` → `../server ../conf.yaml`.
 
-    A word is a path if something lies there: the programme, a file (`x.py`, `--config=x.yaml`), a folder that is written as one or
-    follows an option. A programme on the PATH, an absolute path and whatever else stay as they are. Raises SvloadError usage.
+    A word is a path if something lies there: the programme, a file (`x.py`, `--config=x.yaml`), a folder that
+    is written as one or follows an option. A programme on the PATH, an absolute path and whatever else stay
+    as they are. Raises SvloadError usage.
     """
     try:
         words = shlex.split(command)
@@ -53,7 +54,8 @@ def _argument(word: str, before: str, here: Path, folder: Path) -> str:
 
 
 def _path(word: str, here: Path, folder: Path) -> str:
-    """Relative to `folder`. The last part is not resolved: a virtual environment's python is a link that must be called by its name."""
+    """Relative to `folder`. The last part is not resolved: a virtual environment's python is a link
+    that must be called by its name."""
     expanded = os.path.expanduser(word)
     if os.path.isabs(expanded):
         return expanded

@@ -1,4 +1,5 @@
-"""Whether what a study plans to compare can be compared: factors, levels and metrics that exist, one load model, bring-ups that there are."""
+"""Whether what a study plans to compare can be compared: factors, levels and metrics that exist, one load
+model, bring-ups that there are."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def bring_up_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
 def mixed_loads(
     data: Mapping[str, Any], cases: Sequence[Case], configs: Mapping[str, CaseConfig]
 ) -> Iterable[Mistake]:
-    """Comparisons of a closed loop with an open one: their numbers describe different populations (docs/method.md §1)."""
+    """Comparisons of a closed loop with an open one: their numbers describe different
+    populations (docs/method.md §1)."""
     for path, item in _comparisons(data):
         factor, metric = item.get("factor"), item.get("metric")
         if not isinstance(factor, str) or not isinstance(metric, str):

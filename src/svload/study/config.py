@@ -2,92 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from svload.model.errors import SvloadError
+from svload.model.executors import ThinkTime
+from svload.model.plan import Point
 from svload.model.study import (
     Case,
     CaseConfig,
     Factor,
     Level,
     Lock,
+    Measure,
     ObjectSet,
+    Preparation,
     ServiceSpec,
 )
-from svload.model.study import (
-    Step as BeforeStep,
-)
-from svload.model.traffic import Group, Request, Scenario, SetUp, Step, TableSource, TakenPart, ThinkTime
-from svload.model.units import duration_ns
-from svload.study import schema, schema_traffic
-from svload.study.factors import matches
-from svload.study.feeders import feeder_columns, read_feeder
+from svload.model.traffic import FeederPart, Group, Request, Scenario, SetUp, Step
+from svload.study import schema, schema_faults, schema_requests, schema_scenarios, schema_traffic
+from svload.study.factors import level_name, matches
+from svload.study.faults import read_faults
+from svload.study.feeders import feeder_columns, read_feeder, read_set, written_sets
 from svload.study.http2 import http2_mistakes
 from svload.study.mistakes import Mistake, bad_value, mistakes_of, unknown_name, where
-from svload.study.references import REFERENCE, Resolver, Vocabulary, references_in, unescaped
-from svload.study.steps import RawStep, raw_scenarios, secrets, variables
+from svload.study.placed import placed
+from svload.study.references import (
+    REFERENCE,
+    Resolver,
+    Vocabulary,
+    references_in,
+    strings_in,
+    unescaped,
+)
+from svload.study.renewals import renewing
+from svload.study.requests import read_request
+from svload.study.sampled import PROFILE, sampling_mistakes
+from svload.study.sets import options_of_set, with_set
+from svload.study.steps import RawStep, hosts_of, populations, raw_scenarios, secrets, variables
 from svload.study.templates import Names
-from svload.study.traffic import group_mistakes, read_group, read_request, read_think_time
+from svload.study.traffic import group_mistakes, read_group, read_think_time
 from svload.study.tree import Node, Path
+from svload.study.values import holds_reference
+from svload.study.variables import secret_in_address, taken_twice, unknown_to, untaken, written_apart
 
 T = TypeVar("T")
 
 
-def resolve(lock: Lock, case: Case) -> CaseConfig:
-    """All that a trial of `case` needs. Raises SvloadError if the lock does not fit this svload."""
-    config, mistakes = resolve_case(lock.source, lock.factors, case)
+AS_THE_LOCK_SAYS = Point()
+
+
+def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
+    """All that a trial of `case` needs, `at` the point that its batch has decided; an open factor that it
+    does not name is at its least.
+
+    Raises SvloadError if the lock does not fit this svload.
+    """
+    config, mistakes = resolve_case(lock.source, lock.factors, case, at.values)
     if config is None:
-        raise SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
-    folder = FilePath(lock.study_dir)
-    groups = tuple(placed(group, folder) for group in config.groups)
-    set_up = tuple(
-        part.model_copy(update={"request": _with_file(part.request, folder)}) for part in config.set_up
-    )
-    tables = tuple(_tableplaced(table, folder) for table in config.tables)
-    return config.model_copy(update={"groups": groups, "set_up": set_up, "tables": tables})
+        raise _misfit(mistakes)
+    whole = placed(config, FilePath(lock.study_dir))
+    return whole.model_copy(update={"measure": _as_locked(config.measure, lock, at)})
 
 
-def placed(group: Group, folder: FilePath) -> Group:
-    """The group with its bodies' files as paths that hold everywhere on this machine; `folder` is the study's."""
-    scenarios = tuple(
-        scenario.model_copy(
-            update={
-                "steps": tuple(
-                    step.model_copy(update={"request": _with_file(step.request, folder)})
-                    for step in scenario.steps
-                )
-            }
-        )
-        for scenario in group.scenarios
-    )
-    return group.model_copy(update={"request": _with_file(group.request, folder), "scenarios": scenarios})
+def measure_of(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> Measure:
+    """How long and how often a case is measured: `resolve(…).measure`, without the rest. Raises as it does."""
+    if not any(map(holds_reference, _mapping(lock.source, "measure").values())):
+        return _as_locked(lock.measure, lock, at)
+    reader = _Reader(lock.source, lock.factors, case, at.values)
+    if reader.measure is None:
+        raise _misfit(reader.mistakes)
+    return _as_locked(reader.measure, lock, at)
 
 
-def _with_file(request: Request, folder: FilePath) -> Request:
-    body = request.body
-    if body is None or body.file is None:
-        return request
-    file = str((folder / body.file).absolute())
-    return request.model_copy(update={"body": body.model_copy(update={"file": file})})
+_WRITTEN_AS = {"duration_ns": "duration"}
 
 
-def _tableplaced(table: TableSource, folder: FilePath) -> TableSource:
-    kinds = {"csv": table.csv, "parquet": table.parquet}
-    return table.model_copy(
-        update={kind: str((folder / name).absolute()) for kind, name in kinds.items() if name is not None}
-    )
+def _as_locked(measure: Measure, lock: Lock, at: Point) -> Measure:
+    """What no level says is the lock's; a batch's own time comes before both."""
+    written = _mapping(lock.source, "measure")
+    fixed = {
+        name: value
+        for name, value in lock.measure
+        if not holds_reference(written.get(_WRITTEN_AS.get(name, name)))
+    }
+    own = {} if at.duration_ns is None else {"duration_ns": at.duration_ns}
+    return measure.model_copy(update=fixed | own)
 
 
-def resolve_case(source: Mapping[str, Any], factors: Sequence[Factor], case: Case) -> tuple[CaseConfig | None, list[Mistake]]:  # fmt: skip
-    """The configuration of `case`, or what of `source` cannot be resolved in it."""
-    reader = _Reader(source, factors, case)
+def _misfit(mistakes: Sequence[Mistake]) -> SvloadError:
+    return SvloadError(*(mistake.problem(Node(None, "study.lock.json")) for mistake in mistakes))
+
+
+def resolve_case(
+    source: Mapping[str, Any],
+    factors: Sequence[Factor],
+    case: Case,
+    values: Mapping[str, int | float] = MappingProxyType({}),
+) -> tuple[CaseConfig | None, list[Mistake]]:
+    """The configuration of `case` at the `values` of open factors, or what of `source` cannot be resolved in it."""
+    reader = _Reader(source, factors, case, values)
     config = reader.config()
     return (None if reader.mistakes else config), reader.mistakes
+
+
+def _level_of(factor: Factor, case: Case, values: Mapping[str, int | float]) -> Level:
+    """The case's level; of an open factor its value here."""
+    if factor.open is None:
+        return next(level for level in factor.levels if level.name == case.levels[factor.name])
+    value = values.get(factor.name, factor.open[0])
+    return Level(name=level_name(value), value=value)
 
 
 @dataclass(frozen=True)
@@ -102,48 +133,107 @@ class _Entry:
 class _Reader:
     """Reads the sections of one case. Mistakes gather; a broken entry is passed over, so that all are found at once."""
 
-    def __init__(self, source: Mapping[str, Any], factors: Sequence[Factor], case: Case) -> None:
-        self.source, self.case = source, case
-        self.levels: dict[str, Level] = {
-            factor.name: next(level for level in factor.levels if level.name == case.levels[factor.name])
-            for factor in factors
-        }
+    def __init__(
+        self,
+        source: Mapping[str, Any],
+        factors: Sequence[Factor],
+        case: Case,
+        values: Mapping[str, int | float],
+    ) -> None:
+        self.case = case
+        self.levels = {factor.name: _level_of(factor, case, values) for factor in factors}
         feeders, taken = feeder_columns(source), frozenset(variables(source))
-        self.vocabulary = Vocabulary({factor.name: factor for factor in factors}, feeders, variables=taken)
-        self.secrets = secrets(source)
-        self.names = Names(tuple(_mapping(source, "lab")), feeders, taken)
+        lab = _mapping(source, "lab")
         self.mistakes: list[Mistake] = []
+        self.vocabulary = Vocabulary(
+            {factor.name: factor for factor in factors}, feeders, variables=taken, services=frozenset(lab)
+        )
+        self.secrets = secrets(source)
+        self.names = Names(hosts_of(lab), feeders, taken, written_sets(source))
+        self.set_name = ""
+        self.source = self._with_set(source)
+
+    def _with_set(self, source: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The study under this case's parameter set."""
+        raw = source.get("tuning")
+        if not isinstance(raw, str):
+            return source
+        name = self.text(raw, ("tuning",))
+        known = _mapping(source, "sets")
+        if name not in known:
+            self.mistakes.append(unknown_name(("tuning",), name, "set under sets", known))
+        self.set_name = name
+        return with_set(source, name)
 
     def config(self) -> CaseConfig | None:
         services = tuple(
             ServiceSpec(name=entry.name, kit=part.kind, options=unescaped(part.options()))
             for entry, part in self.parts("lab", schema.Service)
         )
-        objects = tuple(_objects(entry.name, part) for entry, part in self.parts("data", schema.Objects))
-        feeders = [read_feeder(entry.name, part) for entry, part in self.parts("feeders", schema.FeederPart)]
+        sysctl = {
+            name: self.text(str(int(value) if isinstance(value, bool) else value), ("sysctl", name))
+            for name, value in _mapping(self.source, "sysctl").items()
+        }
+        written = _mapping(self.source, "data")
+        objects = tuple(
+            _objects(entry.name, part, written[entry.name])
+            for entry, part in self.parts("data", schema.Objects)
+        )
+        tables = {one.name: one.table for one in objects}
+        parts = self.parts("feeders", schema.FeederPart)
+        feeders = [read_feeder(entry.name, part, tables) for entry, part in parts if part.written is None]
+        sets = [read_set(entry.name, part, tables) for entry, part in parts if part.written is not None]
         set_up = self.set_up()
-        groups = self.groups(set_up)
+        made = self.groups(set_up)
+        before = populations(self.source)
+        groups = tuple(group for group in made if group.name not in before)
         steps = tuple(
-            BeforeStep(reset=tuple(part.reset or ()), warm=part.warm, through=part.through)
-            for _, part in self.parts("before_trial", schema.StepPart)
+            self.preparation(entry.path, part, made)
+            for entry, part in self.parts("before_trial", schema.StepPart)
+        )
+        if not groups and not self.mistakes:
+            told = "no traffic group is left" + self._where()
+            self.mistakes.append(bad_value(("traffic",), told, "nothing", "Let one make the load."))
+        sampled = self._sampled(services)
+        faults = tuple(
+            fault
+            for entry, part in self.parts("faults", schema_faults.FaultPart)
+            for fault in read_faults(int(entry.name), part)
         )
         expects = [self.text(text, path) for text, path in self._expects()]
         thresholds = [part.that for _, part in self.parts("thresholds", schema.ThresholdPart)]
-        if self.mistakes or not groups:
+        if not self.mistakes:
+            self.mistakes += self._unasked(groups)
+        if self.mistakes or not groups or self.measure is None:
             return None
         return CaseConfig(
             case=self.case,
             services=services,
+            sysctl=sysctl,
+            set_name=self.set_name,
+            tuned=options_of_set(self.source, self.set_name),
             objects=objects,
             tables=tuple(table for _, table in feeders if table is not None),
             feeders=tuple(feeder for feeder, _ in feeders),
+            sets=tuple(sets),
             set_up=set_up,
             secrets=self.secrets,
             groups=groups,
+            measure=self.measure,
             before_trial=steps,
+            faults=faults,
+            profile=sampled,
             expects=tuple(expects),
             thresholds=tuple(thresholds),
+            abort_ifs=tuple(text for text in self.source.get("abort_if") or () if isinstance(text, str)),
         )
+
+    def _sampled(self, services: Sequence[ServiceSpec]) -> str:
+        """The service whose stacks are sampled in this case; empty: none."""
+        raw = self.source.get("profile")
+        name = self.text(raw, PROFILE) if isinstance(raw, str) else ""
+        self.mistakes += sampling_mistakes(name, _mapping(self.source, "lab"), services)
+        return name
 
     def entries(self, section: str) -> list[tuple[str, Path, Any]]:
         """The entries of a section that this case has, as written."""
@@ -218,7 +308,8 @@ class _Reader:
     def groups(self, set_up: Sequence[SetUp]) -> tuple[Group, ...]:
         """The traffic groups of this case."""
         entries = self.entries("traffic")
-        present = [name for name, _, _ in entries]
+        before = populations(self.source)
+        present = [name for name, _, _ in entries if name not in before]
         groups = []
         for name, path, raw in entries:
             pair = self.part(name, path, raw, schema_traffic.AnyOneGroup)
@@ -233,14 +324,31 @@ class _Reader:
                 request = self.request(raw.get("request"), (*path, "request"))
             if request is None:
                 continue
-            found = group_mistakes(part, path, self._duration_ns())
+            if wrong := self._waits_for_none(part, path):
+                self.mistakes.append(wrong)
+                continue
+            measured_ns = self.measure.duration_ns if self.measure and name not in before else None
+            found = group_mistakes(part, path, measured_ns)
             group = None if found else read_group(name, part, request, scenarios, present)
             if group is not None:
-                found = [*_untaken(group, path, set_up, self.secrets), *http2_mistakes(group, path)]
+                found = [
+                    *untaken(group, path, set_up, self.secrets),
+                    *http2_mistakes(group, path),
+                    *written_apart(group, path),
+                ]
             self.mistakes += found
             if group is not None and not found:
-                groups.append(group)
+                groups.append(renewing(group, set_up))
         return tuple(groups)
+
+    def _waits_for_none(self, part: schema_traffic.GroupPart, path: Path) -> Mistake | None:
+        """A group that is to begin after none of the study's."""
+        if part.start_when is None:
+            return None
+        other, _, event = part.start_when.partition(".")
+        if event == "ramped" and other != path[-1] and other in _mapping(self.source, "traffic"):
+            return None
+        return bad_value((*path, "start_when"), "GROUP.ramped of another group was expected", part.start_when)
 
     def scenarios(
         self, part: schema_traffic.GroupPart, path: Path, raw: Mapping[str, Any]
@@ -265,7 +373,7 @@ class _Reader:
     def step(self, raw: RawStep) -> Step | None:
         """A step of a scenario."""
         pair = (
-            self.part(raw.name, raw.path, raw.raw, schema_traffic.AnyStep)
+            self.part(raw.name, raw.path, raw.raw, schema_scenarios.AnyStep)
             if raw.path[0] != "requests"
             else None
         )
@@ -279,7 +387,7 @@ class _Reader:
         """The requests before the load."""
         found: list[SetUp] = []
         for name, path, raw in self.entries("setup"):
-            pair = self.part(name, path, raw, schema_traffic.AnySetUp)
+            pair = self.part(name, path, raw, schema_scenarios.AnySetUp)
             request = self.request(*RawStep(name, path, raw).request)
             if pair is None or request is None:
                 continue
@@ -290,36 +398,41 @@ class _Reader:
                 if once == "vu" or part.once == "trial"
                 for take in part.request.take
             }
-            self.mistakes += _unknown_to(request, known | set(self.secrets), path)
-            self.mistakes += _secret_in_address(request, self.secrets, path)
-            self.mistakes += _taken_twice(
+            self.mistakes += unknown_to(request, known | set(self.secrets), path)
+            self.mistakes += secret_in_address(request, self.secrets, path)
+            self.mistakes += taken_twice(
                 request, {take.name for part in found for take in part.request.take}, path
             )
-            found.append(SetUp(request=request, once=once))
+            found.append(SetUp(request=request, once=once, renew_ns=pair[1].renew))
         return tuple(found)
 
-    def _duration_ns(self) -> int | None:
-        """The trial's measured time; None if it is broken, which the schema tells."""
-        raw = _mapping(self.source, "measure").get("duration")
-        try:
-            return duration_ns(raw) if isinstance(raw, str | int | float) else None
-        except ValueError:
+    @cached_property
+    def measure(self) -> Measure | None:
+        """How long and how often this case is measured; None if that is broken."""
+        pair = self.part("measure", ("measure",), _mapping(self.source, "measure"), schema.MeasurePart)
+        if pair is None:
             return None
+        plain = pair[1].model_dump()
+        return Measure(duration_ns=plain.pop("duration"), **plain)
 
     def request(self, raw: Any, path: Path) -> Request | None:
         """A group's request, inline or by name."""
         name, requests = "request", _mapping(self.source, "requests")
         if isinstance(raw, str) and raw in requests:
             name, raw, path = raw, requests[raw], ("requests", raw)
-        pair = self.part(name, path, raw, schema_traffic.InlineRequest)
+        pair = self.part(name, path, raw, schema_requests.InlineRequest)
         if pair is None:
             return None
+        if isinstance(pair[1], str) and pair[1] in requests and raw != pair[1]:
+            return self.request(pair[1], path)  # a level named it
         if isinstance(pair[1], str):
+            if pair[1] in requests:  # a level's value names it
+                return self.request(pair[1], path)
             self.mistakes.append(unknown_name(path, pair[1], "request", requests))
             return None
         return self._request(name, pair[1], path, raw)
 
-    def _request(self, name: str, part: schema_traffic.RequestPart, path: Path, raw: Any) -> Request | None:
+    def _request(self, name: str, part: schema_requests.RequestPart, path: Path, raw: Any) -> Request | None:
         found = read_request(name, part, self.names, path)
         if isinstance(found, Request):
             return found
@@ -338,55 +451,54 @@ class _Reader:
                 return Mistake(origin, mistake.code, details, meant=mistake.meant)
         return mistake
 
+    def _unasked(self, groups: Sequence[Group]) -> Iterator[Mistake]:
+        """Steps that would warm rows for which no group of this case asks: nothing would be warmed."""
+        asked = {
+            part.feeder
+            for group in groups
+            for request in group.requests
+            for part in request.parts
+            if isinstance(part, FeederPart)
+        }
+        for entry, part in self.parts("before_trial", schema.StepPart):
+            if part.warm is not None and part.warm not in asked:
+                told = "no traffic group asks for its rows" + self._where()
+                hint = "Name a feeder that is asked, or say by when: in which cases this step is meant."
+                yield bad_value((*entry.path, "warm"), told, part.warm, hint)
+
+    def _where(self) -> str:
+        """` where users: 8`; nothing for a study without factors."""
+        of = ", ".join(f"{factor}: {level}" for factor, level in self.case.levels.items())
+        return f" where {of}" if of else ""
+
+    def preparation(self, path: Path, part: schema.StepPart, made: Sequence[Group]) -> Preparation:
+        """A step before the trial; a population is one of the groups that were `made`."""
+        group = next((group for group in made if group.name == part.populate), None)
+        if part.populate is not None and group is None and not self.mistakes:
+            told = "this group makes no load" + self._where()
+            hint = "Give the step the group's when."
+            self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
+        if group is not None and part.lasts is None and group.executor.shape != "finite":
+            told = f"{part.populate} is no fixed amount of work, so it must be said how long it lasts"
+            hint = "Write lasts: 30s, or take the executor shared-iterations."
+            self.mistakes.append(bad_value((*path, "populate"), told, part.populate, hint))
+        lasts = {} if part.lasts is None else {"lasts_ns": part.lasts}
+        return Preparation(
+            reset=tuple(part.reset or ()),
+            restart=tuple(part.restart or ()),
+            drop_cache=tuple(part.drop_cache or ()),
+            warm=part.warm,
+            through=part.through,
+            populate=group,
+            **lasts,
+        )
+
     def _expects(self) -> list[tuple[str, Path]]:
         return [
             (text, ("factors", factor, level.name, "expect"))
             for factor, level in self.levels.items()
             for text in level.expect
         ]
-
-
-def _unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
-    """Variables that a request uses before they are taken."""
-    for part in request.parts:
-        if isinstance(part, TakenPart) and part.taken not in known:
-            told = f"{request.name} uses ${{{part.taken}}}, which no earlier step nor setup takes"
-            yield bad_value(path, told, part.taken, "Take it in a step before, or under setup.")
-
-
-def _secret_in_address(request: Request, secrets: Collection[str], path: Path) -> Iterator[Mistake]:
-    """An address is what tables, logs and errors name, here and at the server."""
-    for part in (*request.path, *(request.url or ())):
-        if isinstance(part, TakenPart) and part.taken in secrets:
-            told = f"{request.name} has ${{{part.taken}}} in its address, which logs and tables name"
-            yield bad_value(path, told, part.taken, "Send it in a header or in the body.")
-
-
-def _taken_twice(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
-    for take in request.take:
-        if take.name in known:
-            yield bad_value(path, "setup takes this variable already", take.name, "Take another name.")
-
-
-def _untaken(
-    group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collection[str]
-) -> Iterator[Mistake]:
-    """What is wrong with a group's variables."""
-    before = {take.name: part.once for part in set_up for take in part.request.take}
-    for request in group.requests:
-        yield from _secret_in_address(request, secrets, path)
-    chains = [scenario.steps for scenario in group.scenarios] or [group.steps]
-    for steps in chains:
-        known = {*before, *secrets}
-        for step in steps:
-            yield from _unknown_to(step.request, known, path)
-            yield from _taken_twice(step.request, before, path)
-            known |= {take.name for take in step.request.take}
-    used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
-    of_vu = sorted(name for name in used if before.get(name) == "vu")
-    if of_vu and group.executor.model == "open loop":
-        told = f"${{{of_vu[0]}}} is taken once a VU, and an open loop has no VUs"
-        yield bad_value(path, told, group.executor.kind, "Write once: trial, or take a closed executor.")
 
 
 def _mapping(source: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -403,13 +515,23 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
     return _ADAPTERS[model]
 
 
-def _objects(name: str, part: schema.Objects) -> ObjectSet:
+def _objects(name: str, part: schema.Objects, written: Any) -> ObjectSet:
+    """The set of a case; one that is `written` with a reference has a table of its own in each case that differs."""
     size: BaseModel = part.size
-    return ObjectSet(
+    made = ObjectSet(
         name=name,
+        table=name,
         service=part.service,
         accounts=part.accounts,
         containers=part.containers,
         count=part.count,
         size=size.model_dump(mode="json"),
+        content=part.content,
     )
+    if not any(list(references_in(text)) for _, text in strings_in(written, ())):
+        return made
+    plain = made.model_dump_json(
+        exclude={"content"} if made.content == "random" else None
+    )  # as names were before
+    digest = hashlib.blake2b(plain.encode(), digest_size=4).hexdigest()
+    return made.model_copy(update={"table": f"{name}.{digest}"})

@@ -15,7 +15,8 @@ _SHORT_FORMS = {"command": "run", "external": "at"}
 
 
 def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
-    """The schema of study.yaml. `kits` maps a kit's name to the JSON Schema of its options, which then are checked too."""
+    """The schema of study.yaml. `kits` maps a kit's name to the JSON Schema of its
+    options, which then are checked too."""
     schema = StudyFile.model_json_schema()
     definitions: Json = schema["$defs"]
     if kits:
@@ -26,7 +27,8 @@ def json_schema(kits: Mapping[str, Json] | None = None) -> Json:
     definitions |= partial
     definitions["profile"] = {
         "type": "object",
-        "description": "What this profile changes: mappings merge, lists and distributions are replaced, and so is a service whose kit changes.",
+        "description": "What this profile changes: mappings merge, lists and distributions are replaced, and "
+        "so is a service whose kit changes.",
         "properties": _relaxed(profile),
         "additionalProperties": False,
     }

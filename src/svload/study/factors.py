@@ -7,22 +7,37 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
-from pydantic import BaseModel
-
+from svload.model.bounds import LEVELS, OPEN, TOLD
+from svload.model.parameters import kernel_change
 from svload.model.study import Case, Factor, Level
-from svload.study.bounds import LEVELS, TOLD
 from svload.study.mistakes import BAD_VALUE, Mistake, bad_value, nearest, unknown_name
 from svload.study.references import references_in, strings_in
+from svload.study.sets import differing
 from svload.study.tree import Path, kit_of
 
 MOST_SIGNS = 200
 """A level's longest name: it stands in tables and in names of files."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 Change = Literal["request", "live", "restart", "rebuild"]
-Kits = Mapping[str, type[BaseModel]]
-"""Kit name → its options model, whose fields carry `change` (svload.lab.kit.option)."""
+
+
+class Options(Protocol):
+    """A kit's options model (svload.lab.kit.KitOptions): this room knows no kit."""
+
+    bears: ClassVar[frozenset[str]]
+    """Planned faults that such a service bears: stop, kill, start, pause, limit."""
+    parts: ClassVar[tuple[str, ...]]
+    """Parts of it that a fault may name."""
+
+    @classmethod
+    def change_of(cls, name: str, parameter: str | None = None) -> str:
+        """What a change of an option, or of one parameter of `tuning`, takes; empty for what is no option."""
+
+
+Kits = Mapping[str, type[Options]]
+"""Kit name → its options model."""
 
 
 def level_name(value: object) -> str:
@@ -33,8 +48,11 @@ def level_name(value: object) -> str:
 
 
 def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
-    """The factor of the sound levels in `raw` (a list of values, or level → fields), and what is wrong with the others."""
+    """The factor of the sound levels in `raw` (a list of values, or level → fields), and
+    what is wrong with the others."""
     path: Path = ("factors", name)
+    if isinstance(raw, dict) and isinstance(raw.get("open"), list) and len(raw) == 1:
+        return _open_factor(name, raw["open"], (*path, "open"))
     entries: list[tuple[Path, str, Any, Any]] = []
     mistakes = []
     if isinstance(raw, dict) and raw:
@@ -82,6 +100,15 @@ def read_factor(name: str, raw: Any) -> tuple[Factor | None, list[Mistake]]:
     return (Factor(name=name, levels=tuple(levels.values())) if levels else None), mistakes
 
 
+def _open_factor(name: str, ends: list[Any], path: Path) -> tuple[Factor | None, list[Mistake]]:
+    """A factor whose values batches choose as the run goes on."""
+    numbers = [end for end in ends if isinstance(end, int | float) and not isinstance(end, bool)]
+    if len(ends) != 2 or len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= OPEN.most:
+        told = "the least and the largest value were expected"
+        return None, [bad_value(path, told, ends, f"Write [1, 4000], at most {OPEN.most:,}.")]
+    return Factor(name=name, levels=(), open=(numbers[0], numbers[1])), []
+
+
 def matches(when: Mapping[str, Any], levels: Mapping[str, str]) -> bool:
     """Whether a case with `levels` (factor → level name) is meant by `when` (factor → level, or a list of them)."""
     return all(levels.get(factor) in _names(wanted) for factor, wanted in when.items())
@@ -107,10 +134,12 @@ def check_when(when: Any, path: Path, factors: Mapping[str, Factor], unsure: Ite
 
 
 def make_cases(factors: Sequence[Factor], exclude: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, ...], str]) -> tuple[Case, ...]:  # fmt: skip
-    """All combinations: first those that `names` (level names in factor order → case name) calls, in its order, then the rest.
+    """All combinations: first those that `names` (level names in factor order → case name)
+    calls, in its order, then the rest.
 
     The rest are named `case-<position>`. An excluded case carries the first reason that matches.
     """
+    factors = [factor for factor in factors if factor.open is None]
     combinations = list(itertools.product(*([level.name for level in factor.levels] for factor in factors)))
     known = set(combinations)
     ordered = [levels for levels in names if levels in known]
@@ -182,12 +211,22 @@ def read_case_names(text: str, file: str, factors: Sequence[Factor]) -> tuple[di
 
 
 def changes(data: Mapping[str, Any], factors: Sequence[Factor], kits: Kits | None) -> tuple[Factor, ...]:  # fmt: skip
-    """The factors with what a change of each costs: restart where it reaches `lab`, rebuild where it reaches `data`.
+    """The factors with what a change of each costs: restart where it reaches `lab` or `sysctl`,
+    rebuild where it reaches `data`.
 
-    An option's `change` says where that is cheaper (live, reload) or dearer.
+    An option's or a parameter's `change` says where that is cheaper (live, reload) or dearer. One that
+    chooses a set costs what the dearest difference between any sets does.
     """
     cost = {factor.name: 0 for factor in factors}
-    defaults: tuple[tuple[str, Change], ...] = (("lab", "restart"), ("data", "rebuild"))
+    if isinstance(chosen := data.get("tuning"), str):
+        costs = [_CLASSES.index(_change_at(data, path, "restart", kits)) for path in differing(data)]
+        for factor in _reached(chosen, factors):
+            cost[factor] = max([cost[factor], *costs])
+    defaults: tuple[tuple[str, Change], ...] = (
+        ("lab", "restart"),
+        ("sysctl", "restart"),
+        ("data", "rebuild"),
+    )
     for section, default in defaults:
         for path, text in strings_in(data.get(section, {}), (section,)):
             change = _change_at(data, path, default, kits)
@@ -200,12 +239,14 @@ _CLASSES: tuple[Change, ...] = ("request", "live", "restart", "rebuild")
 
 
 def _change_at(data: Mapping[str, Any], path: Path, default: Change, kits: Kits | None) -> Change:
-    """What changing the value at `path` costs: as the kit's option says, else `default`."""
-    service = data["lab"][path[1]] if path[0] == "lab" and len(path) > 2 else None
+    """What changing the value at `path` costs: as the kit's option or parameter says, or the
+    kernel's setting; else `default`."""
+    lab = data.get(path[0]) if path[0] == "lab" and len(path) > 2 else None
+    service = lab.get(path[1]) if isinstance(lab, Mapping) else None
     model = (kits or {}).get(str(kit_of(service))) if isinstance(service, dict) else None
-    field = model.model_fields.get(str(path[2])) if model else None
-    extra = field.json_schema_extra if field else None
-    said = extra.get("change") if isinstance(extra, dict) else None
+    said: str = kernel_change(str(path[1])) if path[0] == "sysctl" and len(path) > 1 else ""
+    if model is not None:
+        said = model.change_of(str(path[2]), str(path[3]) if len(path) > 3 else None)
     return next((change for change in _CLASSES if change == ("live" if said == "reload" else said)), default)
 
 

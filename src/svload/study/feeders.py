@@ -1,4 +1,5 @@
-"""Feeders whose rows stand beside the study: their columns, what is wrong with their files, and the tables they ask for."""
+"""Feeders whose rows stand beside the study: their columns, what is wrong with their
+files, and the tables they ask for."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from svload.model.traffic import Feeder, TableSource
+from svload.model.bounds import ROWS, TABLE_BYTES
+from svload.model.traffic import Feeder, TableSource, WrittenSet
 from svload.study import schema
 from svload.study.beside import file_beside, text_beside
-from svload.study.bounds import ROWS, TABLE_BYTES
 from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.references import COLUMNS
 from svload.study.values import holds_reference
@@ -28,13 +29,21 @@ _FILES = ("csv", "parquet")
 def feeder_columns(
     data: Mapping[str, Any], folder: FilePath | None = None
 ) -> dict[str, tuple[str, ...] | None]:
-    """The columns of every feeder of a study as written; None: of a file that cannot be read here (without `folder`: of any)."""
+    """The columns of every feeder of a study as written; None: of a file that cannot be read
+    here (without `folder`: of any)."""
     raw = data.get("feeders")
     return {
         name: _columns(feeder, folder)
         for name, feeder in (raw.items() if isinstance(raw, dict) else ())
         if isinstance(feeder, dict)
     }
+
+
+def written_sets(data: Mapping[str, Any]) -> frozenset[str]:
+    """The feeders whose rows requests write."""
+    raw = data.get("feeders")
+    named = raw.items() if isinstance(raw, dict) else ()
+    return frozenset(name for name, feeder in named if isinstance(feeder, dict) and feeder.get("written"))
 
 
 def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, ...] | None:
@@ -68,7 +77,8 @@ def header(kind: str, file: FilePath) -> tuple[str, ...]:
 
 
 def read_file(kind: str, file: FilePath) -> dict[str, Sequence[object]]:
-    """The rows of a CSV or Parquet file: column name → values. Raises OSError, and ValueError that says what is wrong and where."""
+    """The rows of a CSV or Parquet file: column name → values. Raises OSError, and ValueError
+    that says what is wrong and where."""
     if file.stat().st_size > TABLE_BYTES.most:
         raise ValueError(f"at most {TABLE_BYTES.most:,} bytes are read ({TABLE_BYTES.because})")
     table = _parquet(file) if kind == "parquet" else _csv(file)
@@ -152,9 +162,20 @@ def _fault(kind: str, file: FilePath, changed_ns: int, size_bytes: int) -> str:
     return ""
 
 
-def read_feeder(name: str, part: schema.FeederPart) -> tuple[Feeder, TableSource | None]:
-    """The feeder of a case, and its table where the study itself brings it. A file's path is as the study writes it."""
-    table = part.source
+def read_set(name: str, part: schema.FeederPart, tables: Mapping[str, str]) -> WrittenSet:
+    """The feeder of a case whose rows requests write."""
+    table = None if part.source is None else tables.get(part.source, part.source)
+    return WrittenSet(name=name, digest=part.written or "md5", table=table)
+
+
+def read_feeder(
+    name: str, part: schema.FeederPart, tables: Mapping[str, str]
+) -> tuple[Feeder, TableSource | None]:
+    """The feeder of a case, and its table where the study itself brings it. A file's path is as the study writes it.
+
+    `tables`: set under data → the table of what it holds in this case.
+    """
+    table = None if part.source is None else tables.get(part.source, part.source)
     source = None
     if table is None:
         numbers = part.numbers
@@ -169,6 +190,12 @@ def read_feeder(name: str, part: schema.FeederPart) -> tuple[Feeder, TableSource
             numbers=numbers,
         )
     feeder = Feeder(
-        name=name, table=table, take=part.take, offset=part.offset, when_exhausted=part.when_exhausted
+        name=name,
+        table=table,
+        take=part.take,
+        offset=part.offset,
+        skew=part.skew,
+        hot=None if part.hot is None else (part.hot.rows, part.hot.requests),
+        when_exhausted=part.when_exhausted,
     )
     return feeder, source

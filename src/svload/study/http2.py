@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svload.model.traffic import ClosedLoop, Group, Request
+from svload.model.bounds import STREAMS
+from svload.model.executors import ClosedLoop
+from svload.model.traffic import Group, Request
 from svload.study.mistakes import Mistake, bad_value
 from svload.study.tree import Path
 
-STREAMS_MAX = 1_000
-"""The engine's limit (engine/README.md)."""
 CONNECTION_FIELDS = ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
 """RFC 9113 §8.2.2."""
 
@@ -26,8 +26,8 @@ def _without(group: Group, path: Path) -> Iterator[Mistake]:
 
 
 def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
-    if group.streams > STREAMS_MAX:
-        yield bad_value((*path, "streams"), f"at most {STREAMS_MAX:,} streams were expected", group.streams)
+    if group.streams > STREAMS.most:
+        yield bad_value((*path, "streams"), f"at most {STREAMS.most:,} streams were expected", group.streams)
     if group.connection == "new" and group.streams > 1:
         told = "a connection for each request carries one stream"
         yield bad_value(
@@ -45,7 +45,7 @@ def _of_the_group(group: Group, path: Path) -> Iterator[Mistake]:
 
 
 def _of_a_request(group: Group, request: Request, path: Path) -> Iterator[Mistake]:
-    if request.dialogue:
+    if request.is_raw:
         told = "a dialogue is held on a stream of bytes, which HTTP/2 is not"
         yield bad_value((*path, "http2"), told, group.http2, f"Put {request.name} into a group of its own.")
     elif group.http2 == "preferred" and request.url is None and request.scheme != "https":

@@ -27,8 +27,9 @@ WORDS = "p(N), avg, med, min, max, rate, errors, success, goodput(200ms)"
 def study_criterion(text: str) -> str:
     """A threshold in the metric grammar: what k6's users write, or the grammar itself.
 
-    A time without a unit is ms, as in k6; `rate` is completions a second, `errors` and `success` are shares (1 % or 0.01), and
-    `http_req_duration:`, `http_req_failed:` and `http_reqs:` may stand before. Raises SvloadError usage.
+    A time without a unit is ms, as in k6; `rate` is completions a second, `errors` and `success` are
+    shares (1 % or 0.01), and `http_req_duration:`, `http_req_failed:` and `http_reqs:` may stand
+    before. Raises SvloadError usage.
     """
     match = _EXPRESSION.fullmatch(text)
     if not match:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from svload.model.bounds import TOLD
 from svload.model.errors import Problem
-from svload.study.bounds import TOLD
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
@@ -45,7 +45,8 @@ def where(path: Path) -> str:
 MOST_SHOWN = 40
 """Words of a list that a hint names."""
 MOST_LIKE, MOST_SIGNS = 200, 100
-"""Among more words, and for longer ones, only the same word in other letters is looked for: likeness takes a millisecond for 20."""
+"""Among more words, and for longer ones, only the same word in other letters is looked for:
+likeness takes a millisecond for 20."""
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

@@ -1,12 +1,15 @@
-"""The order of trials: seeded, blocked, with whole plots where a change needs a restart. Depends on positions, never on names."""
+"""The order of trials: seeded, blocked, with whole plots where a change needs a restart.
+Depends on positions, never on names."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from svload.model.plan import Batch, TrialPlan, trial_name
+from svload.model.errors import fail
+from svload.model.plan import Batch, Point, TrialPlan, trial_name
 from svload.model.study import Case, Lock
+from svload.study.config import measure_of
 
 SPLIT = ("restart", "rebuild")
 
@@ -14,11 +17,16 @@ SPLIT = ("restart", "rebuild")
 def first_batch(lock: Lock) -> Batch:
     """All trials of a static study, in order. Replicates and blocks count from 1, positions and whole plots from 0.
 
-    Each replicate is a block that holds every valid case once, in random order (docs/method.md §2). Factors whose change needs a
-    restart make a split plot: inside a block their combinations (whole plots) are randomised first, then the cases of each.
-    `restart` marks the first trial of every whole plot but the very first, before which services come up anyway. Without such a factor
-    `bring_ups: n` spreads the blocks evenly over n whole plots, blocks that follow one another together.
+    Each replicate is a block that holds every valid case once, in random order (docs/method.md §2). Factors
+    whose change needs a restart make a split plot: inside a block their combinations (whole plots) are
+    randomised first, then the cases of each. `restart` marks the first trial of every whole plot but the very
+    first, before which services come up anyway. Without such a factor `bring_ups: n` spreads the blocks
+    evenly over n whole plots, blocks that follow one another together. A case with fewer replicates is in the
+    first blocks. Raises SvloadError study-open for a study whose values a search chooses.
     """
+    if searched := [factor.name for factor in lock.factors if factor.open is not None]:
+        raise fail("study-open", factor=searched[0])
+    measures = {case.name: measure_of(lock, case) for case in lock.valid_cases}
     numbered = [(index, case) for index, case in enumerate(lock.cases) if case.excluded is None]
     split = any(factor.change in SPLIT for factor in lock.factors)
     shuffled = lock.measure.order == "randomised-blocks"
@@ -26,7 +34,8 @@ def first_batch(lock: Lock) -> Batch:
     plots, before = 0, 0
     for block in range(1, lock.measure.replicates + 1):
         bring_up = _bring_up(lock, block)
-        for plot in _whole_plots(lock, numbered, block, shuffled):
+        present = [(index, case) for index, case in numbered if block <= measures[case.name].replicates]
+        for plot in _whole_plots(lock, present, block, shuffled):
             for place, (index, case) in enumerate(plot):
                 trials.append(
                     TrialPlan(
@@ -38,6 +47,7 @@ def first_batch(lock: Lock) -> Batch:
                         seed=draw(lock.seed, "load", block, index),
                         whole_plot=plots if split else bring_up,
                         restart=place == 0 and (plots > 0 if split else bring_up > before),
+                        at=Point(duration_ns=measures[case.name].duration_ns),
                     )
                 )
             plots += 1
@@ -46,16 +56,18 @@ def first_batch(lock: Lock) -> Batch:
 
 
 def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
-    """Which combination of restarting factors' levels a case has, as the levels' places; empty where no factor restarts."""
+    """Which combination of restarting factors' levels a case has, as the levels' places;
+    empty where no factor restarts."""
     return tuple(
         [level.name for level in factor.levels].index(case.levels[factor.name])
         for factor in lock.factors
-        if factor.change in SPLIT
+        if factor.change in SPLIT and factor.open is None
     )
 
 
 def draw(seed: int, *what: str | int) -> int:
-    """A number of 53 bits (exact in JSON everywhere) that depends on `seed` and on `what` it is for, and on nothing else."""
+    """A number of 53 bits (exact in JSON everywhere) that depends on `seed` and on `what`
+    it is for, and on nothing else."""
     text = "/".join(str(part) for part in (seed, *what))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 11
 
@@ -84,4 +96,5 @@ def _because(lock: Lock, split: bool, shuffled: bool) -> str:
     plots = ", whole plots by what needs a restart" if split else ""
     if not split and lock.measure.bring_ups > 1:
         plots = f", over {lock.measure.bring_ups} bring-ups"
-    return f"{lock.measure.replicates} replicates of {len(lock.valid_cases)} cases, {order}{plots}"
+    most = "at most " if len({measure_of(lock, case).replicates for case in lock.valid_cases}) > 1 else ""
+    return f"{most}{lock.measure.replicates} replicates of {len(lock.valid_cases)} cases, {order}{plots}"

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from svload.model.bounds import TEXT_BYTES
 from svload.model.study import Factor, Level
-from svload.study.bounds import TEXT_BYTES
 from svload.study.mistakes import Mistake, bad_reference, closest, listed
 from svload.study.tree import Path
 
 REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 REQUEST_TIME = ("request.id", "vu", "iteration")
 PORT = "port"
+OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
+"""What a service knows of itself once it starts; `port.NAME` is a further port of its own."""
 COLUMNS = ("path", "size_bytes", "digest")
 """The columns of a table of objects."""
 MAX_NESTING = 8
@@ -41,6 +43,8 @@ class Vocabulary:
     unsure: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     """What requests take from their answers."""
+    services: frozenset[str] = frozenset()
+    """Names of the lab's services: what each offers, such as `db.port`, is known when it runs."""
 
     def fields_of(self, factor: str) -> set[str]:
         """Fields that at least one level has."""
@@ -52,11 +56,11 @@ class Allowed:
     """What beside factors may stand in a part of the study."""
 
     request_time: bool = False
-    port: bool = False
+    lab: bool = False
 
     def words(self, vocabulary: Vocabulary) -> set[str]:
-        """The references that stay in the text."""
-        words = {PORT} if self.port else set()
+        """The references that stay in the text; where a factor has the same name it is the factor that is meant."""
+        words = set(OF_A_COMMAND) - set(vocabulary.factors) if self.lab else set()
         if self.request_time:
             words |= set(REQUEST_TIME)
             words |= vocabulary.variables
@@ -71,6 +75,8 @@ class Allowed:
         """Whether a reference stays in the text."""
         words = self.words(vocabulary)
         free = {name for name, columns in vocabulary.feeders.items() if columns is None and self.request_time}
+        if self.lab:
+            free |= (vocabulary.services | {PORT}) - set(vocabulary.factors)
 
         def stays(reference: str) -> bool:
             head, _, column = reference.partition(".")
@@ -79,15 +85,16 @@ class Allowed:
         return stays
 
 
-NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allowed(port=True)
+NOTHING_ELSE, IN_REQUESTS, IN_LAB = Allowed(), Allowed(request_time=True), Allowed(lab=True)
 
 
 def allowed_at(path: Path) -> Allowed:
-    """What may stand at `path`: requests know their feeders' rows, a command its port."""
+    """What may stand at `path`: requests know their feeders' rows, a service its port and those of others."""
     in_group = path[:1] == ("traffic",) and path[2:3] in (("request",), ("scenario",))
     if path[:1] in (("requests",), ("scenarios",), ("setup",)) or in_group:
         return IN_REQUESTS
-    return IN_LAB if path[:1] == ("lab",) else NOTHING_ELSE
+    in_set = path[:1] == ("sets",) and path[2:3] == ("lab",)
+    return IN_LAB if path[:1] == ("lab",) or in_set else NOTHING_ELSE
 
 
 def references_in(text: str) -> Iterator[str]:
@@ -140,7 +147,7 @@ def level_value(level: Level) -> Any:
 class Resolver:
     """Puts one case's levels into a part of the study and gathers what cannot be resolved.
 
-    `stays` tells which references are left in the text (request-time ones, `${port}`).
+    `stays` tells which references are left in the text (request-time ones, `${port}`, `${db.port}`).
     """
 
     levels: Mapping[str, Level]

@@ -1,4 +1,5 @@
-"""A study as it was probably meant: with the nearest words put in, so that one slip does not hide or cause other mistakes."""
+"""A study as it was probably meant: with the nearest words put in, so that one slip does
+not hide or cause other mistakes."""
 
 from __future__ import annotations
 

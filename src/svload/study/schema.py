@@ -1,4 +1,5 @@
-"""The study file as pydantic models: what may be written where. The same models check a case once its `${…}` are resolved."""
+"""The study file as pydantic models: what may be written where. The same models check a
+case once its `${…}` are resolved."""
 
 from __future__ import annotations
 
@@ -7,31 +8,39 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     StringConstraints,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import CoreSchema
 
-from svload.study.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
+from svload.model.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
 from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
 from svload.study.mistakes import wrong
-from svload.study.schema_traffic import AnyOneGroup, AnySetUp, RequestPart, Steps
+from svload.study.schema_faults import FaultPart
+from svload.study.schema_requests import NamedRequest
+from svload.study.schema_scenarios import AnySetUp, Steps
+from svload.study.schema_traffic import AnyOneGroup
 from svload.study.values import (
     AnyWholeNumber,
     AtMost,
     Count,
     FileName,
+    Flag,
     Name,
     NoLonger,
     OrAlone,
     OrReference,
     Part,
     PlainCount,
-    PlainSpanNs,
     PlainWholeNumber,
     ScalarText,
+    SpanNs,
     Texts,
     When,
+    WholeNumber,
+    WithoutReference,
     holds_reference,
 )
 
@@ -44,8 +53,15 @@ class Service(Part):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     kit: str | None = Field(None, description="which kind of server: swift, varnish, nginx, truth …")
-    run: str | None = Field(None, description="a command; ${port} is the port it shall listen on")
-    ready: str | None = Field(None, description="the request that a started command must answer: GET /health")
+    run: str | None = Field(
+        None,
+        description="a command; ${port} is the port it shall listen on, ${db.port} that of the service db, "
+        "${build} what was built",
+    )
+    ready: str | None = Field(
+        None,
+        description="what a started command must answer: GET /health, GET admin/health at its port admin, tcp",
+    )
     at: str | None = Field(None, description="the URL of something that runs already")
 
     @model_validator(mode="after")
@@ -80,6 +96,9 @@ class Objects(Part):
     )
     count: Annotated[Count, AtMost(OBJECTS)] = Field(description="how many objects")
     size: SizeOrLaw = Field(description="40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}")
+    content: Annotated[Literal["random", "jpeg"], OrReference()] = Field(
+        "random", description="random bytes, or jpeg: whole images of these sizes, 1 KiB each at least"
+    )
 
     @model_validator(mode="after")
     def _not_too_much(self) -> Objects:
@@ -97,8 +116,18 @@ class Objects(Part):
         return self
 
 
+class HotPart(Part):
+    """Of a feeder's rows, this share from the first on gets this share of the requests."""
+
+    rows: Annotated[float, Field(gt=0, lt=1), OrReference()] = Field(0.1, description="share of the rows")
+    requests: Annotated[float, Field(gt=0, lt=1), OrReference()] = Field(
+        0.9, description="share of the requests that ask for these"
+    )
+
+
 class FeederPart(Part):
-    """Rows for iterations: of a set of objects (columns path, size_bytes, digest), a file, a list or a range (column value)."""
+    """Rows for iterations: of a set of objects (columns path, size_bytes, digest), a file, a
+    list or a range (column value)."""
 
     source: str | None = Field(None, alias="from", description="the name of a set under data")
     csv: str | None = Field(
@@ -109,12 +138,26 @@ class FeederPart(Part):
     numbers: tuple[AnyWholeNumber, AnyWholeNumber] | None = Field(
         None, alias="range", description="[first, last]: whole numbers as rows of the column value"
     )
-    take: Annotated[Literal["first", "walk", "sequential", "unique", "random"], OrReference()] = Field(
+    written: Annotated[Literal["md5", "sha256"] | None, OrReference()] = Field(
+        None,
+        description="rows are what requests with `adds` have written, with this digest; from names those "
+        "that are there at first",
+    )
+    take: Annotated[
+        Literal["first", "walk", "sequential", "unique", "random", "zipf", "hot"], OrReference()
+    ] = Field(
         "walk",
         description="which rows: always the first; the whole table from each VU's own offset; dealt to VUs like cards; "
-        "a part that is the VU's own; any",
+        "a part that is the VU's own; any; any, the first ones more often (Zipf's law); any, most often of a "
+        "few hot ones",
     )
-    offset: Count | None = Field(None, description="rows between the begins of two VUs' walks")
+    skew: Annotated[float, Field(gt=0, le=10), OrReference()] | None = Field(
+        None, description="of zipf: its exponent; 1 if left out"
+    )
+    hot: HotPart | None = Field(None, description="of hot: {rows: 0.1, requests: 0.9} if left out")
+    offset: WholeNumber | None = Field(
+        None, description="rows between the begins of two VUs' walks; 0: all begin with the first row"
+    )
     when_exhausted: Annotated[Literal["repeat", "stop"], OrReference()] = Field(
         "repeat", description="after the last row: begin again, or make no more iterations"
     )
@@ -122,11 +165,21 @@ class FeederPart(Part):
     @model_validator(mode="after")
     def _one_source(self) -> FeederPart:
         sources = (self.source, self.csv, self.parquet, self.values, self.numbers)
-        if sum(source is not None for source in sources) != 1:
-            raise wrong("one of from, csv, parquet, values, range was expected")
+        given = sum(source is not None for source in sources)
+        if self.written is not None and (
+            given > (self.source is not None) or self.take not in ("walk", "random")
+        ):
+            raise wrong(
+                "rows that are written are taken at random, and begin with those of a set (from) or none"
+            )
+        if given != 1 and self.written is None:
+            raise wrong("one of from, csv, parquet, values, range, written was expected")
+        for option, take in ((self.skew, "zipf"), (self.hot, "hot")):
+            if option is not None and self.take != take and not holds_reference(self.take):
+                raise wrong(f"{'skew' if take == 'zipf' else 'hot'} belongs to take: {take}")
         if self.offset is not None and self.take not in ("walk", None) and not holds_reference(self.take):
             raise wrong("offset belongs to take: walk")
-        if self.when_exhausted == "stop" and self.take in ("first", "random"):
+        if self.when_exhausted == "stop" and self.take in ("first", "random", "zipf", "hot"):
             raise wrong(f"take: {self.take} has no last row", "Leave when_exhausted out.")
         if self.numbers is not None:
             low, high = self.numbers
@@ -136,22 +189,66 @@ class FeederPart(Part):
 
 
 class StepPart(Part):
-    """A step before each trial: reset services, or warm a feeder's rows through a service."""
+    """A step before each trial: one of reset, restart, drop_cache, warm, populate. Steps are carried out in order."""
 
     when: When = {}
     reset: Texts | None = Field(
         None, description="services that are brought back to their state before any trial"
     )
+    restart: Texts | None = Field(
+        None, description="services that are stopped and started anew, with those that need them"
+    )
+    drop_cache: Texts | None = Field(
+        None, description="services whose files leave the page cache, which is proved"
+    )
     warm: str | None = Field(None, description="the feeder whose rows are asked for once")
-    through: str | None = Field(None, description="the service that is asked")
+    through: str | None = Field(None, description="the service that is asked to warm")
+    populate: Annotated[str, WithoutReference("a group is load, or a population, in all cases")] | None = (
+        Field(
+            None,
+            description="a group under traffic that is run now, to its end; no request of it is in any "
+            "number of the trial",
+        )
+    )
+    lasts: SpanNs | None = Field(
+        None,
+        description="how long a population lasts; of a fixed amount of work the most that it may take, 10 min",
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> StepPart:
-        if (self.reset is None) == (self.warm is None):
-            raise wrong("one of reset, warm was expected")
+        if sum(getattr(self, kind) is not None for kind in STEPS) != 1:
+            raise wrong(f"one of {', '.join(STEPS)} was expected")
         if (self.warm is None) != (self.through is None):
             raise wrong("warm and through go together")
+        if self.lasts is not None and self.populate is None:
+            raise wrong("lasts belongs to populate")
         return self
+
+
+STEPS = ("reset", "restart", "drop_cache", "warm", "populate")
+
+
+SysctlName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(\.[A-Za-z0-9_-]+)+$")]
+"""A setting of the kernel, such as net.core.somaxconn."""
+
+
+class OrFile:
+    """Beside the mapping, the name of a file that holds it: for editors alone, since files are
+    read before a study is checked."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string"}]}
+
+
+class SetPart(Part):
+    """A parameter set: options of services and settings of the kernel, put over the
+    study where `tuning` names the set."""
+
+    lab: dict[Name, dict[str, Any]] = Field({}, description="service: its options, tuning among them")
+    sysctl: dict[SysctlName, ScalarText] = Field({}, description="settings of the kernel")
 
 
 # what varies
@@ -182,27 +279,34 @@ Factors = Annotated[
         ],
     ],
     Field(
-        description="what varies: a list of values, or level: {field: value}; `expect` is the manipulation check"
+        description="what varies: a list of values, or level: {field: value}; `expect` is the manipulation "
+        "check; {open: [1, 4000]} leaves the values to a search"
     ),
 ]
 
 
 class MeasurePart(Part):
-    """How long and how often. A `${…}` cannot stand here."""
+    """How long and how often. A level's field may say it: `${users.time}`."""
 
-    duration: PlainSpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
-    replicates: PlainCount = Field(6, description="trials of each case; each replicate is a block")
-    order: Literal["randomised-blocks", "as-listed"] = Field(
-        "randomised-blocks", description="order inside a block"
+    duration: SpanNs = Field(description="the measured time of each trial, ramps apart: 60s")
+    replicates: Count = Field(
+        6,
+        description="trials of each case; each replicate is a block, cases with fewer are in the first ones",
     )
-    replace_refused: PlainWholeNumber = Field(0, description="how often a refused trial may be replaced")
-    bring_ups: PlainCount = Field(
-        1,
-        description="how often the lab comes up anew, blocks spread over them; from 6 on a claim speaks of any bring-up",
+    order: Annotated[
+        Literal["randomised-blocks", "as-listed"],
+        WithoutReference("the order inside a block is that of all its cases"),
+    ] = Field("randomised-blocks", description="order inside a block")
+    replace_refused: WholeNumber = Field(0, description="how often a refused trial may be replaced")
+    bring_ups: Annotated[PlainCount, WithoutReference("a bring-up holds blocks with all their cases")] = (
+        Field(
+            1,
+            description="how often the lab comes up anew, blocks spread over them; from 6 on a claim speaks "
+            "of any bring-up",
+        )
     )
-    awake: bool = Field(
+    awake: Flag = Field(
         False,
-        strict=True,
         description="true: CPUs are kept from sleeping between requests, where root allows; else as the machine is set",
     )
 
@@ -253,6 +357,20 @@ class StudyFile(Part):
     lab: Annotated[
         dict[Name, Service], NoLonger(SERVICES), Field(description="the services: name: {kit, options}")
     ] = {}
+    sysctl: Annotated[
+        dict[SysctlName, ScalarText],
+        Field(
+            description="settings of the kernel: those of the lab's network, which is its own; the machine's "
+            "only with --host-settings"
+        ),
+    ] = {}
+    sets: Annotated[
+        dict[Name, Annotated[SetPart, OrFile()]],
+        Field(
+            description="parameter sets by name: {lab, sysctl}, or the file beside the study that holds one"
+        ),
+    ] = {}
+    tuning: str | None = Field(None, description="the set that is put over the study, such as ${tuning}")
     data: Annotated[dict[Name, Objects], Field(description="what the stores are filled with")] = {}
     factors: Factors = {}
     exclude: list[ExclusionPart] = Field([], description="combinations that are not run, and why")
@@ -264,8 +382,12 @@ class StudyFile(Part):
         dict[Name, VariableName],
         Field(description="name: the environment variable that holds it, for ${secret.NAME}"),
     ] = {}
-    before_trial: list[StepPart] = Field([], description="steps before each trial: reset services, warm rows")
-    requests: Annotated[dict[Name, RequestPart], Field(description="named requests")] = {}
+    before_trial: list[StepPart] = Field(
+        [], description="steps before each trial: reset, restart, drop_cache, warm, populate"
+    )
+    requests: Annotated[
+        dict[Name, NamedRequest], Field(description="named requests: the request, or GET http://service/path")
+    ] = {}
     scenarios: Annotated[dict[Name, Steps], Field(description="named scenarios: steps in order")] = {}
     setup: list[AnySetUp] = Field(
         [], description="requests before the load, in order; their variables are for all groups"
@@ -274,6 +396,9 @@ class StudyFile(Part):
         dict[Name, AnyOneGroup],
         Field(description="the groups of load", min_length=1),
     ]
+    faults: list[FaultPart] = Field(
+        [], description="what is done to the servers at a moment of each trial: {at: 10s, stop: web[2]}"
+    )
     measure: MeasurePart = Field(description="how long and how often: {duration: 60s, replicates: 6}")
     compare: list[ComparisonPart] = Field(
         [], description="planned contrasts: a factor's levels against a baseline"
@@ -284,4 +409,14 @@ class StudyFile(Part):
             OrAlone(lambda value: {"that": value} if isinstance(value, str) else value, {"type": "string"}),
         ]
     ] = Field([], description="criteria: response.p95 < 200 ms, or {when: {factor: level}, that: criterion}")
+    abort_if: list[str] = Field(
+        [],
+        description="criteria over what monitors read, asked while load is made: one that holds ends the "
+        "run, such as app.rss > 2 GiB",
+    )
+    profile: str | None = Field(
+        None,
+        description="the service whose call stacks are sampled while load is made; the report draws them as a flame "
+        "graph. Variants of a study stand under profiles",
+    )
     profiles: dict[Name, dict[str, Any]] = Field({}, description="merged over the study by --profile NAME")

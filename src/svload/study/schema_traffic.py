@@ -1,51 +1,31 @@
-"""Requests and traffic groups of the study file as pydantic models: what may be written where."""
+"""Traffic groups of the study file as pydantic models: what may be written of each executor's."""
 
 from __future__ import annotations
 
 import ipaddress
 import math
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    StringConstraints,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import CoreSchema, core_schema
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from svload.study import bounds
-from svload.study.distributions import SizeOrLaw, ThinkTime, ThinkTimePart
+from svload.model import bounds
+from svload.study.described import with_options
+from svload.study.distributions import ThinkTime, ThinkTimePart
 from svload.study.mistakes import wrong
+from svload.study.schema_requests import RequestForm, RequestPart
+from svload.study.schema_scenarios import OrName, ScenarioStepPart
 from svload.study.values import (
     AtMost,
     Count,
-    Decided,
-    Flag,
     Name,
     NoLonger,
     OneOrMany,
-    OrAlone,
     OrReference,
     Part,
     Pick,
-    QuantumNs,
     RateOrZeroRps,
     RateRps,
-    Redirects,
-    ScalarText,
-    SpanNs,
-    SpinNs,
-    Texts,
     TimeNs,
     When,
     WholeNumber,
@@ -54,27 +34,6 @@ from svload.study.values import (
 
 Users = Annotated[Count, AtMost(bounds.VUS)]
 UsersOrNone = Annotated[WholeNumber, AtMost(bounds.VUS)]
-METHODS = ("get", "head", "delete", "options", "post", "put", "patch")
-OF_A_DIALOGUE = {"tcp", "dialogue", "timeout"}
-WITH_BODY = ("post", "put", "patch")
-
-
-def _ascending(text: str) -> str:
-    low, _, high = text.partition("-")
-    if high and high < low:
-        raise wrong("the high end must not be below the low one", f"Write {high}-{low}.")
-    return text
-
-
-StatusRange = Annotated[
-    str,
-    BeforeValidator(
-        lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    ),
-    StringConstraints(pattern=r"^([1-5]\d\d)(-[1-5]\d\d)?$"),
-    AfterValidator(_ascending),
-    WithJsonSchema({"type": ["string", "integer"], "examples": [200, "200-299"]}),
-]
 
 
 def _ip_address(text: str) -> str:
@@ -86,205 +45,6 @@ def _ip_address(text: str) -> str:
 
 IpAddress = Annotated[str, AfterValidator(_ip_address)]
 
-
-class BodyPart(Part):
-    """What a request carries: a text (which may hold `${…}`), random bytes of a size, or a file beside the study."""
-
-    text: str | None = Field(None, description="the text itself; `${…}` is filled in for each request")
-    random: SizeOrLaw | None = Field(
-        None, description="seeded random bytes: 40 KiB, {lognormal: {median: …, p99: …}} or {uniform: […, …]}"
-    )
-    file: str | None = Field(None, description="a file in the study's folder")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> BodyPart:
-        if sum(kind is not None for kind in (self.text, self.random, self.file)) != 1:
-            raise wrong("one of text, random, file was expected", "Write {random: 40 KiB}.")
-        return self
-
-
-class TakePart(Part):
-    """A variable taken from the answer: a header, a place in a JSON body, or what a regular expression finds in the body."""
-
-    header: str | None = Field(None, description="the header's name")
-    json_path: str | None = Field(None, alias="json", description="a path: access.token, items[0].id")
-    regex: str | None = Field(None, description="its first group, or all that matches: id=(\\d+)")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> TakePart:
-        if sum(kind is not None for kind in (self.header, self.json_path, self.regex)) != 1:
-            raise wrong("one of header, json, regex was expected", "Write {header: X-Auth-Token}.")
-        return self
-
-
-class TurnPart(Part):
-    """A turn of a raw dialogue: one of these."""
-
-    send: str | None = Field(None, description="this text leaves; `${…}` is filled in for each request")
-    send_hex: str | None = Field(None, description="these bytes leave: ff 00 0a")
-    expect: str | None = Field(None, description="this text must come; what comes before it is passed over")
-    expect_hex: str | None = Field(None, description="these bytes must come")
-    match: str | None = Field(None, description="a regular expression must match what has come")
-    read: Count | None = Field(None, description="so many bytes must come")
-    until_close: bool = Field(False, description="all until the server ends the connection; the last turn")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> TurnPart:
-        kinds = ("send", "send_hex", "expect", "expect_hex", "match", "read")
-        if sum(getattr(self, kind) is not None for kind in kinds) + self.until_close != 1:
-            raise wrong(f"one of {', '.join(kinds)}, until_close was expected")
-        for kind in ("send_hex", "expect_hex"):
-            text = getattr(self, kind)
-            if text is not None and not re.fullmatch(r"([0-9A-Fa-f]{2}\s*)+", text):
-                raise wrong(f"{kind} takes pairs of hexadecimal digits", "Write ff 00 0a.")
-        if self.expect == "":
-            raise wrong("a text to expect was expected")
-        return self
-
-
-class RequestPart(Part):
-    """One request. The URL's host is a service's name; its port and certificate authority follow from service and scheme."""
-
-    get: str | None = Field(None, description="the URL of a GET")
-    head: str | None = Field(None, description="the URL of a HEAD")
-    delete: str | None = Field(None, description="the URL of a DELETE")
-    options: str | None = Field(None, description="the URL of an OPTIONS")
-    post: str | None = Field(None, description="the URL of a POST")
-    put: str | None = Field(None, description="the URL of a PUT")
-    patch: str | None = Field(None, description="the URL of a PATCH")
-    tcp: str | None = Field(None, description="where a raw dialogue is held: tcp://service or tls://service")
-    dialogue: list[TurnPart] = Field([], description="of tcp: the turns in order")
-    body: (
-        Annotated[
-            BodyPart,
-            OrAlone(lambda value: {"text": value} if isinstance(value, str) else value, {"type": "string"}),
-        ]
-        | None
-    ) = Field(None, description="of a POST, PUT or PATCH: a text, {random: 40 KiB} or {file: name}")
-    expect_continue: Flag = Field(
-        False, description="a random or file body waits for the server's 100 (1 s at most)"
-    )
-    chunked: Flag = Field(
-        False, description="a random or file body leaves in chunks, its length is not said before"
-    )
-    headers: dict[str, ScalarText] = Field(
-        {}, description="name: value; left out in cases whose level lacks the field"
-    )
-    timeout: SpanNs = Field(
-        30_000_000_000, description="from its begin until its last byte, redirects included"
-    )
-    check: Texts = Field(
-        [],
-        description="status == 200, size_bytes == ${feeder.size_bytes}, header.X-Cache == HIT, body contains ok, sha256 == …",
-    )
-    take: Annotated[
-        dict[Name, TakePart], Field(description="variables for later steps: token: {header: X-Auth-Token}")
-    ] = {}
-    expect_status: Annotated[list[StatusRange], OneOrMany()] = Field(["200-399"], description="200, 200-299")
-    follow_redirects: Redirects = Field(0, description="how many redirects are followed; at most 100")
-
-    @model_validator(mode="after")
-    def _one_method(self) -> RequestPart:
-        if sum(getattr(self, method) is not None for method in (*METHODS, "tcp")) != 1:
-            raise wrong(f"exactly one of {', '.join(METHODS)}, tcp was expected")
-        if (self.tcp is None) != (not self.dialogue):
-            raise wrong("tcp and dialogue belong together")
-        if self.tcp is not None and (other := sorted(self.model_fields_set - OF_A_DIALOGUE)):
-            raise wrong(f"{other[0]} belongs to HTTP, and this is a dialogue")
-        if any(turn.until_close for turn in self.dialogue[:-1]):
-            raise wrong("until_close must be the last turn")
-        if self.body is not None and self.method not in WITH_BODY:
-            raise wrong(f"a body belongs to {', '.join(WITH_BODY)}, not to {self.method}")
-        if self.expect_continue is True and (self.body is None or self.body.text is not None):
-            raise wrong("expect_continue needs a random or file body")
-        if self.chunked is True and (self.body is None or self.body.text is not None):
-            raise wrong("chunked needs a random or file body")
-        return self
-
-    @property
-    def method(self) -> str:
-        """get, head …"""
-        return next(method for method in (*METHODS, "tcp") if getattr(self, method) is not None)
-
-
-class RequestForm(Decided):
-    """A request's name, `GET http://service/path`, or the request itself."""
-
-    def read(self, value: Any, context: Any) -> Any:
-        """The name or the request."""
-        if isinstance(value, str) and (match := re.fullmatch(r"([A-Za-z]+)\s+(\S.*)", value.strip())):
-            if match[1].lower() not in METHODS:
-                raise wrong(
-                    f"one of {', '.join(METHODS).upper()} was expected", "Write GET http://service/path."
-                )
-            value = {match[1].lower(): match[2]}
-        if isinstance(value, str):
-            return value
-        return RequestPart.model_validate(value, context=context)
-
-
-InlineRequest = Annotated[str | RequestPart, RequestForm()]
-
-
-class ScenarioStepPart(Part):
-    """A step of a scenario. It is due when the step before it has ended and its think time is over."""
-
-    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
-    think_time: ThinkTime = Field(
-        ThinkTimePart(constant=0),
-        description="between its end and the next step; the group's follows the last",
-    )
-
-
-class StepForm:
-    """What has a request, or that request alone."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self.whole, handler(source))
-
-    @staticmethod
-    def whole(value: Any) -> Any:
-        """The mapping that `value` means."""
-        alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
-        return {"request": value} if alone else value
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, handler(schema), {"type": "object"}]}
-
-
-AnyStep = Annotated[ScenarioStepPart, StepForm()]
-Steps = Annotated[list[AnyStep], NoLonger(bounds.STEPS), Field(min_length=1)]
-
-
-class OrName:
-    """A name, or the steps themselves."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def check(value: Any, inner: ValidatorFunctionWrapHandler, _: ValidationInfo) -> Any:
-            return value if isinstance(value, str) else inner(value)
-
-        return core_schema.with_info_wrap_validator_function(check, handler.generate_schema(Steps))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-
-class SetUpPart(Part):
-    """A request before the load; every group may use the variables that it takes. If it fails, so does the trial."""
-
-    request: InlineRequest = Field(description="a name under requests, or the request itself")
-    once: Annotated[Literal["trial", "vu"], OrReference()] = Field(
-        "trial", description="vu: for each VU of the groups that use it"
-    )
-
-
-AnySetUp = Annotated[SetUpPart, StepForm()]
-
-
 Executor = Literal[
     "constant-vus",
     "ramping-vus",
@@ -295,12 +55,15 @@ Executor = Literal[
 ]
 
 
+@with_options
 class GroupPart(Part):
     """What every traffic group has."""
 
+    if TYPE_CHECKING:  # of those that `with_options` adds, what is used by name
+        client: str
+        generators: int
+
     when: When = {}
-    client: Annotated[Literal["engine", "curl"], OrReference()] = Field("engine", description="curl: asks as curl does, every request a row")  # fmt: skip
-    connection: Annotated[Literal["keep-alive", "new", "shared"], OrReference()] = Field("keep-alive", description="new: one for each request; shared: users take any that is free")  # fmt: skip
     request: Annotated[str | RequestPart | None, RequestForm()] = Field(
         None, description="a name under requests, or GET http://service/path"
     )
@@ -310,27 +73,13 @@ class GroupPart(Part):
     mix: dict[Name, Count] | None = Field(
         None, min_length=1, description="in place of request: scenarios or requests, each with its weight"
     )
-    generators: Annotated[Count, AtMost(bounds.GENERATORS)] = Field(
-        1, description="how many processes share the load; no more than the load has cores"
-    )
     start_when: str | None = Field(None, description="GROUP.ramped: begin when that group's ramp has ended")
-    graceful_stop: TimeNs | None = Field(
-        None, description="how long what is due by the end is still followed; left out: to its time-out"
-    )
-    record: Annotated[Literal["auto", "rows", "histogram"], OrReference()] = Field("auto", description="rows: each request; auto: rows up to 1,000/s")  # fmt: skip
-    tls_resumption: Flag = Field(
-        True, description="whether a new connection may resume an earlier TLS session"
-    )
-    spin: SpinNs = Field(0, description="so long before each start, and for awaited answers before sleeping, ask again and again: on time and heard at once, at the price of CPU")  # fmt: skip
-    pacing_quantum: QuantumNs = Field(0, description="begin what is due only so often, all at once: far less CPU at high rates, for lag that the result shows")  # fmt: skip
-    close: Annotated[Literal["fin", "reset"], OrReference()] = Field("fin", description="reset: connections end with RST, so that no local port rests in TIME_WAIT")  # fmt: skip
     source_addresses: Annotated[list[IpAddress], OneOrMany()] = Field(
         [], description="addresses of this machine that connections leave from, in turn"
     )
     http2: Annotated[Annotated[bool, Field(strict=True)] | Literal["preferred"], OrReference()] = Field(
         False, description="true, or preferred: over TLS a server may choose HTTP/1.1"
     )
-    streams: Users = Field(1, description="how many users, or requests at once, share an HTTP/2 connection")
 
     @model_validator(mode="after")
     def _one_iteration(self) -> Self:
@@ -349,13 +98,22 @@ ITERATIONS = "how many requests: of all users together, or of each"
 RATE = "arrivals: 500/s"
 START_RATE = "arrivals at the begin: 50/s"
 EXECUTOR = "constant-vus, constant-arrival-rate …"
-THINK_TIME = "pause between a user's requests: 0.1s, {uniform: [1s, 3s]}, {exponential: 2s} or {lognormal: {median: 1s, p99: 10s}}"
+THINK_TIME = (
+    "pause between a user's requests: 0.1s, {uniform: [1s, 3s]}, {exponential: 2s} or {lognormal: "
+    "{median: 1s, p99: 10s}}"
+)
 START = "spread: users without a ramp begin over their first cycle; together: all at once"
 ARRIVALS = "constant: evenly apart; poisson: at random, as independent users arrive"
-ON_FULL = "what an arrival does when max_vus are under way: wait for a place, which counts as response, or be dropped, which is counted"
+ON_FULL = (
+    "what an arrival does when max_vus are under way: wait for a place, which counts as response, or "
+    "be dropped, which is counted"
+)
 RAMP_UP = "until all are there; excluded from measurement"
 PACING = "a user's iterations begin at least so far apart"
-MAX_VUS = "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go (svload plan tells)"
+MAX_VUS = (
+    "how many may be under way; left out: rate × timeout, as far as descriptors and local ports go "
+    "(svload plan tells)"
+)
 HOLD_FOR = "how long the last target is held after the stages"
 
 
@@ -376,7 +134,8 @@ class ClosedGroup(Thinking):
 
 
 class IterationsGroup(Thinking):
-    """Closed loop of a fixed amount of work: of all VUs together (shared-iterations), or of each (per-vu-iterations)."""
+    """Closed loop of a fixed amount of work: of all VUs together (shared-iterations),
+    or of each (per-vu-iterations)."""
 
     executor: Annotated[Literal["shared-iterations", "per-vu-iterations"], OrReference()] = Field(
         description=EXECUTOR

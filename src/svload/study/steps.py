@@ -1,6 +1,7 @@
 """The steps of a group's iterations as the study file writes them: where each stands and what results call it.
 
-Reads plain data that may be broken anywhere; what is no mapping, list or text is passed over here and told by the schema.
+Reads plain data that may be broken anywhere; what is no mapping, list or text is passed
+over here and told by the schema.
 """
 
 from __future__ import annotations
@@ -98,6 +99,26 @@ def step_owners(data: Mapping[str, Any]) -> list[str]:
     return owners
 
 
+def populations(data: Mapping[str, Any]) -> set[str]:
+    """Traffic groups that populate before a trial: none of them is load, whatever the case."""
+    steps = data.get("before_trial")
+    named = (
+        [step.get("populate") for step in steps if isinstance(step, Mapping)]
+        if isinstance(steps, list)
+        else []
+    )
+    return {name for name in named if isinstance(name, str)}
+
+
+def hosts_of(lab: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a URL may name of a lab: services, and further ports of a service as `app.admin`."""
+    hosts = list(lab)
+    for name, service in lab.items():
+        ports = service.get("ports") if isinstance(service, Mapping) else None
+        hosts += [f"{name}.{port}" for port in ports] if isinstance(ports, Mapping) else []
+    return tuple(hosts)
+
+
 def secrets(data: Mapping[str, Any]) -> dict[str, str]:
     """What requests call each of the study's secrets → the environment variable that holds it."""
     raw = data.get("secrets")
@@ -114,6 +135,8 @@ def variables(data: Mapping[str, Any]) -> set[str]:
             take = value.get("take")
             if isinstance(take, Mapping):
                 found.update(str(name) for name in take)
+            elif isinstance(take, str) and "match" in value:
+                found.add(take)
             for child in value.values():
                 look(child)
         elif isinstance(value, list):

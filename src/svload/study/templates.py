@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from svload.model.traffic import FeederPart, Part, TakenPart, Template, Text, VarPart
-from svload.study.references import REFERENCE, REQUEST_TIME
+from svload.study.references import COLUMNS, REFERENCE, REQUEST_TIME
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class Names:
     services: Collection[str]
     feeders: Mapping[str, tuple[str, ...] | None]
     variables: Collection[str] = ()
+    sets: Collection[str] = ()
+    """Feeders of written objects."""
 
 
 def template(text: str, names: Names) -> Template:
@@ -40,6 +42,8 @@ def template(text: str, names: Names) -> Template:
 def part_of(reference: str, names: Names) -> FeederPart | VarPart | TakenPart:
     """What a reference stands for in a request. Raises ValueError if it is known to none."""
     head, _, column = reference.partition(".")
+    if head in names.sets and column in COLUMNS:
+        return TakenPart(taken=reference)
     if head in names.feeders and column and column in (names.feeders[head] or (column,)):
         return FeederPart(feeder=head, column=column)
     if reference in names.variables:

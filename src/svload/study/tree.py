@@ -1,6 +1,7 @@
 """A study's text as a tree whose every node knows its `file:line`; profiles and overrides are merged on it.
 
-YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (aliases are counted as often as they are used).
+YAML here is data: no tags, no merge keys, a bound on size, depth and nodes (aliases are
+counted as often as they are used).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from svload.model.bounds import DIGITS, TEXT_BYTES, VALUES, Bound
 from svload.model.errors import Problem, SvloadError
-from svload.study.bounds import DIGITS, TEXT_BYTES, VALUES, Bound
 
 Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
@@ -32,7 +33,8 @@ class Node:
 def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     """The tree of one YAML document and what in it is no plain data (tags, keys twice); `file` is shown in places.
 
-    A file that is called .json is one: read as such, its places are the file. Raises SvloadError study-syntax where there is no tree at all.
+    A file that is called .json is one: read as such, its places are the file. Raises SvloadError study-syntax
+    where there is no tree at all.
     """
     if not is_text(text):
         raise SvloadError(_syntax("half a surrogate pair is no text", file))
@@ -229,11 +231,23 @@ def merge(base: Node, over: Node, path: Path = ()) -> Node:
     return Node(merged, base.place)
 
 
+def merge_plain(base: Any, over: Any) -> Any:
+    """The same of plain data."""
+    place = ""
+    return plain(merge(_from_plain(base, place), _from_plain(over, place)))
+
+
 def kit_of(service: Mapping[str, Any]) -> str | None:
     """The kit that a service's mapping names, short forms included; None if it names none."""
     if isinstance(kit := service.get("kit"), str):
         return kit
     return "command" if "run" in service else "external" if "at" in service else None
+
+
+def section_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A section of a study as plain data; empty where it is missing, or no mapping."""
+    raw = data.get(name)
+    return raw if isinstance(raw, dict) else {}
 
 
 def override(tree: Node, key: str, value: Any) -> Node:

@@ -19,7 +19,8 @@ OfServices = Callable[[Sequence[ServiceSpec]], Sequence[str]]
 def needs_trust(
     lock: Lock, of_services: OfServices, configs: Iterable[CaseConfig] | None = None
 ) -> list[str]:
-    """What may act outside the lab: options as each case resolves them (`lab.app.run: …`), and the code in the study's folder.
+    """What may act outside the lab: options as each case resolves them (`lab.app.run: …`), and
+    the code in the study's folder.
 
     `configs` are the valid cases', where they are known already.
     """
@@ -36,7 +37,8 @@ def needs_trust(
 
 
 def reads_here(lock: Lock) -> list[str]:
-    """What a lock would take from this machine: files below the folder that it names, and variables that hold its secrets.
+    """What a lock would take from this machine: files below the folder that it names, and
+    variables that hold its secrets.
 
     A study's own file cannot leave its folder; a lock that was made elsewhere names any folder.
     """
@@ -47,7 +49,7 @@ def reads_here(lock: Lock) -> list[str]:
 
 def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
     yield from (f"the file {file}" for table in config.tables if (file := table.csv or table.parquet))
-    requests = [request for group in config.groups for request in group.requests]
+    requests = [request for group in config.all_groups for request in group.requests]
     for request in (*requests, *(part.request for part in config.set_up)):
         if request.body is not None and request.body.file is not None:
             yield f"the file {request.body.file}"
@@ -58,7 +60,8 @@ def _read_by(config: CaseConfig, lock: Lock) -> Iterator[str]:
 
 
 def must_be_sound(lock: Lock, place: str) -> None:
-    """What a lock holds is what a study file may hold: names, above all, that name no folder. Raises SvloadError run-damaged."""
+    """What a lock holds is what a study file may hold: names, above all, that name no folder.
+    Raises SvloadError run-damaged."""
     for mistake in check_shape(lock.source):
         problem = mistake.problem(Node(None, place))
         raise SvloadError(*fail("run-damaged", path=place, reason=problem.sentence.rstrip(".")).problems)

@@ -30,8 +30,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
 from svload.model.units import duration_ns, parse_quantity, size_bytes, units_of
-from svload.study.bounds import QUANTUM_NS, RATE_RPS, SIZE_BYTES, SPIN_NS, TIME_S, Bound
 from svload.study.mistakes import in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
@@ -77,6 +77,21 @@ class OrReference:
         return {"anyOf": [handler(schema), {"type": "string", "pattern": r"\$\{.+\}"}]}
 
 
+class WithoutReference:
+    """A value that holds for the whole study: a `${…}` in its place is refused with the reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> Any:
+            if holds_reference(value):
+                raise wrong(f"{self.reason}, so no level can say it", "Write the value itself.")
+            return value
+
+        return core_schema.no_info_before_validator_function(check, handler(source))
+
+
 class OneOrMany:
     """A list, or its only item written alone."""
 
@@ -112,7 +127,8 @@ class OrAlone:
 
 
 class Decided(ABC):
-    """A value that `read` alone reads, asking the model it chooses; the annotated type, made first, is what the JSON Schema shows.
+    """A value that `read` alone reads, asking the model it chooses; the annotated type, made first,
+    is what the JSON Schema shows.
 
     So a study pays only for the models that it uses: those of all executors cost a load as long as its own.
     """
@@ -142,7 +158,6 @@ class Pick(Decided):
         self.choose = choose
 
     def read(self, value: Any, context: Any) -> Any:
-        """The chosen member."""
         if isinstance(value, BaseModel):
             return value
         return self.choose(value).model_validate(value, context=context)
@@ -231,26 +246,29 @@ def _rate_rps(value: str | float | int) -> float:
 
 
 _TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, 1e9)
-_SPIN = _quantity(duration_ns, 0, "60 us", SPIN_NS)
-_QUANTUM = _quantity(duration_ns, 0, "1 ms", QUANTUM_NS)
 _SPAN = _quantity(duration_ns, 1, "20s", TIME_S, 1e9)
 _SIZE = _quantity(size_bytes, 1, "40 KiB", SIZE_BYTES)
 _RATE = _quantity(_rate_rps, 1e-9, "500/s", RATE_RPS)
 _RATE_OR_ZERO = _quantity(_rate_rps, 0, "500/s", RATE_RPS)
-PlainSpanNs = Annotated[int, _SPAN[0], _SPAN[1]]
 PlainCount = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
 PlainWholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 """The plain ones are read before the cases are made: no `${…}`."""
 TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
-SpinNs = Annotated[int, _SPIN[0], _SPIN[1], OrReference()]
-QuantumNs = Annotated[int, _QUANTUM[0], _QUANTUM[1], OrReference()]
 SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
 SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
 RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
 RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference()]
+
+
+def time_up_to(bound: Bound, example: str) -> Any:
+    """A time with a bound of its own, in ns."""
+    validator, shape = _quantity(duration_ns, 0, example, bound)
+    return Annotated[int, validator, shape, OrReference()]
+
+
 Count = Annotated[PlainCount, OrReference()]
 WholeNumber = Annotated[PlainWholeNumber, OrReference()]
-Redirects = Annotated[int, Field(strict=True, ge=0, le=100), OrReference()]
+Redirects = Annotated[int, Field(strict=True, ge=0, le=REDIRECTS.most), OrReference()]
 AnyWholeNumber = Annotated[int, Field(strict=True, gt=-(2**53), lt=2**53), OrReference()]
 Flag = Annotated[bool, Field(strict=True), OrReference()]
 

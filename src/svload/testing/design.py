@@ -13,7 +13,7 @@ import svload
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure, Threshold
 
-PROTOCOL, SERVER = "protocol", "server"
+PROTOCOL, SERVER, USERS = "protocol", "server", "users"
 SERVERS: Mapping[str, tuple[str, float, dict[str, Any]]] = {
     "backend": ("direct", 1.0, {"host": "backend", "expect": "cache.requests == 0"}),
     "cache-hit": ("hit", 0.25, {"host": "cache", "expect": "cache.hit_ratio >= 99 %"}),
@@ -61,7 +61,8 @@ def design(
     plants: Mapping[str, str],
     hostile: bool,
 ) -> Design:
-    """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor `variant` until there are enough."""
+    """Cases are all combinations of `extra`, protocol and server; a number of cases adds a factor
+    `variant` until there are enough."""
     names = None if cases is None or isinstance(cases, int) else list(cases)
     wanted = cases if isinstance(cases, int) else len(names) if names is not None else None
     levels: dict[str, list[str]] = {name: list(values) for name, values in extra.items()}
@@ -147,7 +148,7 @@ def _lock(
 
 def _level(factor: str, name: str) -> Level:
     if factor != SERVER:
-        return Level(name=name, value=name)
+        return Level(name=name, value=int(name) if factor == USERS else name)
     fields = dict(SERVERS[name][2])
     return Level(name=name, fields=fields, expect=(fields.pop("expect"),))
 
@@ -161,9 +162,12 @@ def _source(
     probe: Mapping[str, Any],
     hostile: bool,
 ) -> dict[str, Any]:
-    """The study in the study language, so that whoever resolves the lock finds the same cases, groups and expectations."""
+    """The study in the study language, so that whoever resolves the lock finds the same
+    cases, groups and expectations."""
     factors: dict[str, Any] = {name: list(values) for name, values in levels.items() if name != SERVER}
     factors[SERVER] = {name: SERVERS[name][2] for name in levels[SERVER]}
+    if USERS in factors:
+        factors[USERS] = [int(name) for name in factors[USERS]]
     exclude = [{"when": dict(case.levels), "because": case.excluded} for case in cases if case.excluded]
     return {
         "name": f"synthetic {HOSTILE[0]}" if hostile else "synthetic",

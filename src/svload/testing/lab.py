@@ -12,6 +12,7 @@ from svload.model.conditions import Conditions, Machine, Moment
 from svload.model.facts import Counters, Endpoint, ProcessFact, ServiceFacts, Setting, TrialLab
 from svload.model.results import GroupSummary
 from svload.testing.traffic import BODY_BYTES
+from svload.watch import load_monitors
 
 READ_EVERY_NS = 200_000_000
 WALL_NS = 1_760_000_000_000_000_000
@@ -51,16 +52,6 @@ def _facts(number: int, name: str, role: str) -> ServiceFacts:
         ),
         processes=(ProcessFact(name=f"truth-{role}", pid=4000 + number, start_ticks=123_456),),
         admin={"truth_admin": f"127.0.0.1:{port + 2}"},
-        offers=(
-            "requests",
-            "answers",
-            "connections",
-            "tls_handshakes",
-            "tls_resumed",
-            "body_bytes_out",
-            "status",
-        )
-        + (("hits", "misses") if role == "cache" else ()),
         settings=(
             Setting(name="workers", asked="8", found="8"),
             Setting(name="nofile", asked="400000", found="20000"),
@@ -76,7 +67,8 @@ def trial_lab(
     whole_plot: int,
     phases_s: dict[str, float],
 ) -> TrialLab:
-    """lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`; counters agree with what was written."""
+    """lab.json of a trial whose server level has this role: `direct`, `hit` or `miss`;
+    counters agree with what was written."""
     written = sum(group.written for group in groups)
     if fault == "count-mismatch":
         written = round(written * 0.95)
@@ -105,6 +97,7 @@ def trial_lab(
         after={name: Counters(at_ns=1_500_000_000, values=values) for name, values in after.items()},
         phases_s=phases_s,
         conditions=_conditions(),
+        declared=tuple(kind.declared() for kind in load_monitors()),
     )
 
 
@@ -144,7 +137,8 @@ def _added(
     requests: int,
     direct: Sequence[GroupSummary] | None,
 ) -> dict[str, float]:
-    """Counters after the load; connections and handshakes are the generators' own where they reach this service directly."""
+    """Counters after the load; connections and handshakes are the generators' own where
+    they reach this service directly."""
     status: dict[str, float] = {}
     for group in groups:
         for code, count in group.status.items():
@@ -166,8 +160,13 @@ def _added(
     }
 
 
-def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Readings of host, processes and the sampler itself every 0.2 s from the load's start to its end."""
+def monitor_table(
+    end_ns: int, rng: np.random.Generator, busy_ratio: Mapping[str, float]
+) -> dict[str, NDArray[Any]]:
+    """Readings of host, processes and the sampler itself every 0.2 s from the load's start to its end.
+
+    `busy_ratio`: service → cores that it uses beyond what it always does.
+    """
     at = np.arange(0, end_ns + 1, READ_EVERY_NS, dtype="<i8")
     series: list[tuple[str, str, str, str, NDArray[Any]]] = []
     seconds = at / 1e9
@@ -203,7 +202,9 @@ def monitor_table(end_ns: int, rng: np.random.Generator) -> dict[str, NDArray[An
     series.append(("", "sampler", "", "cpu_ratio", np.abs(rng.normal(0.004, 0.001, len(at)))))
     for service, busy in SERVICE_CPU_RATIO.items():
         rss = np.full(len(at), float(SERVICE_RSS_BYTES[service]))
-        series.append((service, "process", "", "cpu_seconds_total", counted(busy)))
+        series.append(
+            (service, "process", "", "cpu_seconds_total", counted(busy + busy_ratio.get(service, 0.0)))
+        )
         series.append((service, "process", "", "rss_bytes", rss))
         series.append((service, "process", "", "threads", np.full(len(at), 9.0)))
         series.append((service, "process", "", "fds", np.full(len(at), 60.0)))

@@ -20,13 +20,20 @@ from svload.store.journal import Journal
 from svload.store.layout import RunDir
 from svload.store.parquet import merge_shares, write_trial_tables
 from svload.store.seal import seal_trial, write_artefact
-from svload.testing.design import Design, design, randomised_blocks
-from svload.testing.lab import monitor_table, trial_lab
+from svload.testing.design import USERS, Design, design, randomised_blocks
+from svload.testing.lab import SERVICE_CPU_RATIO, monitor_table, trial_lab
 from svload.testing.traffic import BODY_BYTES, ROWS, GroupModel, Requests, share_tables, simulate, summarise
 from svload.testing.truth import CaseTruth, TrialTruth, Truth, fault_of
 
 WALL = 1_760_000_000.0
 PROBE_THINK_NS = 20_000_000
+SERVER_CORES = (1,)
+BEARS_USERS = 6.0
+"""N* of the background in a run with a factor `users`: its users do not think, and the
+servers' core is full with so many.
+"""
+_SHARPNESS = 8.0
+"""How sharply response turns at N*: at N* itself it is 9 % above both asymptotes."""
 OPEN_SLOTS = 16
 
 
@@ -52,6 +59,22 @@ class Populations:
     sigma: float
     between_runs_sigma: float
     load: Literal["closed", "open"]
+
+    def with_users(self, levels: Mapping[str, str]) -> Populations:
+        """Those of a case: with a factor `users` its background has so many, and a server that bears `BEARS_USERS`."""
+        if USERS not in levels:
+            return self
+        users = int(levels[USERS])
+        slower = (1 + (users / BEARS_USERS) ** _SHARPNESS) ** (1 / _SHARPNESS)
+        return replace(self, vus=users, median_ns=self.median_ns * slower)
+
+    def busy_ratio(self, levels: Mapping[str, str], median_ns: float) -> float:
+        """Cores that the background keeps busy: with `BEARS_USERS` users the servers' core is full."""
+        if USERS not in levels:
+            return 0.0
+        mean_ns, alone_ns = (one * exp(self.sigma**2 / 2) for one in (median_ns, self.median_ns))
+        free = len(SERVER_CORES) - sum(SERVICE_CPU_RATIO.values())
+        return int(levels[USERS]) / mean_ns * alone_ns * free / BEARS_USERS
 
     @property
     def interval_ns(self) -> int:
@@ -81,16 +104,21 @@ def make_run(
     median_ms: float = 8.0,
     sigma: float = 0.3,
     between_runs_sigma: float = 0.03,
+    users: Sequence[int] | None = None,
     certificates: Certificates | None = None,
 ) -> SyntheticRun:
-    """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server (backend, cache-hit, cache-miss).
+    """A run `<out>/synthetic-<n>` of a study with the factors protocol (http, https) × server
+    (backend, cache-hit, cache-miss).
 
-    `cases`: how many (a factor `variant` is added until there are enough) or their names; None: all six. `factors` adds factors by
-    name → levels; `effects` (factor → level → multiplier of the median) states what they do, also for the two given ones.
-    `faults`: pattern of trial or case name → name from `FAULTS`. Each trial has a group `background` (histograms; closed with `vus`
-    users or, `load="open"`, arrivals at a rate) and a group `probe` (curl, a row a request, new connections, 20 ms think time).
-    Responses are lognormal(median_ms × effects, sigma); trials differ by a factor of log-sd `between_runs_sigma`, half of its
-    variance shared by a block. What was planted stands in `truth`. Same arguments, same tables. Raises ValueError.
+    `cases`: how many (a factor `variant` is added until there are enough) or their names; None: all six.
+    `factors` adds factors by name → levels; `effects` (factor → level → multiplier of the median) states what
+    they do, also for the two given ones. `faults`: pattern of trial or case name → name from `FAULTS`. Each
+    trial has a group `background` (histograms; closed with `vus` users or, `load="open"`, arrivals at a rate)
+    and a group `probe` (curl, a row a request, new connections, 20 ms think time). `users` adds a factor of
+    that name: the background's users (2 or more), whose response and CPU follow a server that bears
+    `BEARS_USERS` of them. Responses are lognormal(median_ms × effects, sigma); trials differ by a factor of
+    log-sd `between_runs_sigma`, half of its variance shared by a block. What was planted stands in `truth`.
+    Same arguments, same tables. Raises ValueError.
     """
     planted = dict(faults or {})
     people = Populations(
@@ -101,11 +129,11 @@ def make_run(
     study = design(
         cases=cases,
         replicates=replicates,
-        extra=factors or {},
+        extra={**({USERS: [str(one) for one in users]} if users else {}), **(factors or {})},
         effects=effects or {},
         excluded=excluded or {},
         duration_ns=people.duration_ns,
-        background=_background(people),
+        background=_background(people) | ({"vus": f"${{{USERS}}}"} if users else {}),
         probe={
             "client": "curl",
             "connection": "new",
@@ -150,7 +178,7 @@ def _write_plan(run: RunDir, study: Design, certificates: Certificates) -> None:
     shares = ("background.0", "background.1", "probe.0")
     write_artefact(
         run.placement_path,
-        Placement(machines={"local": shares}, load_cores=(0,), server_cores=(1,), pinned=True),
+        Placement(machines={"local": shares}, load_cores=(0,), server_cores=SERVER_CORES, pinned=True),
     )
     path = run.inputs / "objects.csv"
     with path.open("w", newline="") as file:
@@ -232,6 +260,8 @@ def _write_trial(
 ) -> TrialTruth:
     rng = np.random.default_rng(plan.seed)
     case = study.lock.case(plan.case)
+    alone = people
+    people = people.with_users(case.levels)
     median_ns = people.median_ns * study.factors_on_median[plan.case] * noise
     models = _models(people, median_ns, tls=case.levels["protocol"] == "https", fault=fault)
     requests = [simulate(model, rng) for model in models]
@@ -240,7 +270,9 @@ def _write_trial(
         groups[0] = groups[0].model_copy(update={"begun": groups[0].begun + 3, "due": groups[0].due + 3})
     trial = run.trial(plan.trial)
     trial.path.mkdir()
-    _write_tables(trial.path, models, requests, rng)
+    cores = alone.busy_ratio(case.levels, people.median_ns)
+    busy = {"backend" if study.roles[plan.case] == "direct" else "cache": cores}
+    _write_tables(trial.path, models, requests, rng, busy)
     start_at_ns = 10**12 + plan.position * 2 * 10**9
     phases_s = {"reset": 0.03, "warm": 0.01, "load": people.duration_ns / 1e9, "settle": 0.0, "write": 0.04}
     write_artefact(trial.summary, _summary(people, plan, start_at_ns, models, groups))
@@ -311,7 +343,11 @@ def _models(
 
 
 def _write_tables(
-    folder: Path, models: Sequence[GroupModel], requests: Sequence[Requests], rng: np.random.Generator
+    folder: Path,
+    models: Sequence[GroupModel],
+    requests: Sequence[Requests],
+    rng: np.random.Generator,
+    busy: Mapping[str, float],
 ) -> None:
     shares = [
         (index, share_tables(model, made, generator, rows=model.curl))
@@ -319,7 +355,7 @@ def _write_tables(
         for generator in range(model.generators)
     ]
     tables = merge_shares(shares)
-    write_trial_tables(folder, {**tables, "monitors": monitor_table(models[0].window_ns[1], rng)})
+    write_trial_tables(folder, {**tables, "monitors": monitor_table(models[0].window_ns[1], rng, busy)})
 
 
 def _summary(

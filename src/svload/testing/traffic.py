@@ -1,4 +1,5 @@
-"""Simulates one traffic group of a trial: every request's stamps, then the tables and totals that generators would have made.
+"""Simulates one traffic group of a trial: every request's stamps, then the tables and totals
+that generators would have made.
 
 Virtual time only. The population is lognormal with a stated median, so that analysis can be held against it.
 """
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary
+from svload.store.foreign.buckets import buckets_of
 
 Ints = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
@@ -114,7 +116,8 @@ def _open(model: GroupModel, rng: np.random.Generator) -> Requests:
 
 
 def _draw(model: GroupModel, rng: np.random.Generator, due: Ints) -> tuple[Ints, Ints]:
-    """(response from the moment of readiness, the generator's lag in it). A clean lag is a part of the response as drawn."""
+    """(response from the moment of readiness, the generator's lag in it). A clean lag is a
+    part of the response as drawn."""
     response = model.median_ns * np.exp(model.sigma * rng.standard_normal(len(due)))
     if model.warming:
         response *= 1 + 4 * (1 - np.clip(due / model.window_ns[1], 0, 1))
@@ -132,7 +135,8 @@ def _requests(columns: list[Ints], waiting_due: Ints) -> Requests:
 
 
 def share_tables(model: GroupModel, requests: Requests, generator: int, rows: bool) -> dict[str, Arrays]:
-    """The tables of one of the group's generators (its VUs are every `generators`-th), as the engine hands them over."""
+    """The tables of one of the group's generators (its VUs are every `generators`-th),
+    as the engine hands them over."""
     mine = requests.vu % model.generators == generator
     part = Requests(
         **{name: column[mine] for name, column in vars(requests).items() if name != "waiting_due"},
@@ -146,14 +150,6 @@ def share_tables(model: GroupModel, requests: Requests, generator: int, rows: bo
     if rows:
         tables["samples"] = _samples(model, part)
     return tables
-
-
-def buckets_of(values_ns: Ints) -> NDArray[np.uint32]:
-    """`model.columns.bucket` of many values at once."""
-    values = np.maximum(values_ns, 0)
-    exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1] - 1
-    shifted = (exponent - 6) * 128 + (values >> np.maximum(exponent - 7, 0)) - 128
-    return np.where(values < 128, values, shifted).astype(np.uint32)
 
 
 def _first_byte(requests: Requests) -> Ints:

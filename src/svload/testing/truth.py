@@ -9,12 +9,14 @@ from typing import ClassVar
 from svload.model.base import Artefact, Frozen
 
 FAULTS: Mapping[str, str] = {
-    "no-hits": "the servers' counters contradict the server level: hits where misses are asked, misses where hits are, use where none is",
+    "no-hits": "the servers' counters contradict the server level: hits where misses are asked, misses where "
+    "hits are, use where none is",
     "generator-limited": "the generator's lag adds about the median again to every response",
     "too-short": "think time is four times the duration: one request a VU",
     "warming": "response falls from five times its level over the whole trial",
     "identity-broken": "three requests more were begun than ended",
-    "overloaded": "arrivals at 1.5 times what the slots can serve (needs load=open): the backlog grows, the generator is clean",
+    "overloaded": "arrivals at 1.5 times what the slots can serve (needs load=open): the backlog grows, the "
+    "generator is clean",
     "errors": "5 % of requests fail: refused, 503 and timed out",
     "count-mismatch": "the servers counted 5 % fewer requests than were written",
     "unsealed": "the trial has no seal",
@@ -25,9 +27,11 @@ FAULTS: Mapping[str, str] = {
 
 
 class CaseTruth(Frozen):
-    """The population a case's responses are drawn from: lognormal with these medians in ns (group → ns) and this log-sd.
+    """The population a case's responses are drawn from: lognormal with these medians in
+    ns (group → ns) and this log-sd.
 
-    A trial's median is the case's times exp(noise); `throughput_rps` is the background's expectation at the case's medians.
+    A trial's median is the case's times exp(noise); `throughput_rps` is the background's
+    expectation at the case's medians.
     """
 
     levels: dict[str, str]
@@ -37,7 +41,8 @@ class CaseTruth(Frozen):
 
 
 class TrialTruth(Frozen):
-    """What was drawn for one trial: the factor on its medians, its fault, and how many requests each group made and lost."""
+    """What was drawn for one trial: the factor on its medians, its fault, and how many
+    requests each group made and lost."""
 
     case: str
     noise: float
@@ -47,7 +52,8 @@ class TrialTruth(Frozen):
 
 
 class Truth(Artefact):
-    """truth.json beside a synthetic run. `between_runs_sigma` is the log-sd of trials within a case, blocks included."""
+    """truth.json beside a synthetic run. `between_runs_sigma` is the log-sd of trials
+    within a case, blocks included."""
 
     FORMAT: ClassVar[int] = 1
     cases: dict[str, CaseTruth]
@@ -60,7 +66,8 @@ class Truth(Artefact):
 
 
 def fault_of(faults: Mapping[str, str], trial: str, case: str) -> str | None:
-    """The fault planted in a trial: the first pattern that matches its name or its case's (`hostile-names` is none of a trial)."""
+    """The fault planted in a trial: the first pattern that matches its name or its case's
+    (`hostile-names` is none of a trial)."""
     for pattern, fault in faults.items():
         if fault not in FAULTS:
             raise ValueError(f"there is no fault {fault!r}; known: {', '.join(FAULTS)}")

@@ -48,8 +48,8 @@ def serve(config: Path, ready_fd: int) -> str:
 def stop_on_signals() -> int:
     """A descriptor that becomes readable when SIGTERM or SIGINT arrives.
 
-    Python runs its handlers between bytecodes, so never during the one long native call; the interpreter's own
-    C handler writes to the wake-up descriptor at once.
+    Python runs its handlers between bytecodes, so never during the one long native call; the interpreter's
+    own C handler writes to the wake-up descriptor at once.
     """
     readable, writable = os.pipe()
     os.set_blocking(writable, False)

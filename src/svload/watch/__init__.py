@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from svload.watch.catalogue import declarations, monitored_names
 from svload.watch.control import Sampler
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors import load_monitors, monitors_for
@@ -12,7 +13,9 @@ __all__ = [
     "Reading",
     "Sampler",
     "SeriesReader",
+    "declarations",
     "load_monitors",
+    "monitored_names",
     "monitors_for",
     "readings_between",
 ]

@@ -33,7 +33,8 @@ class AgentLike(Protocol):
 
 
 class Sampler:
-    """Watches the host and every service from `start` until its agent ends. `problems`: monitors that could not start, in words.
+    """Watches the host and every service from `start` until its agent ends. `problems`: monitors
+    that could not start, in words.
 
     `cores`: where the process may run (None: anywhere); best apart from the servers.
     """
@@ -45,12 +46,14 @@ class Sampler:
         self._out = folder / "monitors.jsonl"
         self._reader = SeriesReader(self._out)
         self._live = SeriesReader(self._out)
+        self._latest = SeriesReader(self._out)
         self._interval_s = 1.0
         self._spawned = False
         self.problems: tuple[str, ...] = ()
 
     def spawn(self) -> None:
-        """Start the process, without waiting until it can be told what to watch. Raises SvloadError agent-refused, agent-lost."""
+        """Start the process, without waiting until it can be told what to watch. Raises
+        SvloadError agent-refused, agent-lost."""
         from svload.model.messages import Limits, Spawn
 
         argv = (sys.executable, "-m", "svload.watch.sampler")
@@ -65,7 +68,8 @@ class Sampler:
         self._spawned = True
 
     def start(self, facts: Mapping[str, ServiceFacts], interval_s: float = 1.0) -> tuple[str, ...]:
-        """Start the process (if it is not) and its monitors; their names (`cache.varnish`). Raises SvloadError agent-refused, agent-lost."""
+        """Start the process (if it is not) and its monitors; their names (`cache.varnish`). Raises
+        SvloadError agent-refused, agent-lost."""
         if not self._spawned:
             self.spawn()
         self._interval_s = interval_s
@@ -84,22 +88,35 @@ class Sampler:
         self.problems = tuple(ready["problems"])
         return tuple(ready["monitors"])
 
+    def renew(self, facts: ServiceFacts) -> None:
+        """Watch a service whose processes are others now, in the midst of a load; all else is watched on."""
+        self._tell({"renew": facts.model_dump(mode="json")})
+
     def mark(self) -> int:
         """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""
         return int(self._tell({"sample": True})["at_ns"])
 
     def readings(self, marked_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
-        """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so that counters cover all between.
+        """Readings from the one at `marked_ns` to one not before `to_ns` (CLOCK_MONOTONIC), so
+        that counters cover all between.
 
-        A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the marked reading's is just below zero.
+        A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the
+        marked reading's is just below zero.
         """
         last_ns = max(to_ns, self.mark())
         return self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
 
     def busy_cores(self) -> dict[str, float]:
-        """Each service's busy cores between its last two readings, for a live view; a service with fewer is left out."""
+        """Each service's busy cores between its last two readings, for a live view; a
+        service with fewer is left out."""
         from_ns = time.monotonic_ns() - round(LIVE_INTERVALS * self._interval_s * 1e9)
         return busy_cores(self._live.between(from_ns, time.monotonic_ns(), 0))
+
+    def latest(self, from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
+        """Readings between two moments of CLOCK_MONOTONIC as they are written so far, for a
+        live look; offsets count from 0.
+        """
+        return self._latest.between(from_ns, to_ns, 0)
 
     def notes(self) -> list[str]:
         """What could not be read, when it began and ended, in words."""
@@ -112,7 +129,8 @@ class Sampler:
 
 
 def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
-    """Service → cores busy between the last two readings of its processes' CPU time, from a table of `model.columns.MONITORS`."""
+    """Service → cores busy between the last two readings of its processes' CPU time, from a
+    table of `model.columns.MONITORS`."""
     offsets, values = array("q", table["offset_ns"][1]), array("d", table["value"][1])
     services, entities, metrics = (table[name][1] for name in ("service", "entity", "metric"))
     seen: dict[str, list[tuple[int, float]]] = {}
@@ -130,8 +148,9 @@ def busy_cores(table: Mapping[str, tuple[str, Any]]) -> dict[str, float]:
 
 
 def _own(facts: Iterable[ServiceFacts]) -> set[int]:
-    """Pids that belong to the measurement: this process, the services', and whoever listens where a server that ran already is asked."""
-    from svload.host.conditions import listeners
+    """Pids that belong to the measurement: this process, the services', and whoever listens where a
+    server that ran already is asked."""
+    from svload.host.machine.conditions import listeners
 
     known = list(facts)
     ports = {end.port for one in known if not one.processes for end in one.endpoints}

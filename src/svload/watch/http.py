@@ -12,11 +12,14 @@ _MOST_BYTES = 4 << 20
 
 
 class AdminConnection:
-    """HTTP/1.1 to the host of `url`. Every call ends within about a second (two tries of 0.4 s)."""
+    """HTTP/1.1 to the host of `url`, its query at every path. Every call ends within about
+    a second (two tries of 0.4 s).
+    """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._path = parts.path.rstrip("/")
+        self._query = f"?{parts.query}" if parts.query else ""
         self._connection = http.client.HTTPConnection(
             parts.hostname or "", parts.port or 80, timeout=TIMEOUT_S
         )
@@ -56,7 +59,7 @@ class AdminConnection:
         self._connection.close()
 
     def _get(self, path: str) -> bytes:
-        self._connection.request("GET", (self._path + path) or "/")
+        self._connection.request("GET", ((self._path + path) or "/") + self._query)
         answer = self._connection.getresponse()
         body = answer.read(_MOST_BYTES)
         if answer.status != 200 or not answer.isclosed():

@@ -21,7 +21,8 @@ class _Reading(NamedTuple):
 
 
 def look_round(seconds: float, pause: Callable[[float], object] = time.sleep, root: str = "/proc") -> Look:
-    """What the machine does in the next `seconds`, which `pause` lets pass. This process and its family are left out, and the kernel's own."""
+    """What the machine does in the next `seconds`, which `pause` lets pass. This process and its family are
+    left out, and the kernel's own."""
     table = proc.ProcessTable(root)
     before = _read(table, root)
     pause(seconds)

@@ -1,7 +1,8 @@
 """The contract of a monitor: a new monitor is a new file in watch/monitors/ with one subclass of `Monitor`.
 
-Monitors run in one process (`python -m svload.watch.sampler`) on the load's clock, 1 s or finer. A monitor attaches itself to every
-service whose facts it can read; the host monitor attaches to the machine. Only the standard library is imported here.
+Monitors run in one process (`python -m svload.watch.sampler`) on the load's clock, 1 s or finer. A monitor
+attaches itself to every service whose facts it can read; the host monitor attaches to the machine. Only the
+standard library is imported here, and `svload.model.declared`, which is plain data.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from svload.model.declared import Declared, Limit, Refusal
+
 
 class Reading(NamedTuple):
-    """One value: `entity` is a process, core, disk or interface; the unit stands in the metric's name (`cpu_ratio`, `rss_bytes`).
+    """One value: `entity` is a process, core, disk or interface; the unit stands in the metric's
+    name (`cpu_ratio`, `rss_bytes`).
 
     Counters are given as they stand with a name ending in `_total`; rates are derived later.
     """
@@ -25,10 +29,13 @@ class Reading(NamedTuple):
 class Monitor(ABC):
     """Reads one kind of thing.
 
-    `metrics` documents every metric that `sample` may give: name → what it is. A name ends in its unit (`_seconds`, `_bytes`, `_ratio`),
-    before `_total` for a counter; one without a unit is a number of things, and its text says of which ("number of …").
-    `interval_s` is the shortest period that it bears: the run's own, or this one where it is longer. `cpu_share`: it is read so much
-    less often that it takes no more of a core than this.
+    `metrics` documents every metric that `sample` may give: name → what it is. A name ends in its unit
+    (`_seconds`, `_bytes`, `_ratio`), before `_total` for a counter; one without a unit is a number of things,
+    and its text says of which ("number of …"). `interval_s` is the shortest period that it bears: the run's
+    own, or this one where it is longer. `cpu_share`: it is read so much less often that it takes no more of a
+    core than this. `limits` and `refusals` say which of the metrics stand against a limit, and which count
+    what was turned away: from these alone svload judges saturation and tells evidence. `example`: `admin` of
+    a service that it attaches to and that is not there, by which the conformance tests know it.
     """
 
     name: ClassVar[str]
@@ -36,6 +43,9 @@ class Monitor(ABC):
     metrics: ClassVar[Mapping[str, str]]
     interval_s: ClassVar[float] = 0.0
     cpu_share: ClassVar[float] = 1.0
+    limits: ClassVar[tuple[Limit, ...]] = ()
+    refusals: ClassVar[tuple[Refusal, ...]] = ()
+    example: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         self.service = service
@@ -45,6 +55,11 @@ class Monitor(ABC):
     @abstractmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Whether it attaches to a service with these facts (ServiceFacts as JSON), or to the host (None). Pure."""
+
+    @classmethod
+    def declared(cls) -> Declared:
+        """What it declares, as lab.json keeps it."""
+        return Declared(cls.name, cls.limits, cls.refusals)
 
     @abstractmethod
     def sample(self) -> Iterable[Reading]:

@@ -20,7 +20,6 @@ class ProcFile:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self) -> str:
-        """Its text now."""
         data = os.pread(self._descriptor, _MOST_BYTES, 0)
         # /proc hands out a large file in pieces of its own choosing.
         while piece := os.pread(self._descriptor, _MOST_BYTES, len(data)):
@@ -35,7 +34,8 @@ class ProcFile:
 
 
 class Stat(NamedTuple):
-    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for; `name` is the kernel's, of at most 15 letters."""
+    """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for;
+    `name` is the kernel's, of at most 15 letters."""
 
     pid: int
     state: str
@@ -82,6 +82,43 @@ def read_stat(pid: int | Literal["self"], root: str = "/proc") -> Stat | None:
         return None
 
 
+class Bounds(NamedTuple):
+    """What a process may have: open descriptors (its soft limit; None: no limit, or not ours to
+    read), and the cores it may run on.
+    """
+
+    descriptors: int | None
+    cores: frozenset[int]
+
+
+def read_bounds(pid: int, root: str = "/proc") -> Bounds:
+    """/proc/PID/limits and the cores of /proc/PID/status; what is gone or not ours to read has none."""
+    descriptors: int | None = None
+    cores: frozenset[int] = frozenset()
+    try:
+        with open(f"{root}/{pid}/limits", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("Max open files"):
+                    soft = line.split()[3]
+                    descriptors = int(soft) if soft.isdigit() else None
+        with open(f"{root}/{pid}/status", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("Cpus_allowed_list:"):
+                    cores = parse_cores(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return Bounds(descriptors, cores)
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """`0-2,5` as a set of cores. Raises ValueError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
 def count_descriptors(pid: int, root: str = "/proc") -> int | None:
     """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""
     folder = f"{root}/{pid}/fd"
@@ -103,7 +140,8 @@ def read_from_disk(pid: int, root: str = "/proc") -> float | None:
 class ProcessTable:
     """All processes of the machine, read at most once in `every_s` whoever asks.
 
-    Their files stay open (`keep` of them at most), and a line that has not changed is not parsed again: a pass costs some 5 µs a process.
+    Their files stay open (`keep` of them at most), and a line that has not changed is not parsed again: a
+    pass costs some 5 µs a process.
     """
 
     def __init__(self, root: str = "/proc", every_s: float = 1.0, keep: int = 600) -> None:
@@ -172,7 +210,8 @@ class ProcessTable:
 
 
 def family(root: int, processes: Iterable[Stat]) -> set[int]:
-    """Pids of `root` and all that belong to it: its descendants, and whoever is in a session or process group that it leads."""
+    """Pids of `root` and all that belong to it: its descendants, and whoever is in a session
+    or process group that it leads."""
     return families({root}, processes)
 
 
@@ -206,8 +245,8 @@ class Used(NamedTuple):
 def used_between(before: Iterable[Stat], after: Iterable[Stat]) -> list[Used]:
     """What each process of `after` used since `before`; both are whole tables of the machine.
 
-    A process that ended meanwhile has left its time to the parent that waited for it, which is why what it had used before is taken
-    off there: off the nearest ancestor that lives, or process 1.
+    A process that ended meanwhile has left its time to the parent that waited for it, which is why what it
+    had used before is taken off there: off the nearest ancestor that lives, or process 1.
     """
     earlier = {(one.pid, one.start_ticks): one for one in before}
     now = list(after)
@@ -263,7 +302,8 @@ def parse_pairs(text: str) -> dict[str, float]:
 
 
 def parse_titled(text: str) -> dict[str, float]:
-    """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same head; `TcpExt.ListenDrops` → value."""
+    """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same
+    head; `TcpExt.ListenDrops` → value."""
     found: dict[str, float] = {}
     lines = text.splitlines()
     for titles, values in zip(lines[::2], lines[1::2], strict=False):
@@ -285,7 +325,11 @@ def parse_pressure(text: str) -> dict[str, float]:
 
 
 def parse_disks(text: str) -> dict[str, dict[str, float]]:
-    """/proc/diskstats: whole or part of a disk that was ever used → operations, bytes and busy seconds so far (a sector is 512 bytes)."""
+    """/proc/diskstats: whole or part of a disk that was ever used → operations, bytes, busy and queue seconds
+    so far (a sector is 512 bytes).
+
+    `in_flight` are the requests under way now. Queue seconds grow by one a second for each of them.
+    """
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
         fields = line.split()
@@ -296,7 +340,9 @@ def parse_disks(text: str) -> dict[str, dict[str, float]]:
                 "read_bytes": numbers[2] * 512,
                 "writes": numbers[4],
                 "written_bytes": numbers[6] * 512,
+                "in_flight": numbers[8],
                 "io_seconds": numbers[9] / 1000,
+                "queue_seconds": numbers[10] / 1000,
             }
     return found
 

@@ -1,11 +1,14 @@
-"""The process that samples all monitors: `python -m svload.watch.sampler`, a speaking child of the agent (model/messages.py).
+"""The process that samples all monitors: `python -m svload.watch.sampler`, a speaking child of
+the agent (model/messages.py).
 
 → {"prepare": {"services": [facts…], "own": [pid…], "interval_s": 0.2, "out": path}}    ← {"ready": true, "monitors": […], "problems": […]}
 → {"sample": true}    one reading of everything now                       ← {"ready": true, "at_ns": n}
+→ {"renew": facts}    the processes of this service are others now          ← {"ready": true, "problems": […]}
 → {"stop": true}                                                          ← {"done": {…}}; end of input does the same
 
-It shares a machine with what it measures: only the standard library, /proc read directly, one thread, its own cost among the
-readings (monitor `sampler`). A second `prepare` replaces the monitors; readings go on in the same file.
+It shares a machine with what it measures: only the standard library, /proc read directly, one thread,
+its own cost among the readings (monitor `sampler`). A second `prepare` replaces the monitors;
+readings go on in the same file.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +81,11 @@ class Sampler:
     def prepare(
         self, services: Iterable[Mapping[str, Any]], interval_s: float, out: Path, own: Iterable[int] = ()
     ) -> dict[str, Any]:
-        """Attach monitors to the host and to `services`, write to `out`, and take the first readings. Raises OSError for `out`.
+        """Attach monitors to the host and to `services`, write to `out`, and take the first
+        readings. Raises OSError for `out`.
 
-        `own`: pids that belong to the measurement beside this process's parent (the agent); the host's monitors are told.
+        `own`: pids that belong to the measurement beside this process's parent (the
+        agent); the host's monitors are told.
         """
         self._detach()
         if out != self._out and self._series is not None:
@@ -91,28 +96,44 @@ class Sampler:
         self._series.forget()
         interval_s = max(interval_s, SHORTEST_INTERVAL_S)
         self._interval_ns = round(interval_s * 1e9)
-        problems = []
-        for facts in (None, *services):
-            service = "" if facts is None else str(facts["service"])
-            for kind in monitors_for(facts):
-                try:
-                    told = {"own": list(own)} if facts is None else dict(facts)
-                    self._attached.append(Attached(kind(service, told), interval_s))
-                except Exception as why:  # a monitor that cannot start is said, the others go on
-                    problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
+        problems = self._attach(None, list(own))
+        for facts in services:
+            problems += self._attach(facts)
         self.due_ns = self.sample_all() + self._interval_ns
         names = [f"{one.monitor.service or 'host'}.{one.monitor.name}" for one in self._attached]
         return {"monitors": names, "problems": problems}
 
+    def renew(self, facts: Mapping[str, Any]) -> list[str]:
+        """Watch one service by other facts from now on; the other monitors go on. What could not start, in words."""
+        service = str(facts["service"])
+        gone = [one for one in self._attached if one.monitor.service == service]
+        self._attached = [one for one in self._attached if one not in gone]
+        for one in gone:
+            one.monitor.close()
+        return self._attach(facts)
+
+    def _attach(self, facts: Mapping[str, Any] | None, own: Sequence[int] = ()) -> list[str]:
+        service = "" if facts is None else str(facts["service"])
+        problems = []
+        for kind in monitors_for(None if facts is None else dict(facts)):
+            try:
+                told = {"own": list(own)} if facts is None else dict(facts)
+                self._attached.append(Attached(kind(service, told), self._interval_ns / 1e9))
+            except Exception as why:  # a monitor that cannot start is said, the others go on
+                problems.append(f"{service or 'host'}.{kind.name}: {type(why).__name__}: {why}")
+        return problems
+
     def sample_all(self) -> int:
-        """Read everything now, whatever its period (a failing monitor waits for its turn); the time in CLOCK_MONOTONIC ns."""
+        """Read everything now, whatever its period (a failing monitor waits for its turn);
+        the time in CLOCK_MONOTONIC ns."""
         for one in self._attached:
             if not one.failures:
                 one.due_ns = 0
         return self._read()
 
     def tick(self) -> None:
-        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have passed are left out and counted."""
+        """Read what is due, then set `due_ns` to the next moment of the grid; moments that have
+        passed are left out and counted."""
         self._read()
         steps = max(0, time.monotonic_ns() - self.due_ns) // self._interval_ns + 1
         self._missed += steps - 1
@@ -158,7 +179,8 @@ class Sampler:
 
 
 def serve(commands: int, answers: int) -> None:
-    """Read commands (JSON lines) from a descriptor, sample meanwhile, answer on the other, until stop or end of input."""
+    """Read commands (JSON lines) from a descriptor, sample meanwhile, answer on the
+    other, until stop or end of input."""
     sampler = Sampler()
     heard = b""
     try:
@@ -186,6 +208,8 @@ def _obey(sampler: Sampler, line: bytes) -> dict[str, Any]:
         message = json.loads(line)
         if "stop" in message:
             return {"done": {}}
+        if "renew" in message:
+            return {"ready": True, "problems": sampler.renew(message["renew"])}
         if "sample" in message:
             return {"ready": True, "at_ns": sampler.sample_all()}
         wanted = message["prepare"]

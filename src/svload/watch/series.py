@@ -57,7 +57,6 @@ class SeriesWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Flush and close."""
         self._file.close()
 
     def _line(self, value: Any) -> None:
@@ -78,7 +77,8 @@ class SeriesReader:
         self._seen_ns = 0
 
     def between(self, from_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
-        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`.
+        """Readings with from_ns ≤ time ≤ to_ns as a table of `model.columns.MONITORS`;
+        `offset_ns` counts from `origin_ns`.
 
         Empty where there is no file yet. A torn last line is left for the next call; damaged lines are left out.
         """

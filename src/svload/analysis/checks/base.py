@@ -1,4 +1,5 @@
-"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file here with one subclass of `Check`."""
+"""The contract of a check: one row of docs/method.md §3 on one trial. A new check is a new file
+here with one subclass of `Check`."""
 
 from __future__ import annotations
 
@@ -20,27 +21,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """What checks share: groups and metrics in the kept window, the warm-up cut, whom a metric may name, and what disturbances touched."""
+    """What checks share: groups and metrics in the kept window, the warm-up cut, whom a metric may name,
+    and what disturbances touched."""
 
     groups: tuple[GroupView, ...]
     metrics: Mapping[str, Estimate]
     cut: CaseCut
     owners: Mapping[str, Source]
     counting: Counting
+    before_faults: tuple[GroupView, ...] | None = None
+    """the groups before the trial's first planned fault; None: it has none"""
+
+    @property
+    def calm(self) -> tuple[GroupView, ...]:
+        """The groups where the study leaves the servers alone: a steady state is sought there."""
+        return self.groups if self.before_faults is None else self.before_faults
 
 
 class Check(ABC):
-    """Judges one row. `row` is that of docs/method.md §3; `order` sorts what people read: what breaks everything else comes first.
+    """Judges one row. `row` is that of docs/method.md §3; `order` sorts what people read: what
+    breaks everything else comes first.
 
-    A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot judge for want of facts is
-    `unmeasured`: it takes no part in the verdict, and every page says so. A check that can tell which numbers it doubts gives `harms`;
-    else it doubts all of its `scope`: `timing` (times, rates, CPU) or `all`, counts and shares too.
+    A check is pure, quick (milliseconds) and never raises for a trial that its writer sealed. What it cannot
+    judge for want of facts is `unmeasured`: it takes no part in the verdict, and every page says so. A check
+    that can tell which numbers it doubts gives `harms`; else it doubts all of its `scope`: `timing` (times,
+    rates, CPU) or `all`, counts and shares too.
     """
 
     name: ClassVar[str]
     row: ClassVar[str]
     order: ClassVar[int] = 50
     scope: ClassVar[Literal["timing", "all"]] = "timing"
+    of: ClassVar[Literal["own", "imported", "any"]] = "own"
+    """trials of svload's own load (an imported one holds no facts for it), imported ones alone, or any"""
 
     @abstractmethod
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

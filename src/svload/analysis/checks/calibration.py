@@ -1,4 +1,5 @@
-"""Was a core of the load as fast after the trial as before it? A fixed piece of work is timed at both ends (docs/method.md §3)."""
+"""Was a core of the load as fast after the trial as before it? A fixed piece of work is timed at
+both ends (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class ConnectionRate(Check):
-    """WEAK where a group opens more connections a second than ports × sources over the time that a port rests. Those ended by RST rest none."""
+    """WEAK where a group opens more connections a second than ports × sources over the time that a port
+    rests. Those ended by RST rest none."""
 
     name = "connection-rate"
     row = "new-connection rate > ports × sources / reuse time"
     order = 55
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """The fastest group."""
         conditions = trial.lab.conditions
         if conditions is None or conditions.machine is None:
             return self.unmeasured("nobody counted the machine's ports")
@@ -38,7 +38,8 @@ class ConnectionRate(Check):
         most = _most(conditions.machine)
         return self.result(
             "WEAK" if rate > most else "VALID",
-            f"{group.name} opened {rate:,.6g} new connections a second from each address; the local ports allow {most:,.6g}.",
+            f"{group.name} opened {rate:,.6g} new connections a second from each address; the local ports "
+            f"allow {most:,.6g}.",
             rate,
             most,
             "Use keep-alive, close: reset, more source addresses, or fewer new connections a second.",

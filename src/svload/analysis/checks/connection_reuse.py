@@ -1,4 +1,5 @@
-"""Connections opened are those that the plan means: one a request with `new`, one a user (or slot) with `keep-alive` (docs/method.md §3)."""
+"""Connections opened are those that the plan means: one a request with `new`, one a user (or slot) with
+`keep-alive` (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, worst
+from svload.analysis.recovery import disturbing, service_of
 from svload.analysis.view import GroupView
+from svload.model.executors import ClosedLoop
+from svload.model.faults import ENDS_PROCESSES
 from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop
 
 _NEVER_OPEN = (
     "connect_refused",
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Used(NamedTuple):
-    """A group's connections: the share of requests on ones that were not planned, how many times the plan was opened, and both in words."""
+    """A group's connections: the share of requests on ones that were not planned, how many times the plan
+    was opened, and both in words."""
 
     off: float
     times: float
@@ -38,7 +42,8 @@ class Used(NamedTuple):
 
     @property
     def grade(self) -> Grade:
-        """Each request on a connection of its own changes what is measured; a connection now and then is only not the plan."""
+        """Each request on a connection of its own changes what is measured; a connection now
+        and then is only not the plan."""
         if self.off > limits.REUSE:
             return "REFUSED"
         many = self.times > limits.CONNECTIONS and self.off > limits.WORN_OUT
@@ -46,10 +51,11 @@ class Used(NamedTuple):
 
 
 class ConnectionReuse(Check):
-    """REFUSED beyond 2 % of requests on connections that were not planned; WEAK where three times the planned ones were opened.
+    """REFUSED beyond 2 % of requests on connections that were not planned; WEAK where three
+    times the planned ones were opened.
 
-    Failures open a new connection for the user's next request; a server that ends connections as worn out after 500 requests or more does what
-    was asked.
+    Failures, and a planned end of the server, open a new connection for the user's next request; a server
+    that ends connections as worn out after 500 requests or more does what was asked.
     """
 
     name = "connection-reuse"
@@ -59,7 +65,10 @@ class ConnectionReuse(Check):
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Each group against its own plan."""
-        found = [_group(group) for group in context.groups]
+        ends = [service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES]
+        found = [
+            _group(group, sum(service in group.spec.hosts for service in ends)) for group in context.groups
+        ]
         grade = worst(*(used.grade for used in found))
         told = "; ".join(used.told for used in found if used.grade != "VALID" or grade == "VALID")
         how = "as planned" if grade == "VALID" else "otherwise than planned"
@@ -72,7 +81,8 @@ class ConnectionReuse(Check):
         )
 
 
-def _group(group: GroupView) -> Used:
+def _group(group: GroupView, ends: int = 0) -> Used:
+    """`ends`: how often a planned fault ended the server, and with it every connection that was kept."""
     summary = group.summary
     begun = max(summary.begun, 1)
     if group.spec.connection == "new" or all(request.ends_connection for request in group.spec.requests):
@@ -81,18 +91,28 @@ def _group(group: GroupView) -> Used:
         missing = summary.begun - never - summary.in_flight - summary.connections_opened
         extra = summary.connections_opened - max(summary.begun, redirects)
         off = max(missing, extra, 0) / begun
-        told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests ({percent(off)} off a new one each)"
+        told = (
+            f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests "
+            f"({percent(off)} off a new one each)"
+        )
         return Used(off, 1.0, told)
     slots = _slots(group)
+    slots = None if slots is None else slots * (1 + ends)
     if slots is None:
         told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests"
         return Used(0.0, 1.0, told)
     extra = max(summary.connections_opened - slots - summary.failed, 0)
     times = 1 + extra / max(slots, 1)
     if extra / begun > _EACH_CLOSED:
-        told = f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not {slots:,}: the server closes each after its answer"
+        told = (
+            f"{group.name} opened {summary.connections_opened:,} for {summary.begun:,} requests, not "
+            f"{slots:,}: the server closes each after its answer"
+        )
         return Used(extra / begun, times, told)
-    told = f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} failures ({percent(extra / begun)} of requests on others)"
+    told = (
+        f"{group.name} opened {summary.connections_opened:,} of {slots:,} meant, with {summary.failed:,} "
+        f"failures ({percent(extra / begun)} of requests on others)"
+    )
     return Used(extra / begun, times, told)
 
 

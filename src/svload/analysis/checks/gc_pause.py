@@ -21,7 +21,8 @@ METRIC = "gc_pause_seconds"
 
 
 class GcPause(Check):
-    """WEAK where a monitor read a pause (`gc_pause_seconds`) above 10 % of a shown p99; without such a monitor it is not offered."""
+    """WEAK where a monitor read a pause (`gc_pause_seconds`) above 10 % of a shown p99; without
+    such a monitor it is not offered."""
 
     name = "gc-pause"
     row = "GC pause of a JVM server"

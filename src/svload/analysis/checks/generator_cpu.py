@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class GeneratorCpu(Check):
-    """WEAK above 90 %: of one core for the busiest thread, or of all cores that the load has for the threads together."""
+    """WEAK above 90 %: of one core for the busiest thread, or of all cores that the
+    load has for the threads together."""
 
     name = "generator-cpu"
     row = "generator CPU without spinning"

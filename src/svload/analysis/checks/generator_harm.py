@@ -1,7 +1,9 @@
-"""How much of each shown number is the generator's own doing: Q(response) over Q(response − generator lag − read lag) (docs/method.md §3).
+"""How much of each shown number is the generator's own doing: Q(response) over Q(response − generator lag −
+read lag) (docs/method.md §3).
 
-Generator lag is known of every request. Read lag is known of those with a read stamp: every request of a group up to 1,000/s, one in
-64 above. Over these, with and without the delays, stand two sets of values of the same requests, as rows or as two histograms.
+Generator lag is known of every request. Read lag is known of those with a read stamp: every request of a
+group up to 1,000/s, a sample above. Over these, with and without the delays, stand two sets of values of the
+same requests, as rows or as two histograms.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from scipy.special import ndtri
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent, worst
-from svload.analysis.measures import SHOWN
 from svload.analysis.quantiles import (
     Ranked,
     bucket_middles,
@@ -26,6 +27,7 @@ from svload.analysis.quantiles import (
     ranked_values,
 )
 from svload.analysis.view import GroupView, steps_of
+from svload.model.metrics import STATS
 from svload.model.results import CheckResult, Grade, Harm
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
@@ -34,15 +36,19 @@ if TYPE_CHECKING:
     from svload.store import TrialData
 
 _METRICS = ("response", "ok_response")
+_PERCENTILES = tuple(stat for stat in STATS if stat.startswith("p"))
+"""All that the grammar knows: what a study asks for beside those that tables show is shown, too."""
 _ALL = 0.99
-"""From this share of the ok requests on, those with a read stamp are no sample: what is seen on them is what was done."""
+"""From this share of the ok requests on, those with a read stamp are no sample: what is
+seen on them is what was done."""
 
 
 class Figure(NamedTuple):
     """What the generator adds to one number of a group.
 
-    `share` is Q over Q′ less one, `least` the lower end of its interval (the same where every request is known); `stamped` is how many
-    requests with a read stamp it rests on, 0 where it is of generator lag alone; the two values are in ns.
+    `share` is Q over Q′ less one, `least` the lower end of its interval (the same where every request is
+    known); `stamped` is how many requests with a read stamp it rests on, 0 where it is of generator lag
+    alone; the two values are in ns.
     """
 
     group: str
@@ -78,9 +84,10 @@ class Missing(NamedTuple):
 class GeneratorHarm(Check):
     """WEAK above 5 %, REFUSED where surely above 20 %, for each shown percentile and the mean by itself.
 
-    Where every request has a stamp, harm is what was done to the number. Where they are a sample it has an interval, that of order
-    statistics, read at the same rank with and without the delays; a percentile that the sample can't carry is not judged by it, and that
-    is said. The true value lies below the shown one, by that share.
+    Where every request has a stamp, harm is what was done to the number. Where they are a sample it has
+    an interval, that of order statistics, read at the same rank with and without the delays; a
+    percentile that the sample can't carry is not judged by it, and that is said. The true value lies
+    below the shown one, by that share.
     """
 
     name = "generator-harm"
@@ -120,7 +127,10 @@ def _severity(figure: Figure) -> tuple[bool, bool, float]:
 
 
 def _sentence(most: Figure, grade: Grade, missing: list[Missing]) -> str:
-    shown = f"{most.what} is {show_duration(most.with_ns / 1e9)}, {show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
+    shown = (
+        f"{most.what} is {show_duration(most.with_ns / 1e9)}, "
+        f"{show_duration(max(most.without_ns, 0.0) / 1e9)} without the generator's own delays"
+    )
     at_most = " at most to a shown percentile" if grade == "VALID" and not missing else ""
     least = f" (at least {percent(most.least)})" if most.least < most.share and grade != "VALID" else ""
     unknown = "".join(
@@ -153,14 +163,14 @@ def _below(figure: Figure) -> float:
 
 
 def _figures(view: GroupView, context: Context) -> Iterator[Figure]:
-    shown = [stat for stat in SHOWN if _is_shown(context, view, stat)]
+    shown = [stat for stat in _PERCENTILES if _is_shown(context, view, stat)]
     mean = _is_shown(context, view, "mean")
     yield from (_of_rows if view.rows is not None else _of_histograms)(view, shown, mean)
 
 
 def _is_shown(context: Context, view: GroupView, stat: str) -> bool:
-    estimate = context.metrics.get(f"{view.name}.response.{stat}")
-    return estimate is not None and estimate.value is not None
+    shown = (context.metrics.get(f"{view.name}.{metric}.{stat}") for metric in _METRICS)
+    return any(estimate is not None and estimate.value is not None for estimate in shown)
 
 
 def _of_rows(view: GroupView, shown: list[str], mean: bool) -> Iterator[Figure]:
@@ -208,7 +218,8 @@ def _of_histograms(view: GroupView, shown: list[str], mean: bool) -> Iterator[Fi
     yield from _sampled(view, shown, ranked_counts(stamped, total), ranked_counts(clean, total))
     if not mean or read_lag.sum() < limits.LEAST_READ_LAGS:
         return
-    # The deviation of a sum is at most the sum of the deviations. Older trials have no pairs: there the means alone tell.
+    # The deviation of a sum is at most the sum of the deviations. Older trials have no
+    # pairs: there the means alone tell.
     deviation_ns += _moments(read_lag)[1]
     if stamped.sum() >= limits.LEAST_READ_LAGS:
         with_ns, without_ns = _moments(stamped)[0], _moments(clean)[0]
@@ -261,7 +272,8 @@ def _sampled_percentile(view: GroupView, stat: str, response: Ranked, clean: Ran
 def _sampled_mean(
     view: GroupView, with_ns: float, without_ns: float, deviation_ns: float, stamped: int
 ) -> Figure:
-    """By the lower end of the delays' mean alone (normal, `TAIL` below it), at least 0: one late read among a few is no mean."""
+    """By the lower end of the delays' mean alone (normal, `TAIL` below it), at least 0: one
+    late read among a few is no mean."""
     added_ns = with_ns - without_ns + float(ndtri(limits.TAIL)) * deviation_ns / sqrt(stamped)
     return _figure(view, "mean", with_ns, with_ns - max(added_ns, 0.0))._replace(stamped=stamped)
 
@@ -276,7 +288,7 @@ def _missing(view: GroupView, context: Context) -> Missing | None:
         stamped = int(view.histogram("sampled_response").sum())
     if stamped >= _ALL * ok:
         return None
-    stats = tuple(stat for stat in SHOWN if _is_shown(context, view, stat) and stamped < _needed(stat))
+    stats = tuple(stat for stat in _PERCENTILES if _is_shown(context, view, stat) and stamped < _needed(stat))
     return Missing(view.name, stats, stamped) if stats else None
 
 

@@ -1,4 +1,5 @@
-"""Limits of the generator itself: no descriptor, no port, no buffer. Any of them REFUSES the trial (docs/method.md §3)."""
+"""Limits of the generator itself: no descriptor, no port, no buffer. Any of them REFUSES
+the trial (docs/method.md §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Gaps in which a core of the load ran nobody, or the load's own loop was away from its events (docs/method.md §3; after jHiccup, Tene)."""
+"""Gaps in which a core of the load ran nobody, or the load's own loop was away from its events
+(docs/method.md §3; after jHiccup, Tene)."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
 
 class Hiccups(Check):
-    """WEAK or REFUSED for the numbers that gaps can have put off: by counting the requests that a gap above 5 ms touched.
+    """WEAK or REFUSED for the numbers that gaps can have put off: by counting the requests
+    that a gap above 5 ms touched.
 
-    A gap is what a thread that sleeps beside the load to every 10 ms saw, or a pass of the load's own loop that took more than 10 ms:
-    whatever came meanwhile was read late, which generator lag can't see in a closed loop. A gap below a tenth of a number leaves it alone.
+    A gap is what a thread that sleeps beside the load to every 10 ms saw, or a pass of the load's own loop
+    that took more than 10 ms: whatever came meanwhile was read late, which generator lag can't see in a
+    closed loop. A gap below a tenth of a number leaves it alone.
     """
 
     name = "hiccups"
@@ -54,10 +57,12 @@ class Hiccups(Check):
         more = f", one of {len(gaps)} above {show_duration(limits.GAP_S)}" if len(gaps) > 1 else ""
         return self.result(
             worst_of(harms),
-            f"A thread of the load stood still for {show_duration(worst.lost_s)} ({worst.where}{more}). {effect(harms)}",
+            f"A thread of the load stood still for {show_duration(worst.lost_s)} ({worst.where}{more}). "
+            f"{effect(harms)}",
             worst.lost_s,
             limits.GAP_S,
-            f"Give the load a core that nothing else uses{f', or end {who}' if who else ''} (and a host of your own, where this is a guest).",
+            f"Give the load a core that nothing else uses{f', or end {who}' if who else ''} (and a host of "
+            f"your own, where this is a guest).",
             harms,
             who,
         )

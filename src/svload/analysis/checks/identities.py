@@ -1,7 +1,9 @@
-"""A request never disappears: due = begun + waiting + dropped, and begun = ok + failed + in flight, in every group (docs/method.md §1).
+"""A request never disappears: due = begun + waiting + dropped, and begun = ok + failed + in flight, in
+every group (docs/method.md §1).
 
-These are tallies of one engine, which could lose a request in all of them at once. So an open loop's are held against counters that share
-no code with them: arrivals by the plan's own arithmetic, ends by the records, and what was left at the end by the gauge.
+These are tallies of one engine, which could lose a request in all of them at once. So an open loop's are held
+against counters that share no code with them: arrivals by the plan's own arithmetic, ends by the records, and
+what was left at the end by the gauge.
 """
 
 from __future__ import annotations
@@ -59,17 +61,20 @@ def _broken(group: GroupSummary) -> list[str]:
     told = []
     if group.due != group.begun + group.waiting + group.dropped:
         told.append(
-            f"{group.name}: {group.due} due, but {group.begun} begun + {group.waiting} waiting + {group.dropped} dropped"
+            f"{group.name}: {group.due} due, but {group.begun} begun + {group.waiting} waiting + "
+            f"{group.dropped} dropped"
         )
     if group.begun != group.ok + group.failed + group.in_flight:
         told.append(
-            f"{group.name}: {group.begun} begun, but {group.ok} ok + {group.failed} failed + {group.in_flight} in flight"
+            f"{group.name}: {group.begun} begun, but {group.ok} ok + {group.failed} failed + "
+            f"{group.in_flight} in flight"
         )
     return told
 
 
 def _lost(trial: TrialData, view: GroupView, plan: int | None) -> list[str]:
-    """What an open loop's plan has more, or less, than its records and its gauge; nothing where the plan or the gauge is not known."""
+    """What an open loop's plan has more, or less, than its records and its gauge; nothing where the
+    plan or the gauge is not known."""
     if plan is None or view.summary.left_at_end < 0:
         return []
     later = view.summary.due - view.iterations("due")

@@ -1,4 +1,5 @@
-"""Did a limit that a service was given ever act? One that never did limits nothing (docs/method.md §3, manipulation checks)."""
+"""Did a limit that a service was given ever act? One that never did limits nothing
+(docs/method.md §3, manipulation checks)."""
 
 from __future__ import annotations
 
@@ -7,15 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.readings import entities, mean_rate
 from svload.analysis.view import Window, kept_window
-from svload.model.facts import CPUS, LINK_RATE, ServiceFacts
+from svload.model.facts import CPUS, DISK_READ, DISK_WRITE, LINK_RATE, LINK_SPEED, GroupFact, ServiceFacts
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.units import show_size
+from svload.model.units import show_rate, show_size
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of limit: the setting that says how much is allowed, the readings of what was used and of how long it held back."""
+    """One kind of limit: the setting that says how much is allowed, the readings of what was
+    used and of how long it held back.
+
+    `held` empty: nobody counts that, and it held back while it was used to 95 % from one reading to the next.
+    """
 
     setting: str
     used: str
@@ -32,23 +38,46 @@ class Kind:
     held_why: str
 
 
-KINDS = (
-    Kind(CPUS, "cpu_seconds_total", "throttled_seconds_total", lambda cores: f"{cores:g} cores", "quota"),
+QUOTA = Kind(CPUS, "cpu_seconds_total", "throttled_seconds_total", lambda cores: f"{cores:g} cores", "quota")
+LINK = Kind(
+    LINK_RATE,
+    "body_out_bytes_total",
+    "link_held_seconds_total",
+    lambda rate: f"{show_size(rate)}/s",
+    "link",
+)
+DISKS = (
     Kind(
-        LINK_RATE,
-        "body_out_bytes_total",
-        "link_held_seconds_total",
-        lambda rate: f"{show_size(rate)}/s",
-        "link",
+        DISK_READ,
+        "group_disk_read_bytes_total",
+        "",
+        lambda rate: f"{show_rate(rate)} of disk reads",
+        "disk rate",
+    ),
+    Kind(
+        DISK_WRITE,
+        "group_disk_write_bytes_total",
+        "",
+        lambda rate: f"{show_rate(rate)} of disk writes",
+        "disk rate",
     ),
 )
+SPEEDS = (
+    Kind(LINK_SPEED, "link_out_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link"),
+    Kind(LINK_SPEED, "link_in_bytes_total", "", lambda rate: f"{show_rate(rate)} of link", "link"),
+)
+"""Away from the server, and to it: a link acted that acted one way."""
+GROUP_USED = "group_cpu_seconds_total"
+"""What all that shares a quota used together."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One service's limit in the kept window: use over what is allowed, and seconds held back (None: nobody read it)."""
+    """One limit in the kept window: use over what is allowed, and seconds held back (None: nobody read it).
+    It is a service's, or a machine's that several are within.
+    """
 
-    service: str
+    whose: str
     kind: Kind
     allowed: float
     use: float
@@ -61,16 +90,18 @@ class Limit:
 
     def __str__(self) -> str:
         return (
-            f"{self.service} used {percent(self.use)} of its {self.kind.shown(self.allowed)} "
-            f"and was held back for {self.held_s or 0.0:.3g} s"
+            f"{self.whose} used {percent(self.use)} of its {self.kind.shown(self.allowed)} "
+            f"and was {'held back' if self.kind.held else 'at it'} for {self.held_s or 0.0:.3g} s"
         )
 
 
 class LimitsActed(Check):
-    """WEAK where a service used less than 95 % of its CPU quota, or of its link's rate, and was never held back by it in the kept window."""
+    """WEAK where a service used less than 95 % of its CPU quota, or of its disk's or link's rate, and was
+    never held back by it in the kept window.
+    """
 
     name = "limits-acted"
-    row = "manipulation checks: a CPU or link limit that never acted"
+    row = "manipulation checks: a CPU, disk or link limit that never acted"
     order = 34
     scope = "all"
 
@@ -78,11 +109,15 @@ class LimitsActed(Check):
         """Every limit that a running service reports."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         found = [limit for facts in trial.lab.services for limit in _limits(trial, facts, window)]
+        found += _of_groups(trial, window)
+        found += [limit for facts in trial.lab.services for limit in _of_links(trial, facts, window)]
         if not found:
-            return self.result("VALID", "No service has a quota of CPU or a limited link.", 0.0)
+            return self.result(
+                "VALID", "No service has a quota of CPU, a limited disk or a limited link.", 0.0
+            )
         unread = [limit for limit in found if limit.held_s is None]
         if unread:
-            lacking = ", ".join(f"{limit.kind.held_why} of {limit.service}" for limit in unread)
+            lacking = ", ".join(f"{limit.kind.held_why} of {limit.whose}" for limit in unread)
             return self.unmeasured(f"nobody read how long the {lacking} held it back")
         idle = [limit for limit in found if not limit.acted]
         told = "; ".join(str(limit) for limit in (idle or found))
@@ -99,24 +134,85 @@ class LimitsActed(Check):
         )
 
 
+def _of_groups(trial: TrialData, window: Window) -> Iterator[Limit]:
+    """Each group's limits once, however many processes and services share it."""
+    told = set()
+    for facts in trial.lab.services:
+        for group in (
+            facts.groups if facts.processes else ()
+        ):  # a machine's is read where somebody is within it
+            if group.name not in told:
+                told.add(group.name)
+                yield from _of_group(trial, facts.service, group, window)
+
+
+def _of_group(trial: TrialData, service: str, group: GroupFact, window: Window) -> Iterator[Limit]:
+    if group.cpus:
+        used = _used(trial, service, GROUP_USED, window, group.name)
+        held_s = _held_s(trial, service, QUOTA.held, window, group.name)
+        yield Limit(group.name, QUOTA, group.cpus, used / group.cpus, held_s)
+    for kind in DISKS:
+        if allowed := group.held(kind.setting):
+            used = _used(trial, service, kind.used, window, group.name)
+            held_s = _at_it_s(trial, service, kind.used, window, group.name, allowed)
+            yield Limit(group.name, kind, allowed, used / allowed, held_s)
+
+
+def _of_links(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
+    """Each link once, by the way that was used more."""
+    for link in facts.links:
+        if not (allowed := link.held(LINK_SPEED)):
+            continue
+        ways = []
+        for kind in SPEEDS:
+            used = _used(trial, facts.service, kind.used, window, link.name)
+            held_s = _at_it_s(trial, facts.service, kind.used, window, link.name, allowed)
+            ways.append(Limit(link.name, kind, allowed, used / allowed, held_s))
+        yield max(ways, key=lambda one: (one.acted, one.use))
+
+
+def _at_it_s(
+    trial: TrialData, service: str, metric: str, window: Window, entity: str, allowed: float
+) -> float | None:
+    """How long a counter grew by 95 % of what is allowed, or faster; None where nobody read it."""
+    mine = _readings(trial, service, metric, entity)
+    if not np.any(mine):
+        return None
+    total_s = 0.0
+    for series in entities(trial.monitors, mine):
+        inside = series.enclosing(window)
+        lasted_s = np.diff(inside.at) / 1e9
+        at_it = np.diff(inside.values) >= limits.LIMIT_ACTED * allowed * lasted_s
+        total_s += float(lasted_s[at_it].sum())
+    return total_s
+
+
 def _limits(trial: TrialData, facts: ServiceFacts, window: Window) -> Iterator[Limit]:
-    for kind in KINDS:
+    """A limited link; and in a trial of an svload that gave each process a quota of its own, all of these together."""
+    for kind in (LINK,) if facts.groups else (QUOTA, LINK):
         found = next((setting.found for setting in facts.settings if setting.name == kind.setting), None)
         if found:
-            allowed = float(found)
-            use = _used(trial, facts.service, kind, window) / allowed
-            yield Limit(facts.service, kind, allowed, use, _held_s(trial, facts.service, kind, window))
+            allowed = float(found) * (max(1, len(facts.processes)) if kind is QUOTA else 1)
+            use = _used(trial, facts.service, kind.used, window) / allowed
+            yield Limit(facts.service, kind, allowed, use, _held_s(trial, facts.service, kind.held, window))
 
 
-def _held_s(trial: TrialData, service: str, kind: Kind, window: Window) -> float | None:
-    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == kind.held)
+def _held_s(
+    trial: TrialData, service: str, metric: str, window: Window, entity: str | None = None
+) -> float | None:
+    mine = _readings(trial, service, metric, entity)
     if not np.any(mine):
         return None
     return sum(series.enclosing(window).change for series in entities(trial.monitors, mine))
 
 
-def _used(trial: TrialData, service: str, kind: Kind, window: Window) -> float:
+def _used(trial: TrialData, service: str, metric: str, window: Window, entity: str | None = None) -> float:
     """Cores, or bytes a second, on average in the window."""
-    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == kind.used)
+    mine = _readings(trial, service, metric, entity)
     rates = (mean_rate(series, window) for series in entities(trial.monitors, mine))
     return sum(rate for rate in rates if rate is not None)
+
+
+def _readings(trial: TrialData, service: str, metric: str, entity: str | None) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (trial.monitors["service"] == service) & (trial.monitors["metric"] == metric)
+    return found if entity is None else found & (trial.monitors["entity"] == entity)

@@ -1,4 +1,5 @@
-"""Little's law in its exact form (docs/method.md §3): what the users did fills their time; residence is what a gauge saw in flight."""
+"""Little's law in its exact form (docs/method.md §3): what the users did fills their time; residence
+is what a gauge saw in flight."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
+from svload.model.executors import ClosedLoop
 from svload.model.results import CheckResult, GroupSummary
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop, Group
+from svload.model.traffic import Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 def planned_vu_ns(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
     """N·T of a closed group: Σ over its users of the window's time in which they should be there.
 
-    With a ramp or `start: together` that is N times the window's length; without a ramp users start spread over the first cycle
-    (engine/README.md, executors), and the time before a user's start is nobody's. In stages it is the line's integral, by whole users.
+    With a ramp or `start: together` that is N times the window's length; without a ramp users start spread
+    over the first cycle (engine/docs/executors.md), and the time before a user's start is nobody's. In stages
+    it is the line's integral, by whole users.
     """
     executor = group.executor
     assert isinstance(executor, ClosedLoop)
@@ -70,14 +73,21 @@ def _deviation(
     config: CaseConfig, group: Group, summary: GroupSummary, window_ns: tuple[int, int]
 ) -> tuple[float, float, str]:
     if isinstance(group.executor, ClosedLoop):
-        # Users who come and go by stages, or when their work is done, are there as long as they say; load-asked holds that to the plan.
+        # Users who come and go by stages, or when their work is done, are there as long as they say;
+        # load-asked holds that to the plan.
         steady = group.executor.shape == "constant"
         planned = planned_vu_ns(config, group, window_ns) if steady else float(summary.active_ns)
         spent = summary.request_ns + summary.think_ns + summary.lag_ns + summary.wait_ns
         off = abs(spent - planned) / planned if planned else 0.0
-        told = f"{group.name}'s users account for {spent / 1e9:.4g} s of {planned / 1e9:.4g} s ({percent(off)} off, {percent(limits.LITTLE_CLOSED)} allowed)"
+        told = (
+            f"{group.name}'s users account for {spent / 1e9:.4g} s of {planned / 1e9:.4g} s "
+            f"({percent(off)} off, {percent(limits.LITTLE_CLOSED)} allowed)"
+        )
         return off, limits.LITTLE_CLOSED, told
     mean = summary.residence_ns / max(window_ns[1] - window_ns[0], 1)
     off = abs(mean - summary.in_flight_mean) / max(mean, summary.in_flight_mean, 1e-12)
-    told = f"{group.name} had {mean:.4g} in flight by its requests, {summary.in_flight_mean:.4g} by the gauge ({percent(off)} apart, {percent(limits.LITTLE_OPEN)} allowed)"
+    told = (
+        f"{group.name} had {mean:.4g} in flight by its requests, {summary.in_flight_mean:.4g} by the gauge "
+        f"({percent(off)} apart, {percent(limits.LITTLE_OPEN)} allowed)"
+    )
     return off, limits.LITTLE_OPEN, told

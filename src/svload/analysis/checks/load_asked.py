@@ -1,6 +1,8 @@
-"""Was the load that was asked for really made? Open: arrivals begun or dropped; closed: users active (docs/method.md §3).
+"""Was the load that was asked for really made? Open: arrivals begun or dropped; closed:
+users active (docs/method.md §3).
 
-An arrival that waits for a slot, to the load's end too, is the server's doing; one that a slot was free for and that was not begun is ours.
+An arrival that waits for a slot, to the load's end too, is the server's doing; one that a slot was free for
+and that was not begun is ours.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from svload.analysis.arrivals import ROUNDING, planned
 from svload.analysis.checks.base import Check, Context, below, percent, worst
 from svload.analysis.checks.little import begin_ns, planned_vu_ns
 from svload.analysis.view import GroupView
+from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
 from svload.model.results import CheckResult, Grade
 from svload.model.study import CaseConfig
-from svload.model.traffic import ClosedLoop, FixedWork, Group, OpenLoop
+from svload.model.traffic import Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -62,12 +65,16 @@ class LoadAsked(Check):
             return below(share, limits.LOAD_CLOSED), share, sentence
         made, asked = _made_and_asked(trial, config, view)
         share = min(made / asked, 1.0) if asked else 0.0
-        sentence = f"{view.name}: {made:,.0f} of {asked:,.0f} arrivals with a slot free were begun or dropped ({percent(share, 5)})"
+        sentence = (
+            f"{view.name}: {made:,.0f} of {asked:,.0f} arrivals with a slot free were begun or dropped "
+            f"({percent(share, 5)})"
+        )
         return below(share, limits.LOAD_OPEN), share, sentence
 
 
 def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tuple[float, float]:
-    """Arrivals begun or dropped, and those due while slots were free: all that the plan has, less those that no slot was free for to the end."""
+    """Arrivals begun or dropped, and those due while slots were free: all that the plan has, less those that
+    no slot was free for to the end."""
     summary = view.summary
     due, begun = view.iterations("due"), view.iterations("begun")
     waiting = due - begun - summary.dropped
@@ -80,7 +87,8 @@ def _made_and_asked(trial: TrialData, config: CaseConfig, view: GroupView) -> tu
 
 
 def even_arrivals(config: CaseConfig, group: Group, window_ns: tuple[int, int]) -> float:
-    """Arrivals that the plan of an older trial has at least, whose seed is not known: less one for the phase; 0 if Poisson."""
+    """Arrivals that the plan of an older trial has at least, whose seed is not known: less
+    one for the phase; 0 if Poisson."""
     executor = group.executor
     if not isinstance(executor, OpenLoop) or executor.arrivals == "poisson":
         return 0.0

@@ -1,4 +1,5 @@
-"""The factor did what it says: every `expect` of the case's levels, by counters, feeders and traffic (docs/method.md §3)."""
+"""The factor did what it says: every `expect` of the case's levels, by counters, feeders
+and traffic (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from svload.analysis.checks.base import Check, Context
 from svload.analysis.criteria import criterion_of, find, outcome, show
+from svload.analysis.recovery import ended_services
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Manipulation(Check):
-    """REFUSED where an expectation does not hold or cannot be read."""
+    """REFUSED where an expectation does not hold or cannot be read, but for a service that came to its end in
+    the trial, or that a planned fault ended."""
 
     name = "manipulation"
     row = "manipulation checks: expect"
@@ -24,12 +27,15 @@ class Manipulation(Check):
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All expectations of the case."""
         held, broken = [], []
+        fallen = {death.service.partition("[")[0] for death in trial.lab.deaths} | ended_services(trial)
         for text in config.expects:
             criterion = criterion_of(text, config, context.owners)
             estimate = find(criterion.ref, context.metrics)
             shown = show(criterion.ref, estimate.value)
             if outcome(criterion, estimate):
                 held.append(f"{text} (it was {shown})")
+            elif estimate.value is None and criterion.ref.owner in fallen:
+                held.append(f"{text} (its counters went with {criterion.ref.owner})")
             elif estimate.value is None:
                 broken.append(f"{text} could not be read: {estimate.reason}")
             else:

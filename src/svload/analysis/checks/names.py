@@ -27,7 +27,8 @@ class NameLookUp(Check):
     order = 56
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """By the rows of groups that keep them; addresses are fixed before a load, so that histograms hold no look-up."""
+        """By the rows of groups that keep them; addresses are fixed before a load, so
+        that histograms hold no look-up."""
         looked = {
             group.name: _looked_up(group.rows["lookup_ns"])
             for group in context.groups

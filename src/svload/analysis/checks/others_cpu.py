@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class OthersCpu(Check):
     """WEAK or REFUSED for the numbers that others can have put off: moments above 5 % of all cores' time are counted.
 
-    What is not local in time is WEAK above 5 % of those moments, REFUSED above 20 %. svload's own processes and the kernel's threads
-    (which work for the load) are left out; a server that ran already is known by the port it listens on. What others do on the load's
-    own cores shows as run-queue wait, too.
+    What is not local in time is WEAK above 5 % of those moments, REFUSED above 20 %. svload's own processes
+    and the kernel's threads (which work for the load) are left out; a server that ran already is known by the
+    port it listens on. What others do on the load's own cores shows as run-queue wait, too.
     """
 
     name = "others-cpu"

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class PageCache(Check):
-    """WEAK if the kernel counted a drop between the readings before and after the load; svload itself drops none during a load."""
+    """WEAK if the kernel counted a drop between the readings before and after the load; svload
+    itself drops none during a load."""
 
     name = "page-cache"
     row = "drop_pagecache in vmstat changed by others"
     order = 53
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """By /proc/vmstat."""
         dropped = of_monitor(trial.monitors, "host", "drop_pagecache_total").get("")
         if dropped is None or len(dropped.at) < 2:
             return self.unmeasured("no monitor counted drops of the page cache")

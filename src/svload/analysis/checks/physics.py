@@ -1,4 +1,5 @@
-"""Nothing is faster than what carries it: bytes a second against what the preflight measured on loopback (docs/method.md §3)."""
+"""Nothing is faster than what carries it: bytes a second against what the preflight measured
+on loopback (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -37,5 +38,8 @@ class Physics(Check):
         most = machine.loopback_bytes_per_s * max(machine.load_cores, 1)
         share = rate / most
         told = f"{show_size(rate)}/s were received, {percent(share)} of what loopback carries ({show_size(most)}/s)."
-        remedy = "Nothing can be that fast: report this trial as a defect of the load engine (or run svload doctor, if the machine has changed)."
+        remedy = (
+            "Nothing can be that fast: report this trial as a defect of the load engine (or run svload "
+            "doctor, if the machine has changed)."
+        )
         return self.result("REFUSED" if rate > most else "VALID", told, rate, most, remedy)

@@ -1,4 +1,5 @@
-"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was in flight (docs/method.md §3)."""
+"""What the generators wrote against what the servers counted: requests, bytes, statuses, ± what was
+in flight (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -51,13 +52,7 @@ class Reconciliation(Check):
         compared, missing = [], []
         for host in hosts:
             mine = [group for group in context.groups if {host, ""} & group.spec.hosts]
-            several = [
-                group.name
-                for group in mine
-                if len(group.spec.hosts) > 1
-                or "" in group.spec.hosts
-                or any(request.dialogue for request in group.spec.requests)
-            ]
+            several = [group.name for group in mine if len(group.spec.hosts) > 1 or "" in group.spec.hosts]
             if several:
                 missing.append(f"{host} offers no count of what {', '.join(several)} asked it among others")
                 continue
@@ -78,7 +73,10 @@ class Reconciliation(Check):
                 most.off,
                 limit,
             )
-        remedy = "See that nothing else asks this server during the trial, and that its counters are read after they settled."
+        remedy = (
+            "See that nothing else asks this server during the trial, and that its counters are read "
+            "after they settled."
+        )
         return self.result(
             grade,
             f"Servers counted otherwise: {most}, {percent(most.off)} off.{told}",
@@ -91,13 +89,10 @@ class Reconciliation(Check):
 def _compare(
     host: str, groups: Sequence[GroupView], offered: Mapping[str, float], forwarded: float | None
 ) -> tuple[list[Compared], list[str]]:
-    summaries = [group.summary for group in groups]
-    slack = float(
-        sum(
-            summary.in_flight + sum(summary.errors.get(name, 0) for name in IN_DOUBT) for summary in summaries
-        )
-    )
-    written = sum(summary.written for summary in summaries)
+    asked = [_asked(group) for group in groups]
+    slack = float(sum(doubtful for _, doubtful in asked))
+    written = sum(counted for counted, _ in asked)
+    raw = any(request.is_raw for group in groups for request in group.spec.requests)
     redirected = any(request.follow_redirects for group in groups for request in group.spec.requests)
     found: list[Compared] = []
     lacking = []
@@ -112,11 +107,35 @@ def _compare(
         found.append(Compared(f"{host} requests", written + forwarded, offered["requests"], slack))
     statuses = _statuses(host, groups, offered, slack) if alone and not redirected else None
     found += [statuses] if statuses else []
-    lacking += [] if statuses else ["statuses of these requests alone"]
-    received = _bytes(host, groups, offered, slack, written) if alone and not redirected else None
+    # Only HTTP has statuses.
+    lacking += [] if statuses or raw else ["statuses of these requests alone"]
+    # What a server of another protocol tells of itself goes the same way and is among its bytes.
+    mine = alone and not redirected and not raw
+    received = _bytes(host, groups, offered, slack, written) if mine else None
     found += [received] if received else []
     lacking += [] if received else ["bytes of these requests alone"]
     return found, lacking
+
+
+def _asked(group: GroupView) -> tuple[float, float]:
+    """How many requests the server should have counted of a group, and of how many that is in doubt.
+
+    A dialogue that the server counts as several requests may have ended after any of them, unless its answer was whole.
+    """
+    summary, requests = group.summary, group.spec.requests
+    doubtful = summary.in_flight + sum(summary.errors.get(name, 0) for name in IN_DOUBT)
+    counts = {request.counts_as for request in requests}
+    if counts == {1}:
+        return summary.written, doubtful
+    most = max(counts)
+    whole = sum(summary.errors.get(name, 0) for name in ("check", "reply_error"))
+    doubtful = (summary.in_flight + summary.failed - whole) * most
+    if len(counts) == 1:
+        return summary.written * most, doubtful
+    counted = sum(
+        step.begun * request.counts_as for step, request in zip(summary.steps, requests, strict=True)
+    )
+    return counted, doubtful
 
 
 def _statuses(

@@ -1,4 +1,5 @@
-"""How long the load's own threads could have run and had no core: the scheduler's figure over the kept window (docs/method.md §3)."""
+"""How long the load's own threads could have run and had no core: the scheduler's figure over the
+kept window (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class RunQueue(Check):
-    """WEAK or REFUSED for the numbers that waits can have put off: moments above 1 % in which a thread waited for more than 5 ms are counted.
+    """WEAK or REFUSED for the numbers that waits can have put off: moments above 1 % in which a thread waited
+    for more than 5 ms are counted.
 
     What is not local in time is WEAK above 1 % of the time, REFUSED above 5 %.
     """
@@ -46,13 +48,17 @@ class RunQueue(Check):
         who = in_moments(trial.monitors, moments)
         told = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
         if moments:
-            told += f", above {percent(limits.RUN_QUEUE[0])} in {percent(context.counting.found.share(self.name, window))} of it. {effect(harms)}"
+            told += (
+                f", above {percent(limits.RUN_QUEUE[0])} in "
+                f"{percent(context.counting.found.share(self.name, window))} of it. {effect(harms)}"
+            )
         return self.result(
             worst_of(harms),
             told if moments else f"{told}.",
             share,
             limits.RUN_QUEUE[0],
-            f"Give the load more cores or fewer generators, and end what else runs on them{f' ({who})' if who else ''}; a server of your own belongs on other cores (taskset).",
+            f"Give the load more cores or fewer generators, and end what else runs on "
+            f"them{f' ({who})' if who else ''}; a server of your own belongs on other cores (taskset).",
             harms,
             who,
         )

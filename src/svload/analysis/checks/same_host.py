@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class SameHost(Check):
-    """Always VALID. Cores that are pinned apart are apart in user time only: loopback's interrupts run on the sender's core."""
+    """Always VALID. Cores that are pinned apart are apart in user time only: loopback's
+    interrupts run on the sender's core."""
 
     name = "same-host"
     row = "same host"
@@ -30,7 +31,11 @@ class SameHost(Check):
 
 
 def on_this_host(trial: TrialData) -> bool:
-    """Whether any server listens on loopback, or was started by this lab (which is this machine's)."""
+    """Whether any server listens on loopback, or was started by this lab (which is this machine's), and this machine
+    made load."""
+    conditions = trial.lab.conditions
+    if conditions is not None and conditions.clocks and not any(clock.here for clock in conditions.clocks):
+        return False
     return any(facts.processes for facts in trial.lab.services) or any(
         _is_loopback(end.address) for facts in trial.lab.services for end in facts.endpoints
     )

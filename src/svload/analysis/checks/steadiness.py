@@ -14,27 +14,31 @@ from svload.analysis.series import (
     response_series,
     throughput_series,
 )
+from svload.model.executors import ConstantVus
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantVus, Group
+from svload.model.traffic import Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
 
 class Steadiness(Check):
-    """Response and throughput of every group after the cut; throughput of an open loop is the plan's and a growing backlog the server's, so they are left out.
+    """Response and throughput of every group after the cut; throughput of an open loop is the plan's and a
+    growing backlog the server's, so they are left out.
 
-    The intervals are 95 % for all series of a trial together (Bonferroni): a steady trial is WEAK one time in twenty, however many groups it has.
+    The intervals are 95 % for all series of a trial together (Bonferroni): a steady trial is WEAK one time in
+    twenty, however many groups it has.
     """
 
     name = "steadiness"
     row = "steady"
+    of = "any"
     order = 41
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """WEAK where a series drifts."""
-        if any(backlog_grows(group) for group in context.groups):
+        if any(backlog_grows(group) for group in context.calm):
             return self.result(
                 "VALID", "The backlog grows: its drift is the server's verdict, not the instrument's."
             )
@@ -51,7 +55,7 @@ class Steadiness(Check):
                 "Measure longer, or let the lab warm up before the trial." + _in_step(config),
                 doubted(times_of(context, sorted({what.rpartition(".")[0] for what in drifting})), "WEAK"),
             )
-        if not found and all(group.shape != "constant" for group in context.groups):
+        if not found and all(group.shape != "constant" for group in context.calm):
             return self.result(
                 "VALID",
                 "No group seeks a steady state: its load comes in stages, or is a fixed amount of work.",
@@ -68,11 +72,15 @@ class Steadiness(Check):
 
 
 def _in_step(config: CaseConfig) -> str:
-    """What else may drift: users who wait for one another once are due together from then on, if they all think equally long."""
+    """What else may drift: users who wait for one another once are due together from then on,
+    if they all think equally long."""
     marching = [group.name for group in config.groups if _thinks_alike(group)]
     if not marching:
         return ""
-    return f" Users of {' and '.join(marching)} all think equally long and so fall into step: a random think_time of the same mean keeps them apart."
+    return (
+        f" Users of {' and '.join(marching)} all think equally long and so fall into step: a random "
+        f"think_time of the same mean keeps them apart."
+    )
 
 
 def _thinks_alike(group: Group) -> bool:
@@ -83,7 +91,7 @@ def _thinks_alike(group: Group) -> bool:
 def drifts(context: Context) -> dict[str, Drift]:
     """Drift of each series that is long enough and should be steady, by its name."""
     series: dict[str, Floats] = {}
-    for group in context.groups:
+    for group in context.calm:
         if group.shape != "constant":
             continue
         series[f"{group.name}.response"] = response_series(group)[1]

@@ -1,4 +1,5 @@
-"""Time that the hypervisor gave to other guests while this one wanted to run: any second of any core (docs/method.md §3)."""
+"""Time that the hypervisor gave to other guests while this one wanted to run: any second
+of any core (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ _SECOND_NS = 1e9
 
 
 class Steal(Check):
-    """WEAK or REFUSED for the numbers that it can have put off: moments are counted in seconds that lost more than 1 % of a core.
+    """WEAK or REFUSED for the numbers that it can have put off: moments are counted in seconds
+    that lost more than 1 % of a core.
 
-    The kernel counts in ticks of 10 ms, so that one tick in a second is not above 1 %. What is not local in time is REFUSED above 5 %.
+    The kernel counts in ticks of 10 ms, so that one tick in a second is not above 1 %. What is not
+    local in time is REFUSED above 5 %.
     """
 
     name = "steal"
@@ -35,6 +38,7 @@ class Steal(Check):
         """The worst second of each core."""
         window = kept_window(trial.summary, context.cut.cut_ns)
         stolen = of_monitor(trial.monitors, "host", "steal_seconds_total")
+        stolen |= of_monitor(trial.monitors, "fleet", "steal_seconds_total")
         if not stolen:
             return self.unmeasured("no monitor read what the hypervisor took")
         worst = {core: worst_second(series, window) for core, series in stolen.items()}

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class TimeWait(Check):
-    """WEAK above 5 % of the local ports. Sockets in TIME_WAIT on a server's side hold no local port and do not count."""
+    """WEAK above 5 % of the local ports. Sockets in TIME_WAIT on a server's side hold
+    no local port and do not count."""
 
     name = "time-wait"
     row = "TIME_WAIT at start"

@@ -1,4 +1,5 @@
-"""HTTPS requests all ran on connections with a TLS session; handshakes and resumptions are counted (docs/method.md §3)."""
+"""HTTPS requests all ran on connections with a TLS session; handshakes and resumptions
+are counted (docs/method.md §3)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class TlsSessions(Check):
-    """REFUSED where an https group has a connection without a session, an http group one with, or resumption was not as asked."""
+    """REFUSED where an https group has a connection without a session, an http group one with,
+    or resumption was not as asked."""
 
     name = "tls-sessions"
     row = "manipulation checks: HTTPS requests all on connections with a TLS session"
@@ -101,6 +103,7 @@ def _by_servers(trial: TrialData, context: Context) -> tuple[str, list[str]]:
         )
         if abs(theirs - ours) - excused > limits.TLS_COUNTED * ours:
             wrong.append(
-                f"{service} counted {theirs:,.0f} sessions against {ours:,} of the generators ({percent(abs(theirs - ours) / ours)} off)"
+                f"{service} counted {theirs:,.0f} sessions against {ours:,} of the generators "
+                f"({percent(abs(theirs - ours) / ours)} off)"
             )
     return f" ({', '.join(counted)})" if counted else "", wrong

@@ -1,4 +1,5 @@
-"""Did a server's files really lie in the page cache, or did its answers come from a disk? (docs/method.md §3, manipulation checks)"""
+"""Did a server's files really lie in the page cache, or did its answers come from a disk?
+(docs/method.md §3, manipulation checks)"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class Warmth(NamedTuple):
-    """One server: share of its files in the page cache at the start; bytes read from a disk over those the load received of it."""
+    """One server: share of its files in the page cache at the start; bytes read from a disk over
+    those the load received of it."""
 
     service: str
     resident: float
@@ -33,9 +35,11 @@ class Warmth(NamedTuple):
 
 
 class WarmFiles(Check):
-    """REFUSED where less than 99 % of the files of a server lay in the page cache at the start, or it had a disk read more than 1 % of what it sent.
+    """REFUSED where less than 99 % of the files of a server lay in the page cache at the start, or it had a
+    disk read more than 1 % of what it sent.
 
-    It judges servers that tell of their files; svload writes those before the first trial, and an idle machine may drop them again.
+    It judges servers that tell of their files; svload writes those before the first trial, and an
+    idle machine may drop them again.
     """
 
     name = "warm-files"
@@ -46,14 +50,18 @@ class WarmFiles(Check):
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """Every server with files that the load asks."""
         window = kept_window(trial.summary, context.cut.cut_ns)
+        cold_on_purpose = {service for step in config.before_trial for service in step.drop_cache}
         found = [
-            one for service in sorted(trial.lab.before) if (one := _warmth(trial, service, context, window))
+            one
+            for service in sorted(trial.lab.before.keys() - cold_on_purpose)
+            if (one := _warmth(trial, service, context, window))
         ]
         if not found:
             return self.result("VALID", "No server that is asked tells of files that it sends.")
         cold = [one for one in found if one.cold]
         told = "; ".join(
-            f"{one.service} had {percent(one.resident)} of its {show_size(trial.lab.before[one.service].values[FILES])} "
+            f"{one.service} had {percent(one.resident)} of its "
+            f"{show_size(trial.lab.before[one.service].values[FILES])} "
             f"of files in the page cache at the start and read {percent(one.reads)} of what it sent from a disk"
             for one in (cold or found)
         )

@@ -17,6 +17,7 @@ class WarmUp(Check):
 
     name = "warm-up"
     row = "warm-up cut"
+    of = "any"
     order = 40
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:

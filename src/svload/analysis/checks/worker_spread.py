@@ -29,7 +29,8 @@ class Spread(NamedTuple):
 
 
 class WorkerSpread(Check):
-    """WEAK where the busiest of workers that share a port (SO_REUSEPORT) has more than 1.25 even shares of the open connections."""
+    """WEAK where the busiest of workers that share a port (SO_REUSEPORT) has more than 1.25 even
+    shares of the open connections."""
 
     name = "worker-spread"
     row = "VUs unevenly spread over SO_REUSEPORT workers"
@@ -55,15 +56,15 @@ class WorkerSpread(Check):
         spreads = [found for service in sharing if (found := _spread(trial, service, window)) is not None]
         if not spreads:
             return self.unmeasured(
-                f"the workers of {', '.join(sharing)} share a port, and nobody counted their connections in the kept window"
+                f"the workers of {', '.join(sharing)} share a port, and nobody counted their connections in "
+                f"the kept window"
             )
         worst = max(spreads, key=lambda one: one.uneven)
         counts = ", ".join(str(count) for count in sorted(worst.connections, reverse=True)[:8])
         return self.result(
             "WEAK" if worst.uneven > limits.UNEVEN_WORKERS else "VALID",
-            f"{len(worst.connections)} workers of {worst.service} shared {sum(worst.connections):,} connections: {counts}"
-            + (" …" if len(worst.connections) > 8 else "")
-            + ".",
+            f"{len(worst.connections)} workers of {worst.service} shared {sum(worst.connections):,} "
+            f"connections: {counts}" + (" …" if len(worst.connections) > 8 else "") + ".",
             worst.uneven,
             limits.UNEVEN_WORKERS,
             "Ask with more connections (or connection: new), or let one process accept for all workers.",

@@ -32,12 +32,13 @@ from svload.analysis.claims.pooled import (
     pooled_effect,
 )
 from svload.analysis.claims.statistic import Effect
+from svload.analysis.confounded import confounding
 from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
 from svload.analysis.criteria import metric_of
-from svload.analysis.families import holm
-from svload.analysis.floor import floor_of
+from svload.analysis.floor import LabFloor, floor_of
 from svload.analysis.inference import least_detectable
-from svload.model.certificates import AaCertificate, Floor
+from svload.analysis.multiplicity import holm
+from svload.model.certificates import AaCertificate
 from svload.model.metrics import MetricRef
 from svload.model.pairs import CarryOver, Gate, PairRatio
 from svload.model.results import Claim, Estimate, TrialResult
@@ -58,21 +59,42 @@ def metrics_of_claims(lock: Lock, configs: Mapping[str, CaseConfig]) -> dict[str
 
 @dataclass(frozen=True)
 class Judged:
-    """One contrast on its way to a claim. `why_open`: what keeps it from being decided whatever its interval, as a clause."""
+    """One contrast on its way to a claim. `why_open`: what keeps it from being decided
+    whatever its interval, as a clause.
+
+    `confounded`: the same, where no number of blocks would help; empty: it is not.
+    """
 
     contrast: Contrast
     found: Gathered
     shown: Shown
-    floor: Floor | None
+    lab: LabFloor | None
     carry: CarryOver | None
     why_open: str
+    confounded: str
+
+    @property
+    def floor(self) -> float | None:
+        """|log ratio| that a mean of as many units shows in the lab against itself; None: no certificate fits."""
+        return self.lab.of_mean(self.shown.units, self.found.bring_ups) if self.lab else None
 
     @property
     def under_floor(self) -> bool:
         """The effect is no larger than what the lab shows against itself."""
-        return (
-            self.floor is not None and self.shown.mean is not None and abs(self.shown.mean) < self.floor.floor
-        )
+        return self.floor is not None and self.shown.mean is not None and abs(self.shown.mean) < self.floor
+
+    @property
+    def units_above_floor(self) -> int | None:
+        """The least number of units whose mean's floor this effect would reach; None where no
+        number does, 0 where it is reached.
+        """
+        if not self.under_floor or self.lab is None or not self.shown.mean:
+            return 0 if not self.under_floor else None
+        for n in range(self.shown.units + 1, self.shown.units + limits.MOST_MORE_BLOCKS):
+            bring_ups = n if self.found.is_bring_up else self.found.bring_ups
+            if self.lab.of_mean(n, bring_ups) <= abs(self.shown.mean):
+                return n
+        return None
 
 
 def judge_claims(
@@ -83,11 +105,13 @@ def judge_claims(
     certificate: AaCertificate | None = None,
     populations: Populations | None = None,
 ) -> tuple[Claim, ...]:
-    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's own noise; `populations`: the
-    requests behind percentiles, which are pooled where single trials have too few, or the sides differ in n.
+    """Every planned contrast on the judged trials. `made`: how each was made; `certificate` tells the lab's
+    own noise; `populations`: the requests behind percentiles, which are pooled where single trials have too
+    few, or the sides differ in n.
 
-    Where one side alone is beyond the time-out in every pair there is no ratio, and yet a decision: worse than any number. Its p is the
-    most that chance gives n units of which each has a half of its sides beyond, 2/4ⁿ.
+    Where one side alone is beyond the time-out in every pair there is no ratio, and yet a
+    decision: worse than any number. Its p is the most that chance gives n units of which each has
+    a half of its sides beyond, 2/4ⁿ.
     """
     made = made or {}
     judged = [
@@ -120,9 +144,10 @@ def _judged(
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
     carry = carry_over(found) if blocked else None
+    confounded = confounding(configs, contrast.pairs)
     return Judged(
         contrast, found, effect, floor_of(certificate, lock, contrast, configs), carry,
-        _why_open(contrast, found, effect, carry, blocked),
+        confounded or _why_open(contrast, found, effect, carry, blocked), confounded,
     )  # fmt: skip
 
 
@@ -133,7 +158,8 @@ def _pooled(
     found: Gathered,
     populations: Populations,
 ) -> tuple[Effect, float | None] | None:
-    """(effect, p of flips) by pooled quantiles, where the metric is a high percentile and single trials can't carry it alike."""
+    """(effect, p of flips) by pooled quantiles, where the metric is a high percentile and
+    single trials can't carry it alike."""
     if not found.needs_pool or not populations or found.late_pairs:
         return None
     ref = metric_of(contrast.comparison.metric, configs[contrast.cases[0]], owners_of(lock.source))
@@ -175,7 +201,10 @@ def _why_open(
     if found.beyond and blocked and found.units >= contrast.least_units:
         return ""
     if found.late_pairs:
-        return f"{found.late_pairs} of {found.timed_out_of} pairs reach beyond the time-out, and without them the survivors would speak"
+        return (
+            f"{found.late_pairs} of {found.timed_out_of} pairs reach beyond the time-out, and without them "
+            f"the survivors would speak"
+        )
     if effect.mean is None:
         return found.no_number if found.lost else "too few pairs are left"
     if effect.units < contrast.least_units:
@@ -197,7 +226,7 @@ def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
     limit = limit_of(text, better)
     if limit is None:
         return None
-    return Facts(limit, one.found, one.shown, one.floor.floor if one.floor else None, one.why_open)
+    return Facts(limit, one.found, one.shown, one.floor, one.why_open)
 
 
 def _claim(
@@ -214,8 +243,7 @@ def _claim(
     contrast, found, effect = one.contrast, one.found, one.shown
     facts = _gate_facts(one, configs)
     together, alone = effect.interval(claims), effect.interval()
-    floor = one.floor.floor if one.floor else None
-    margin = no_difference_margin(facts.limit.share if facts else None, floor)
+    margin = no_difference_margin(facts.limit.share if facts else None, one.floor)
     outcome = _outcome(one, p_adjusted, together, margin)
     is_open = outcome == "open" or (gate is not None and gate.outcome == "open")
     more = _more_blocks(lock, one, claims, margin, facts) if is_open else None
@@ -240,7 +268,7 @@ def _claim(
         sentence="",
         gated=gate is not None,
         failed=gate is not None and gate.outcome == "fail",
-        floor=floor,
+        floor=one.floor,
         outcome=outcome,
         within=_within(together),
         by=contrast.comparison.by,
@@ -272,7 +300,7 @@ def _claim(
         pooled=found.pooled,
         why_open=_told_open(one, outcome, p_adjusted),
     )
-    return claim.model_copy(update={"sentence": say.sentence(claim, one.floor, certificate, claims)})
+    return claim.model_copy(update={"sentence": say.sentence(claim, one.lab, certificate, claims)})
 
 
 def _outcome(one: Judged, p_adjusted: float, together: tuple[float, float] | None, margin: float) -> Outcome:
@@ -294,7 +322,7 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
         return ""
     if one.why_open:
         return one.why_open
-    if one.under_floor and p_adjusted <= limits.ALPHA:
+    if one.under_floor:
         return "it is below what the lab shows against itself"
     if one.shown.leans:
         return "refusals lean to one side"
@@ -340,12 +368,12 @@ def _dropped(found: Gathered, effect: Shown) -> tuple[str, ...]:
 def _more_blocks(lock: Lock, one: Judged, claims: int, margin: float, facts: Facts | None) -> int | None:
     """Blocks beyond those made that would decide an open claim or gate; None where no number of blocks is known to."""
     few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
-    if one.shown.mean is None or (one.why_open and not few) or one.under_floor:
+    if one.shown.mean is None or (one.why_open and not few) or one.confounded:
         return None
     gate = gates.margin_of(facts.limit if facts else None, one.shown.mean)
-    needed = blocks_needed_by(one.shown, claims, margin, gate)
-    if needed is None:
+    needed, above = blocks_needed_by(one.shown, claims, margin, gate), one.units_above_floor
+    if needed is None or above is None:
         return None
-    more = max(needed, one.contrast.least_units) - one.shown.units
+    more = max(needed, above, one.contrast.least_units) - one.shown.units
     a_unit = lock.measure.replicates / max(one.found.bring_ups, 1) if one.found.is_bring_up else 1.0
     return ceil(more * max(a_unit, 1.0))

@@ -1,4 +1,5 @@
-"""What a contrast's pairs show: effect and bounds, leaning refusals, carry-over, heterogeneity, and what would overturn or decide it."""
+"""What a contrast's pairs show: effect and bounds, leaning refusals, carry-over, heterogeneity, and
+what would overturn or decide it."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shown:
-    """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by the numbers' own bounds; `worst`: the effects
-    with every refused pair at its lowest and at its highest, where refusals lean.
+    """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by
+    the numbers' own bounds; `worst`: the effects with every refused pair at its lowest and at
+    its highest, where refusals lean.
     """
 
     effect: Effect
@@ -57,7 +59,6 @@ class Shown:
 
     @property
     def units(self) -> int:
-        """Independent units."""
         return int(self.effect.units)
 
     @property
@@ -68,7 +69,8 @@ class Shown:
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
         """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together.
 
-        Where refusals lean it reaches from the interval with all of them at their lowest to the one with all at their highest.
+        Where refusals lean it reaches from the interval with all of them at their lowest to the
+        one with all at their highest.
         """
         fits = [(float(one.mean), float(half_width(one, claims))) for one in (self.effect, *self.worst)]
         if self.mean is None or any(np.isnan(half) for _, half in fits):
@@ -77,7 +79,8 @@ class Shown:
         return low - self.below, high + self.above
 
     def p_beyond(self, margin: float, upward: bool) -> float:
-        """p that the true log ratio is not above `margin` (below it where not `upward`): two-sided, as the interval's."""
+        """p that the true log ratio is not above `margin` (below it where not
+        `upward`): two-sided, as the interval's."""
         found = []
         for one in (self.effect, *self.worst):
             far = float(one.mean) - self.below - margin if upward else margin - float(one.mean) - self.above
@@ -86,7 +89,8 @@ class Shown:
 
 
 def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | None = None) -> Shown:
-    """The effect of a contrast's pairs; `blocked` is false where trials ran as listed: Welch on logs, and a permutation beside it.
+    """The effect of a contrast's pairs; `blocked` is false where trials ran as listed: Welch on
+    logs, and a permutation beside it.
 
     `pooled`: effect and p of flips by quantiles pooled over trials, which then stand for the pairs' own.
     """
@@ -155,8 +159,8 @@ def _against(effect: Effect, below: float, above: float) -> float | None:
 
 
 def _filled(found: Gathered, up: bool) -> Floats:
-    """The pairs with every refused one, those too that were made anew since, at the bound adverse to an effect upwards, or to one downwards:
-    the refused number's own, else that of the worst pair that counts.
+    """The pairs with every refused one, those too that were made anew since, at the bound adverse to an
+    effect upwards, or to one downwards: the refused number's own, else that of the worst pair that counts.
     """
     believed = found.logs[~np.isnan(found.logs)]
     worst = float(believed.min() if up else believed.max())
@@ -166,10 +170,11 @@ def _filled(found: Gathered, up: bool) -> Floats:
 
 
 def carry_over(found: Gathered) -> CarryOver | None:
-    """The effects of neighbours in either order, each pair taken from its case's mean; None with fewer than three of an order.
+    """The effects of neighbours in either order, each pair taken from its case's mean; None
+    with fewer than three of an order.
 
-    They differ where chance does not explain it and they tell different stories: opposite signs, or one less than half of the other. A
-    33-fold effect whose orders lie 2 % apart stays one.
+    They differ where chance does not explain it and they tell different stories: opposite signs, or one less
+    than half of the other. A 33-fold effect whose orders lie 2 % apart stays one.
     """
     means = dict(enumerate(found.logs))
     mean = float(np.mean([one for _, one in cell_means(found)])) if found.neighbours else 0.0
@@ -191,7 +196,8 @@ def carry_over(found: Gathered) -> CarryOver | None:
 
 
 def cases_range(found: Gathered) -> tuple[float, float] | None:
-    """Least and largest ratio of a matched case where the cases differ by more than chance (F over cases, blocks taken out)."""
+    """Least and largest ratio of a matched case where the cases differ by more than chance (F
+    over cases, blocks taken out)."""
     rows = found.logs[effect_of(found.logs, found.unit).kept]
     cases, there = len(rows), ~np.isnan(rows)
     if cases < 2:
@@ -215,7 +221,8 @@ def cases_range(found: Gathered) -> tuple[float, float] | None:
 
 
 def overturning_pairs(found: Gathered, one: Shown) -> int | None:
-    """Least number of pairs whose sign, turned, leaves nothing decided: those that speak clearest first. None where it never gets there."""
+    """Least number of pairs whose sign, turned, leaves nothing decided: those that speak clearest first.
+    None where it never gets there."""
     if one.mean is None:
         return None
     sign = 1.0 if one.mean > 0 else -1.0
@@ -240,10 +247,11 @@ def overturning_bias(one: Shown) -> float | None:
 
 
 def blocks_needed_by(one: Shown, claims: int, margin: float, gate: float | None) -> int | None:
-    """Units with which, by the scatter seen, the effect seen would be decided four times in five, or shown to be no difference.
+    """Units with which, by the scatter seen, the effect seen would be decided four times in
+    five, or shown to be no difference.
 
-    `margin`: log ratio within which there is none; `gate`: the log ratio of a gate's margin, which has to be excluded. None above
-    `MOST_MORE_BLOCKS`.
+    `margin`: log ratio within which there is none; `gate`: the log ratio of a gate's margin, which has to be
+    excluded. None above `MOST_MORE_BLOCKS`.
     """
     mean = one.mean
     if mean is None or np.isnan(float(one.effect.se)):
@@ -262,5 +270,6 @@ def blocks_needed_by(one: Shown, claims: int, margin: float, gate: float | None)
 
 
 def no_difference_margin(fail_if: float | None, floor: float | None) -> float:
-    """Log ratio within which a difference is none: the gate's margin, else 5 %, or the lab's own floor where that is larger."""
+    """Log ratio within which a difference is none: the gate's margin, else 5 %, or the lab's
+    own floor where that is larger."""
     return log1p(fail_if) if fail_if is not None else max(log1p(limits.NO_DIFFERENCE), floor or 0.0)

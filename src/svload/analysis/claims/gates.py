@@ -1,4 +1,5 @@
-"""`fail_if` of a comparison: fail, pass, or open (docs/method.md §2). A null, a refusal or too few blocks never pass."""
+"""`fail_if` of a comparison: fail, pass, or open (docs/method.md §2). A null, a
+refusal or too few blocks never pass."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown
 from svload.analysis.claims.pairs import Gathered
 from svload.analysis.claims.statistic import effect_of, half_width
-from svload.analysis.families import holm
+from svload.analysis.multiplicity import holm
 from svload.model.pairs import Gate
 
 _FAIL_IF = re.compile(r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%$")
@@ -64,7 +65,8 @@ def limit_of(text: str | None, better: Better) -> Limit | None:
 
 
 def judge_gates(gates: Sequence[Facts | None]) -> list[Gate | None]:
-    """Every comparison's gate, in order: failing by times is Holm-corrected over all gates, passing is not, since it needs all."""
+    """Every comparison's gate, in order: failing by times is Holm-corrected over all gates,
+    passing is not, since it needs all."""
     p = [_p_fail(gate) for gate in gates if gate is not None]
     adjusted = iter(holm(p))
     return [None if gate is None else _judge(gate, next(adjusted)) for gate in gates]
@@ -104,7 +106,8 @@ def _within(gate: Facts) -> bool:
 
 
 def _certain_failure(gate: Facts) -> str:
-    """What is worse than any limit: the treatment beyond the time-out or overloaded where the baseline is not, or failing more."""
+    """What is worse than any limit: the treatment beyond the time-out or overloaded where the
+    baseline is not, or failing more."""
     if not gate.limit.worse:
         return ""
     _, late = gate.found.timed_out
@@ -134,13 +137,15 @@ def _keeps_open(gate: Facts) -> str:
 
 
 def _success_lost(gate: Facts) -> tuple[float, float] | None:
-    """Both ends of the 95 % interval of how the success rate changes, as a share of the baseline's; None where it is not known."""
+    """Both ends of the 95 % interval of how the success rate changes, as a share of the
+    baseline's; None where it is not known."""
     interval, before = success_interval(gate.found), gate.found.success[0]
     return None if interval is None or not before else (interval[0] / before, interval[1] / before)
 
 
 def success_interval(found: Gathered) -> tuple[float, float] | None:
-    """95 % interval of the treatment's success rate less the baseline's, by the claim's own statistic; None with too few units."""
+    """95 % interval of the treatment's success rate less the baseline's, by the claim's own
+    statistic; None with too few units."""
     columns = len(found.success_differences.T)
     if not columns:
         return None

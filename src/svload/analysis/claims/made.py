@@ -1,4 +1,5 @@
-"""How a trial was made, as far as claims ask: its bring-up, when it began, what it stands in for, and whom it serves."""
+"""How a trial was made, as far as claims ask: its bring-up, when it began, what it
+stands in for, and whom it serves."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Made:
-    """`again`: 0 for a trial of the first batch, else the batch of a repetition: pairs are made of trials of one batch alone."""
+    """`again`: 0 for a trial of the first batch, else the batch of a repetition: pairs are
+    made of trials of one batch alone."""
 
     whole_plot: int | None = None
     started_s: float = 0.0
@@ -27,7 +29,8 @@ class Made:
 def made_of(trials: Iterable[TrialData], batches: Sequence[Batch] = ()) -> dict[str, Made]:
     """By trial. Without `batches` every trial is taken for one of the first.
 
-    A trial that an older svload made once more names none that it stands in for, nor has it a partner: it counts as of the first batch.
+    A trial that an older svload made once more names none that it stands in for, nor has it a partner:
+    it counts as of the first batch.
     """
     planned = {plan.trial: (batch.number, plan) for batch in batches for plan in batch.trials}
     found = {}

@@ -12,14 +12,16 @@ from svload.analysis.criteria import TIMED_OUT
 from svload.model.results import Estimate, Grade, TrialResult
 
 BY_SIZE = ("generator-harm",)
-"""Checks whose limit depends on how large the number is: the same delay harms a short answer more than a long one. All other limits are
-shares of a window, of requests or of a rank, or mark a number and never refuse it (docs/method.md §3)."""
+"""Checks whose limit depends on how large the number is: the same delay harms a short answer more than a
+long one. All other limits are shares of a window, of requests or of a rank, or mark a number and never
+refuse it (docs/method.md §3)."""
 State = Literal["number", "refused", "time-out", "no number", "missing"]
 
 
 @dataclass(frozen=True)
 class Number:
-    """One side of a pair. `below`, `above`: how far the true logarithm may lie from the value's, 0 where no check bounds it."""
+    """One side of a pair. `below`, `above`: how far the true logarithm may lie from the
+    value's, 0 where no check bounds it."""
 
     trial: str
     case: str
@@ -80,12 +82,13 @@ def timed_out(estimate: Estimate | None) -> bool:
     return (
         estimate is not None
         and estimate.value is None
-        and (estimate.why == "time-out" or estimate.reason.startswith(TIMED_OUT))
+        and (estimate.why in ("time-out", "not recovered") or estimate.reason.startswith(TIMED_OUT))
     )
 
 
 def too_harmed(trial: TrialResult, name: str, slower: float, faster: float) -> tuple[str, ...]:
-    """The checks that would refuse the slower side's number if it were as small as the faster side's (docs/method.md §2).
+    """The checks that would refuse the slower side's number if it were as small as the
+    faster side's (docs/method.md §2).
 
     A check's bound, a share of the slower value, is taken as the time that it is and held against the faster value.
     """

@@ -1,4 +1,5 @@
-"""A contrast's pairs in the judged trials: those that count, those that do not and why, and the units that they belong to."""
+"""A contrast's pairs in the judged trials: those that count, those that do not and why, and
+the units that they belong to."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ Floats = NDArray[np.float64]
 class Gathered:
     """All that the trials hold for one contrast.
 
-    `logs` [cell, slot]: the pairs' log ratios, NaN where lost; `adverse`: the worst log ratios that refused pairs may have, as (lowest,
-    highest), NaN where nothing was refused, ±inf where nothing bounds them. A slot is (block, batch that made it anew, or 0).
+    `logs` [cell, slot]: the pairs' log ratios, NaN where lost; `adverse`: the worst log ratios that refused
+    pairs may have, as (lowest, highest), NaN where nothing was refused, ±inf where nothing bounds them. A
+    slot is (block, batch that made it anew, or 0).
     """
 
     contrast: Contrast
@@ -97,7 +99,8 @@ def gather(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> Gathered:
-    """The contrast's pairs. A pair is two trials of one block and one batch; where the first was lost, one that was made anew counts."""
+    """The contrast's pairs. A pair is two trials of one block and one batch; where the first was lost,
+    one that was made anew counts."""
     cells, mixed = _same_load(contrast, configs, lock)
     owners = owners_of(lock.source)
     names = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)) for cell in cells for case in cell}  # fmt: skip
@@ -185,8 +188,8 @@ def load_model(metric: str, config: CaseConfig, owners: Mapping[str, object]) ->
 def _units(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], lock: Lock) -> None:
     """Which unit each slot is of: its block, or the bring-up where that is the unit (docs/method.md §2).
 
-    Blocks that share a bring-up are one bring-up's. A pair made anew counts to the bring-up that it was made in; where the factor restarts
-    it has bring-ups of its own, and counts to its block.
+    Blocks that share a bring-up are one bring-up's. A pair made anew counts to the bring-up that it was made
+    in; where the factor restarts it has bring-ups of its own, and counts to its block.
     """
     joined = _Joined()
     plots: dict[int, list[int]] = {}
@@ -218,7 +221,8 @@ def _units(found: Gathered, rounds: _Rounds, made: Mapping[str, Made], lock: Loc
 
 
 def unit_is_bring_up(bring_ups: int, blocks: int) -> bool:
-    """Whether bring-ups are the unit of a factor that needs no restart: from six on, or where no two blocks share one."""
+    """Whether bring-ups are the unit of a factor that needs no restart: from six on, or
+    where no two blocks share one."""
     return bring_ups >= min(limits.CLAIM_BRING_UPS, blocks)
 
 
@@ -281,7 +285,8 @@ def _cell(
 
 
 def _to_pool(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
-    """A pair whose requests may be pooled with others'; it needs that where a trial has too few, or the sides differ in n."""
+    """A pair whose requests may be pooled with others'; it needs that where a trial has too
+    few, or the sides differ in n."""
     found.to_pool.append((row, slot, numbers[0].trial, numbers[1].trial))
     fewer, more = sorted(number.n for number in numbers)
     found.needs_pool |= any(number.few for number in numbers) or more - fewer > N_DIFFERS * more
@@ -290,7 +295,8 @@ def _to_pool(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) ->
 def _by_faster_side(
     numbers: Sequence[Number], trials: Sequence[TrialResult | None], names: Mapping[str, str]
 ) -> list[Number]:
-    """Each pair judged by the limits of its faster side, where a limit depends on the number's size (docs/method.md §2)."""
+    """Each pair judged by the limits of its faster side, where a limit depends on the
+    number's size (docs/method.md §2)."""
     judged = list(numbers)
     for at in range(0, len(judged), 2):
         values = [number.value for number in judged[at : at + 2]]

@@ -1,7 +1,9 @@
-"""A claim over a percentile that single trials have too few requests for: quantiles pooled per side (docs/method.md §2).
+"""A claim over a percentile that single trials have too few requests for: quantiles
+pooled per side (docs/method.md §2).
 
-The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, so that unequal n would fake a difference: in each block both sides are thinned to
-equal n. A case's quantiles are of its pooled blocks; the jackknife leaves one unit out of both sides and pools anew, as does each flip.
+The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, so that unequal n would fake a difference: in
+each block both sides are thinned to equal n. A case's quantiles are of its pooled blocks; the jackknife
+leaves one unit out of both sides and pools anew, as does each flip.
 """
 
 from __future__ import annotations
@@ -32,19 +34,13 @@ class Population(Protocol):
     """A trial's requests of one metric: ascending values with their counts, and the total with all failures on top."""
 
     @property
-    def values(self) -> Any:
-        """Ascending."""
-        ...
+    def values(self) -> Any: ...
 
     @property
-    def counts(self) -> Any:
-        """Of each value."""
-        ...
+    def counts(self) -> Any: ...
 
     @property
-    def total(self) -> int:
-        """Failures included."""
-        ...
+    def total(self) -> int: ...
 
     def thinned(self, size: int, rng: np.random.Generator) -> Population:
         """A random sample without replacement."""
@@ -79,7 +75,8 @@ def equal_n(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def pooled_effect(pairs: Sequence[Pair], rows: int, p: float) -> Effect | None:
-    """The claim's effect by pooled quantiles of pairs of equal n; None where ten requests of three trials don't carry a side's quantile.
+    """The claim's effect by pooled quantiles of pairs of equal n; None where ten requests of three trials
+    don't carry a side's quantile.
 
     A case with pairs in fewer than two units does not count, as elsewhere.
     """

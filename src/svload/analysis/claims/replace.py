@@ -17,7 +17,8 @@ def lost_trials(
     trials: Sequence[TrialResult],
     made: Mapping[str, Made],
 ) -> dict[str, frozenset[str]]:
-    """Refused trial → the claims whose pair it cost and that have no other in that block; empty for one that cost no claim a pair.
+    """Refused trial → the claims whose pair it cost and that have no other in that block; empty for
+    one that cost no claim a pair.
 
     A trial counts as refused where its verdict is, or where a number that a planned comparison asks for is.
     """

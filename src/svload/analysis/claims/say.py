@@ -1,4 +1,5 @@
-"""A claim in words: direction and size, what may be said of it, and where it stands to the lab's own noise. Short sentences, one a fact."""
+"""A claim in words: direction and size, what may be said of it, and where it stands to the lab's own
+noise. Short sentences, one a fact."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from collections.abc import Iterator
 from math import log
 
 from svload.analysis import limits
-from svload.analysis.floor import floor_percent
-from svload.model.certificates import AaCertificate, Floor
+from svload.analysis.floor import LabFloor, floor_percent
+from svload.model.certificates import AaCertificate
 from svload.model.results import Claim
 from svload.model.units import show_duration
 
@@ -15,11 +16,11 @@ FLOOR_UNKNOWN = "floor unknown: exploratory"
 FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
 
 
-def sentence(claim: Claim, floor: Floor | None, certificate: AaCertificate | None, claims: int) -> str:
+def sentence(claim: Claim, lab: LabFloor | None, certificate: AaCertificate | None, claims: int) -> str:
     """The claim read out: effect, outcome, floor, then what else belongs to it."""
     parts = [effect(claim), outcome(claim, claims)]
     if claim.ratio.value is not None:
-        parts.append(against_floor(claim, floor, certificate))
+        parts.append(against_floor(claim, lab, certificate))
     parts += notes(claim)
     return " ".join(part for part in parts if part)
 
@@ -61,15 +62,20 @@ def would_decide(claim: Claim) -> str:
     return f" By the scatter seen, {count(claim.more_blocks, 'more block')}{takes} would decide it."
 
 
-def against_floor(claim: Claim, floor: Floor | None, certificate: AaCertificate | None) -> str:
+def against_floor(claim: Claim, lab: LabFloor | None, certificate: AaCertificate | None) -> str:
     """Where it stands to the lab's own noise."""
-    if floor is None or claim.ratio.value is None:
+    if lab is None or claim.floor is None or claim.ratio.value is None:
         told = FLOOR_UNKNOWN if certificate is None else FLOOR_UNKNOWN_HERE
         return f"{told[0].upper()}{told[1:]}."
-    under = abs(log(claim.ratio.value)) < floor.floor
-    kind = "certified" if floor.certified else "estimated"
+    under = abs(log(claim.ratio.value)) < claim.floor
     side = "below" if under else "above"
-    return f"It is {side} the floor of {floor_percent(floor)} that {floor.pairs} A/A pairs set ({kind}){': nothing is claimed' if under else ''}."
+    of = "" if claim.floor == lab.floor.floor else f" for a mean of {count(claim.blocks, claim.unit)}"
+    alone = f"{floor_percent(lab.floor.floor)} for one pair, " if of else ""
+    rests = f"{alone}{lab.floor.pairs} A/A pairs, {'certified' if lab.floor.certified else 'estimated'}"
+    return (
+        f"It is {side} the floor of {floor_percent(claim.floor)}{of} "
+        f"({rests}){': nothing is claimed' if under else ''}."
+    )
 
 
 def notes(claim: Claim) -> Iterator[str]:
@@ -88,10 +94,16 @@ def notes(claim: Claim) -> Iterator[str]:
         yield f"{claim.baseline} first it is {first:.3g} ×, {claim.treatment} first {second:.3g} ×."
     if claim.leaning is not None and claim.leaning < limits.LEANING:
         before, after = claim.refused_sides
-        yield f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are taken at their worst, in p and interval."
+        yield (
+            f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are "
+            f"taken at their worst, in p and interval."
+        )
     yield from told_of_success(claim.baseline, claim.treatment, claim.success)
     if claim.weak_pairs:
-        yield f"{count(claim.weak_pairs, 'pair')} of {len(claim.evidence)} {'holds' if claim.weak_pairs == 1 else 'hold'} a WEAK number."
+        yield (
+            f"{count(claim.weak_pairs, 'pair')} of {len(claim.evidence)} "
+            f"{'holds' if claim.weak_pairs == 1 else 'hold'} a WEAK number."
+        )
     yield from _of_lost(claim)
     if claim.dropped_cases:
         yield f"Left out, too few pairs: {', '.join(claim.dropped_cases)}."
@@ -134,7 +146,8 @@ def told_of_success(baseline: str, treatment: str, success: tuple[float | None, 
     if before is None or after is None or abs(before - after) < limits.SUCCESS_DIFFERS:
         return []
     return [
-        f"Success differs: {100 * after:.4g} % with {treatment}, {100 * before:.4g} % with {baseline}; failures rank above every limit."
+        f"Success differs: {100 * after:.4g} % with {treatment}, {100 * before:.4g} % with {baseline}; "
+        f"failures rank above every limit."
     ]
 
 

@@ -1,8 +1,8 @@
 """The one statistic of a claim (docs/method.md §2), on arrays of log ratios: effect, standard error, p and interval.
 
-Log ratios stand in an array [..., case, slot]; NaN where a pair was lost. A slot is a block, or a pair that was made anew; `unit` says which
-independent unit each slot belongs to. Any axes before these two are separate data sets: the simulation of benches/claims.py judges thousands
-at once with the functions that judge a run.
+Log ratios stand in an array [..., case, slot]; NaN where a pair was lost. A slot is a block, or a pair that
+was made anew; `unit` says which independent unit each slot belongs to. Any axes before these two are separate
+data sets: the simulation of benches/claims.py judges thousands at once with the functions that judge a run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _NOTHING = 1e-12
 
 
 class Effect(NamedTuple):
-    """A mean log ratio with its standard error over `units` independent units; NaN where there are too few. `kept`: cases that count."""
+    """A mean log ratio with its standard error over `units` independent units; NaN where there are too
+    few. `kept`: cases that count."""
 
     mean: Floats
     se: Floats
@@ -30,10 +31,11 @@ class Effect(NamedTuple):
 
 
 def effect_of(logs: ArrayLike, unit: ArrayLike) -> Effect:
-    """Mean over cases of the mean of each case's pairs; its standard error by leaving out one unit at a time (jackknife).
+    """Mean over cases of the mean of each case's pairs; its standard error by leaving out
+    one unit at a time (jackknife).
 
-    A case with pairs in fewer than `CASE_UNITS` units does not count. Where nothing is missing and each slot is a unit of its own, mean and
-    error are those of the block means.
+    A case with pairs in fewer than `CASE_UNITS` units does not count. Where nothing is missing and each slot
+    is a unit of its own, mean and error are those of the block means.
     """
     y = np.asarray(logs, dtype=float)
     units, place = np.unique(np.asarray(unit), return_inverse=True)
@@ -61,7 +63,8 @@ def effect_of(logs: ArrayLike, unit: ArrayLike) -> Effect:
 def p_of(effect: Effect, bound: ArrayLike = 0.0) -> Floats:
     """Two-sided p of "no difference", t with one degree of freedom less than units; NaN below `CLAIM_BLOCKS` units.
 
-    `bound`: so far the numbers themselves may be off against the effect; the p is that of what surely remains, as the widened interval's.
+    `bound`: so far the numbers themselves may be off against the effect; the p is that of what surely
+    remains, as the widened interval's.
     """
     return p_of_distance(np.maximum(np.abs(effect.mean) - np.asarray(bound), 0.0), effect)
 
@@ -76,13 +79,15 @@ def p_of_distance(distance: ArrayLike, effect: Effect) -> Floats:
 
 
 def half_width(effect: Effect, claims: int = 1) -> Floats:
-    """Half of the 95 % interval of one claim, or of each of `claims` together (Bonferroni); NaN below `CLAIM_BLOCKS` units."""
+    """Half of the 95 % interval of one claim, or of each of `claims` together (Bonferroni);
+    NaN below `CLAIM_BLOCKS` units."""
     reach = stdtrit(np.maximum(effect.units - 1, 1), 1 - limits.TAIL / claims)
     return np.where(effect.units >= limits.CLAIM_BLOCKS, reach * effect.se, np.nan)
 
 
 def whole_units(logs: ArrayLike, unit: ArrayLike) -> Floats:
-    """Means of the units in which every case that counts has its pairs, for the sign flip over whole units. One data set."""
+    """Means of the units in which every case that counts has its pairs, for the sign flip
+    over whole units. One data set."""
     y = np.asarray(logs, dtype=float)
     kept = effect_of(y, unit).kept
     found = []

@@ -1,15 +1,17 @@
-"""`svload lab install | up | status | reset | down`: a study's servers without a run."""
+"""`svload lab install | up | urls | status | reset | down`: a study's servers without a run."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import typer
 
 from svload.cli.commands.studies import AUTHORISE, JSON, PROFILE, TRUST
-from svload.cli.output import live, print_json
-from svload.cli.words import App
+from svload.cli.output import live, print_json, tell_leftover
+from svload.cli.plain import App
 
 app = App(
-    help="A study's servers without a run: install, up, status, reset, down.",
+    help="A study's servers without a run: install, up, urls, status, reset, down.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -48,11 +50,34 @@ def up(
 
 
 @app.command()
+def urls(
+    study: str = STUDY,
+    profile: str = PROFILE,
+    to: Path = typer.Option(
+        None, "--to", help="Write them to this file as CSV: url, path, size_bytes, digest."
+    ),
+    trust: bool = TRUST,
+    authorise: list[str] = AUTHORISE,
+    json: bool = JSON,
+) -> None:
+    """List every URL of every account of the study's stores by their own API, filling them first where they are not."""
+    from svload import api
+
+    with live() as emit:
+        found = api.lab_urls(study, profile, to, trust, emit, tuple(authorise or ()))
+    if json:
+        print_json(found)
+        return
+    lines = [f"{len(found['url']):,} URLs in {to}"] if to else found["url"]
+    typer.echo("\n".join(lines))
+
+
+@app.command()
 def status(json: bool = JSON) -> None:
     """List labs that are up, and svload's caches on this machine."""
     from svload import api
 
-    found = api.lab_status()
+    found = api.lab_status(tell_leftover)
     if json:
         print_json(found)
         return
@@ -73,7 +98,7 @@ def reset(
     """Bring a kept lab's servers to their state before any trial."""
     from svload import api
 
-    proofs = api.lab_reset(lab)
+    proofs = api.lab_reset(lab, tell_leftover)
     if json:
         print_json(proofs)
         return
@@ -86,7 +111,7 @@ def down(lab: str = typer.Argument(None, help="Which lab; default all."), json: 
     """End labs and put everything back."""
     from svload import api
 
-    ended = api.lab_down(lab)
+    ended = api.lab_down(lab, tell_leftover)
     if json:
         print_json({"done": ended})
         return

@@ -20,6 +20,7 @@ class Exported(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     OPENMETRICS = "openmetrics"
+    JTL = "jtl"
 
 
 class Described(StrEnum):
@@ -55,15 +56,17 @@ def _tell_damage(run: str, out: Path, trial: str | None = None) -> None:
 def why(
     name: str = typer.Argument(
         "",
-        help="A trial, such as TC7.r3, or a comparison's name in quotes; without it every doubt of the run.",
+        help="A trial, such as TC7.r3, a case, such as TC7, or a comparison's name in quotes; without it "
+        "every doubt of the run.",
     ),
     run: str = typer.Option("latest", "--run", help="The run."),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Say what is behind a trial's numbers (which are VALID, WEAK, REFUSED, and whose doing), a comparison, or a run."""
+    """Say what is behind a trial's numbers (which are VALID, WEAK, REFUSED, and whose doing), a case's limits
+    (which gave way first), a comparison, or a run.
+    """
     from svload import api
-    from svload.store import find_run
 
     _tell_damage(run, _out(out), name or None)
     result = api.why(run, name, _out(out))
@@ -72,7 +75,7 @@ def why(
     else:
         from svload.report import show_why
 
-        show_why(result, api.read_findings(find_run(run, _out(out))))
+        show_why(result, api.read_findings(api.find_run(run, _out(out))))
 
 
 def report(
@@ -88,7 +91,6 @@ def report(
 ) -> None:
     """Make a run's report anew from its sealed trials."""
     from svload import api
-    from svload.store import find_run
 
     _tell_damage(run, _out(out))
     if figures is not None:
@@ -97,7 +99,7 @@ def report(
         typer.echo(api.summary(run, _out(out)), nl=False)
     if figures is not None or markdown:
         return
-    findings, files = api.report(find_run(run, _out(out)))
+    findings, files = api.report(api.find_run(run, _out(out)))
     if json:
         print_json(
             {
@@ -119,12 +121,12 @@ def export(
         "--format",
         "-f",
         help="csv and parquet: a file for each view of “svload query”. openmetrics: the judged metrics as text; "
-        "of a run that is going on, what its journals say.",
+        "of a run that is going on, what its journals say. jtl: each trial's requests with JMeter's columns.",
     ),
     to: Path | None = typer.Option(
         None,
         "--to",
-        help="The folder (default derived/csv or derived/parquet of the run); of openmetrics a file.",
+        help="The folder (default derived/csv, derived/parquet or derived/jtl of the run); of openmetrics a file.",
     ),
     timestamps: bool = typer.Option(
         False, "--timestamps", help="OpenMetrics with the time of each sample, for backfilling a database."
@@ -132,7 +134,8 @@ def export(
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Hand a run on to other tools: its tables as CSV or Parquet, its metrics as OpenMetrics."""
+    """Hand a run on to other tools: its tables as CSV or Parquet, its metrics as
+    OpenMetrics, its requests as JMeter's JTL."""
     from svload import api
 
     if form is not Exported.OPENMETRICS or api.has_ended(run, _out(out)):
@@ -143,6 +146,8 @@ def export(
             typer.echo(text, nl=False)
         else:
             _say_files((to,), json)
+    elif form is Exported.JTL:
+        _say_files(api.export_jtl(run, to, _out(out)), json)
     else:
         kind: Literal["csv", "parquet"] = "csv" if form is Exported.CSV else "parquet"
         _say_files(api.export_tables(run, kind, to, _out(out)), json)
@@ -168,6 +173,8 @@ def compare(
     """Compare two runs case by case: ratios with intervals, and a page. They were not interleaved, and it says so."""
     from svload import api
 
+    for run in (first, second):
+        _tell_damage(run, _out(out))
     rows, page = api.compare(first, second, _out(out), to)
     if json:
         print_json(rows)
@@ -246,7 +253,8 @@ def schema(
     of: Described = typer.Argument(Described.STUDY, help="The study file, or findings.json."),
     json: bool = JSON,
 ) -> None:
-    """Print a JSON Schema: of the study file for editors, of findings.json for programs that read it; JSON with --json or without."""
+    """Print a JSON Schema: of the study file for editors, of findings.json for programs that read
+    it; JSON with --json or without."""
     from svload import api
 
     print_json(api.findings_schema() if of is Described.FINDINGS else api.schema())

@@ -19,6 +19,11 @@ TRUST = typer.Option(
 AUTHORISE = typer.Option(
     None, "--authorise", help="A host outside this machine that you may load; repeatable."
 )
+HOST_SETTINGS = typer.Option(
+    False,
+    "--host-settings",
+    help="Settings of the whole machine (fs.file-max) may be changed; they are put back.",
+)
 ONLY = typer.Option(None, "--only", help="Cases to run, separated by commas; the others are left out.")
 REPLICATES = typer.Option(None, "--replicates", min=1, help="Replicates instead of the study's.")
 DURATION = typer.Option(None, "--duration", help="Measured time a trial, such as 5s, instead of the study's.")
@@ -27,6 +32,12 @@ NO_WAIT = typer.Option(
 )
 WAIT_QUIET = typer.Option(
     None, "--wait-quiet", help="First wait, for 10m at most, say, until nothing else disturbs this machine."
+)
+FLEET = typer.Option(
+    None,
+    "--inventory",
+    "-i",
+    help="An Ansible inventory: its group generators makes the load (docs/fleet.md).",
 )
 JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
 
@@ -55,7 +66,8 @@ def demo(
     wait_quiet: str = WAIT_QUIET,
     json: bool = JSON,
 ) -> None:
-    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed. Ends with 0 when all trials were made."""
+    """Run the svLoad study on the embedded lab: 20 cases, no root, nothing installed. Ends
+    with 0 when all trials were made."""
     from svload import api
 
     chosen = choices(
@@ -133,11 +145,13 @@ def run(
     out: Path = OUT,
     trust: bool = TRUST,
     authorise: list[str] = AUTHORISE,
+    host_settings: bool = HOST_SETTINGS,
     only: str = ONLY,
     replicates: int = REPLICATES,
     duration: str = DURATION,
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
+    inventory: Path = FLEET,
     json: bool = JSON,
 ) -> None:
     """Run a study: every case in randomised, replicated trials, judged and reported."""
@@ -145,7 +159,7 @@ def run(
 
     chosen = choices(
         profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait, wait_quiet=wait_quiet,
-        overrides=measure_overrides(replicates, duration),
+        host_settings=host_settings, overrides=measure_overrides(replicates, duration), inventory=inventory,
     )  # fmt: skip
     with live() as emit:
         result = api.run_study(study, chosen, emit)
@@ -159,14 +173,24 @@ def resume(
         False, "--trust", help="A run that was made elsewhere may run its commands and read its files here."
     ),
     authorise: list[str] = AUTHORISE,
+    host_settings: bool = HOST_SETTINGS,
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
+    inventory: Path = FLEET,
     json: bool = JSON,
 ) -> None:
     """Go on with a run where it stopped; sealed trials are kept as they are."""
     from svload import api
 
-    chosen = choices(out=out, trust=trust, authorise=authorise, wait=not no_wait, wait_quiet=wait_quiet)
+    chosen = choices(
+        out=out,
+        trust=trust,
+        authorise=authorise,
+        host_settings=host_settings,
+        wait=not no_wait,
+        wait_quiet=wait_quiet,
+        inventory=inventory,
+    )
     with live() as emit:
         result = api.resume(run, chosen, emit)
     show_result(result, json)

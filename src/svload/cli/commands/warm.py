@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from svload.cli.commands.studies import JSON
-from svload.cli.output import print_json
+from svload.cli.output import print_json, tell_leftover
 
 
 def register(app: typer.Typer) -> None:
@@ -18,10 +18,11 @@ def warm(
     end: bool = typer.Option(False, "--end", help="End it now, a load that it carries out apart."),
     json: bool = JSON,
 ) -> None:
-    """Keep a process ready for a while, so that a `svload load` typed from the same place makes its first request within 0.3 s."""
+    """Keep a process ready for a while, so that a `svload load` typed from the same place makes
+    its first request within 0.3 s."""
     from svload import api
 
-    found = api.warm_end() if end else api.warm_keep(lease)
+    found = api.warm_end(tell_leftover) if end else api.warm_keep(lease, tell_leftover)
     if json:
         print_json(found)
     elif end:

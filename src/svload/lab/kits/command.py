@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_validator
 
+from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
+from svload.lab.builds import Builder, Recipe, lacking, read_recipe
+from svload.lab.files import BUILT, made_files, read_files
 from svload.lab.kit import DurationNs, KitOptions, option
+from svload.lab.names import PORT, put_in
+from svload.lab.replicas import number_of
 from svload.lab.server import SEARCH_PATH, Server
-from svload.model.errors import Problem
-from svload.model.facts import ServiceFacts
-
-PORT = "${port}"
+from svload.model.errors import Problem, fail
+from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts
 
 
 def _split(text: str) -> str:
@@ -29,21 +34,63 @@ def _split(text: str) -> str:
     return text
 
 
+_READY = re.compile(r"GET (?P<http>[A-Za-z][\w-]*)?(?P<path>/\S*)|tcp( (?P<tcp>[A-Za-z][\w-]*))?")
+
+
 def _ready(text: str) -> str:
-    method, _, path = text.partition(" ")
-    if method != "GET" or not path.startswith("/"):
-        raise ValueError("write GET and a path, such as GET /health")
+    if not _READY.fullmatch(text):
+        raise ValueError(
+            "write GET and a path, such as GET /health, GET admin/health for its port admin, or tcp"
+        )
     return text
+
+
+def _ports(written: Any) -> Any:
+    """Further ports: a list of names is one of HTTP ports."""
+    ports = dict.fromkeys(written, "http") if isinstance(written, list) else written
+    for name in ports if isinstance(ports, dict) else ():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w-]{0,40}", name):
+            raise ValueError("a port's name is a letter, then letters, digits, - and _")
+    return ports
+
+
+_A_MAPPING = WithJsonSchema({"type": "object"})
+_PORTS_WRITTEN = WithJsonSchema({"type": ["object", "array"]})
+_FILES_WRITTEN = WithJsonSchema({"type": ["object", "string"]})
 
 
 class CommandOptions(KitOptions):
     """Options of `command`."""
 
     run: Annotated[str, AfterValidator(_split)] = option(
-        doc="the command, without a shell, in the study's folder; ${port} is the port to listen on"
+        doc="the command, without a shell, in the study's folder; ${port} is the port to listen on, "
+        "${port.admin} a further one, "
+        "${host} the address, "
+        "${db.port} that of the service db, ${build} what was built, ${files} the folder of its files, "
+        "${replica} its number"
+    )
+    build: Annotated[Recipe, BeforeValidator(read_recipe), _A_MAPPING] | None = option(
+        None,
+        doc="its source is built first: make, cargo, go, maven or pip with a folder beside the study, {make: "
+        "target, args: all}; "
+        "once for the same source, tool and args",
+    )
+    build_within: DurationNs = option(
+        "10 min", unit="time", validate_default=True, doc="how long a build may take"
+    )
+    tcp: bool = option(False, doc="true: it speaks no HTTP; requests are dialogues with tcp://NAME")
+    ports: Annotated[dict[str, Literal["http", "tcp"]], BeforeValidator(_ports), _PORTS_WRITTEN] = option(
+        {}, doc="further ports, {admin: http, sync: tcp} or a list of names; URLs say http://NAME.admin/"
+    )
+    files: Annotated[dict[str, int] | str, BeforeValidator(read_files), _FILES_WRITTEN] | None = option(
+        None,
+        doc="what it sends: name and size of files to be made, or a folder beside the study, or one of what was "
+        "built (${build}/files); how much of them lies in the page cache is read",
     )
     ready: Annotated[str, AfterValidator(_ready)] | None = option(
-        None, doc="GET PATH that answers 200–399 once it is ready; left out, an accepted connection counts"
+        None,
+        doc="GET PATH that answers 200–399 once it is ready, GET admin/PATH at its port admin, or tcp: it "
+        "accepts, as where it is left out",
     )
     start_within: DurationNs = option(
         "30 s", unit="time", validate_default=True, doc="how long it may take to become ready"
@@ -56,24 +103,45 @@ class CommandOptions(KitOptions):
     )
     stop_signal: Literal["TERM", "INT", "QUIT", "KILL"] = option("TERM", doc="the signal that ends it")
 
+    @model_validator(mode="after")
+    def _ready_at_a_port(self) -> CommandOptions:
+        asked = _READY.fullmatch(self.ready or "tcp")
+        port = (asked["http"] or asked["tcp"]) if asked else None
+        if port is not None and port not in self.ports:
+            raise ValueError(f"ready names the port “{port}”, which is not under ports")
+        return self
+
 
 class Command(Server):
-    """One process (and its children), its port in the place of ${port}."""
+    """One process (and its children), built from its source where the study says so;
+    its port in the place of ${port}."""
 
     name = "command"
     summary = "your own server, started by a command (run: …)"
     Options = CommandOptions
     ignores = ("tuning",)
-    harmless = frozenset({"ready", "start_within", "secrets", "stop_signal"})
+    harmless = frozenset(
+        {"ready", "start_within", "build_within", "secrets", "stop_signal", "tcp", "ports", "files"}
+    )
     options: CommandOptions
     _port: int
+    _named: dict[str, int]
+    _files: Path | None
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Nothing of its requests."""
+        return ()
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """A bare programme name must be on the path; one with a folder is looked for at start, beside the study."""
+        """A bare programme name must be on the path; one with a folder is looked for at
+        start. And the tool that builds it."""
         assert isinstance(options, CommandOptions)
+        if options.build is not None and (found := lacking(options.build)):
+            return found
         program = shlex.split(options.run)[0]
-        if "/" in program or shutil.which(program, path=SEARCH_PATH):
+        if "/" in program or "${" in program or shutil.which(program, path=SEARCH_PATH):
             return []
         details: dict[str, object] = {
             "kit": f"“{options.run}”",
@@ -83,9 +151,23 @@ class Command(Server):
         return [Problem("tool-missing", details)]
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it on a free port."""
-        self._port = self.context.take_port("http", self.options.port)
-        words = [word.replace(PORT, str(self._port)) for word in shlex.split(self.options.run)]
+        """Build it if need be, and start it on free ports."""
+        options = self.options
+        self._port = self.context.take_port("http", options.port)
+        self._named = {name: self.context.take_port(name, None) for name in options.ports}
+        known = {
+            PORT: str(self._port),
+            "replica": str(number_of(self.context.service)),
+            "host": self.context.address,
+        }
+        known |= {f"{PORT}.{name}": str(port) for name, port in self._named.items()}
+        if options.build is not None:
+            built = Builder(self.context, options.build_within / 1e9).build(options.build)
+            known["build"] = str(built)
+        self._files = self._folder(options.files, known.get("build")) if options.files is not None else None
+        if self._files is not None:
+            known["files"] = str(self._files)
+        words = [put_in(word, known.get) for word in shlex.split(options.run)]
         if "/" in words[0] and not words[0].startswith("/"):
             words[0] = str((self.context.study / words[0]).absolute())
         else:
@@ -93,11 +175,25 @@ class Command(Server):
         self.spawn(
             "server",
             words,
-            env={"PORT": str(self._port), **self.options.environment},
+            env={"PORT": known[PORT], **put_in(options.environment, known.get)},
             cwd=self.context.study.absolute(),
-            stop_signal=self.options.stop_signal,
-            secrets=self.options.secrets,
+            stop_signal=options.stop_signal,
+            secrets=options.secrets,
         )
+
+    def _folder(self, files: dict[str, int] | str, built: str | None) -> Path:
+        """Where its files lie. Raises SvloadError lab-failed where a named folder is none of the study's, or of what was built."""
+        if isinstance(files, dict):
+            return made_files(files, self.context.cache)
+        if files.startswith(BUILT) and built is not None:
+            study, files = Path(built).resolve(), files.removeprefix(BUILT)
+        else:
+            study = self.context.study.resolve()
+        found = (study / files).resolve()
+        if not found.is_dir() or study not in found.parents:
+            place = f"lab.{self.context.service}.files"
+            raise fail("lab-failed", place=place, reason=f"there is no folder “{files}” in {study}")
+        return found
 
     def ready(self, timeout_s: float) -> None:
         """Within `start_within`."""
@@ -105,16 +201,45 @@ class Command(Server):
 
     def condition(self) -> bool:
         """Its ready page answers, or its port accepts."""
-        if self.options.ready is None:
-            return self.accepts(self._port)
-        status, _ = web.call(self.url(self._port, self.options.ready.split(" ", 1)[1]), timeout_s=2.0)
+        asked = _READY.fullmatch(self.options.ready or "tcp")
+        assert asked is not None
+        port = self._named.get(asked["http"] or asked["tcp"] or "", self._port)
+        if asked["path"] is None:
+            return self.accepts(port)
+        status, _ = web.call(self.url(port, asked["path"]), timeout_s=2.0)
         return 200 <= status <= 399
 
     def describe(self) -> ServiceFacts:
-        """One plain endpoint."""
+        """Its endpoint, and those of its further ports."""
+        main = self._endpoint("tcp" if self.options.tcp else "http", self._port)
         return ServiceFacts(
             service=self.context.service,
             kit=self.name,
             version=self.options.run,
-            endpoints=(self.http_endpoint(self._port),),
+            endpoints=(main,),
+            named={
+                name: self._endpoint(self.options.ports[name], port) for name, port in self._named.items()
+            },
+            admin=self._virtual_machine(),
         )
+
+    def _virtual_machine(self) -> dict[str, Any]:
+        """Told where the command is, or names, Java: the monitor of virtual machines looks for it then."""
+        words = shlex.split(self.options.run)
+        java = any(Path(word).name == "java" or word.endswith(".jar") for word in words)
+        return {"jvm": {"process": "server", "log": str(self.log_of("server"))}} if java else {}
+
+    def _endpoint(self, scheme: Literal["http", "tcp"], port: int) -> Endpoint:
+        return Endpoint(scheme=scheme, address=self.context.address, port=port)
+
+    def folders(self) -> tuple[Path, ...]:
+        """That of `files`."""
+        return (self._files,) if self._files is not None else ()
+
+    def counters(self) -> Counters | None:
+        """How much of its files lies in the page cache; of its requests it tells nothing."""
+        at_ns = time.monotonic_ns()
+        found = in_page_cache(self._files) if self._files is not None else None
+        if found is None:
+            return None
+        return Counters(at_ns=at_ns, values={FILES: found.size_bytes, RESIDENT_FILES: found.resident_bytes})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator
 
 from svload.host import localhost
-from svload.lab.kit import Kit, KitOptions, option
+from svload.lab.kit import Kit, KitOptions, option, words
 from svload.model.costs import Costs
 from svload.model.errors import Problem, fail
 from svload.model.facts import Endpoint, ServiceFacts
@@ -52,8 +52,11 @@ def _host_and_port(text: str | None) -> str | None:
 class ExternalOptions(KitOptions):
     """Options of `external`."""
 
+    bears = words("")
+
     at: Annotated[str, AfterValidator(_whole_server)] = option(
-        doc="the running server's address, http://host:port or https://host:port, http://unix:/path/of/its.sock, or tcp:// and tls:// for raw dialogues"
+        doc="the running server's address, http://host:port or https://host:port, "
+        "http://unix:/path/of/its.sock, or tcp:// and tls:// for raw dialogues"
     )
     ca_file: str | None = option(
         None, doc="PEM file, beside the study, of the authority that signed its certificate"
@@ -73,14 +76,27 @@ class External(Kit):
     costs = Costs(up_s=0.0)
     front = False
     starts = False
-    ignores = ("port", "cpus", "memory", "nofile", "tuning")
+    ignores = (
+        "port",
+        "cpus",
+        "memory",
+        "pids",
+        "disk_rate",
+        "link",
+        "within",
+        "on_death",
+        "nofile",
+        "nofile_hard",
+        "tuning",
+        "needs",
+        "replicas",
+    )
     harmless = frozenset({"ca_file", "verify"})
     addresses = frozenset({"at", "connect_to"})
     options: ExternalOptions
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """It needs nothing."""
         return []
 
     @cached_property

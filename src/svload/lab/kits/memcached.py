@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from svload.lab import memcache
-from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, SizeBytes, option, words
+from svload.lab.programs import lacking
 from svload.lab.server import Server
 from svload.model.costs import Costs
 from svload.model.errors import Problem
@@ -40,6 +40,13 @@ _HARMLESS = words(
 """Left out: what names files (ext_path, ssl_…, proxy_config)."""
 
 
+_COMMANDS = (
+    *("cmd_get", "cmd_set", "cmd_touch"),
+    *(f"{verb}_{outcome}" for verb in ("delete", "incr", "decr") for outcome in ("hits", "misses")),
+)
+"""What memcached counts of commands: the keys of a get, every other command once."""
+
+
 class Memcached(Server):
     """One process; TCP only."""
 
@@ -55,16 +62,13 @@ class Memcached(Server):
 
     @classmethod
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """All of them."""
         return "requests", "hits", "misses", "connections", "bytes_out"
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """The programme."""
-        return [] if program("memcached") else [missing(cls.name, "memcached", ["memcached"])]
+        return lacking(cls.name, {"memcached": "memcached"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it."""
         self._port = self.context.take_port("memcached", self.options.port)
         more = [
             word
@@ -100,15 +104,12 @@ class Memcached(Server):
             version=version,
             endpoints=(Endpoint(scheme="tcp", address=self.context.address, port=self._port),),
             admin=admin,
-            offers=("memcached", "counters"),
         )
 
     def reset(self) -> dict[str, Any]:
-        """Everything invalidated."""
         return memcache.reset(self, self._port)
 
     def counters(self) -> Counters:
-        """Exact."""
         at_ns = time.monotonic_ns()
         return canonical(memcache.stats(self.context.address, self._port), at_ns)
 
@@ -122,7 +123,7 @@ def canonical(found: Mapping[str, str], at_ns: int) -> Counters:
     """memcached's statistics under the canonical names."""
     raw = {name: float(value) for name, value in found.items() if _is_number(value)}
     wanted: Sequence[tuple[str, tuple[str, ...]]] = (
-        ("requests", ("cmd_get", "cmd_set", "cmd_touch")),
+        ("requests", _COMMANDS),
         ("hits", ("get_hits",)),
         ("misses", ("get_misses",)),
         ("connections", ("total_connections",)),

@@ -8,22 +8,22 @@ import random
 import re
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
-from svload.host.page_cache import in_page_cache
+from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
-from svload.lab.front import missing, program
 from svload.lab.kit import KitOptions, option, words
-from svload.lab.server import Server, upstream_of
+from svload.lab.programs import lacking, path_of
+from svload.lab.server import Server, upstreams_of
+from svload.model.bounds import FILES_BYTES
 from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
-from svload.study.bounds import FILES_BYTES
 from svload.study.mistakes import shortened
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
@@ -54,7 +54,7 @@ class NginxOptions(KitOptions):
         validate_default=True,
         doc="the files it serves: path and size of each",
     )
-    of: str | None = option(None, doc="a service that it forwards all other paths to")
+    of: str | None = option(None, doc="a service that it forwards all other paths to, its replicas in turn")
     workers: int = option(1, ge=1, doc="worker processes")
     worker_connections: int = option(1024, ge=1, doc="most connections of each worker")
     backlog: int = option(511, ge=1, doc="length of the accept queue")
@@ -94,6 +94,7 @@ class Nginx(Server):
     Options = NginxOptions
     costs = Costs(up_s=0.2, answers_per_s=20_000)
     own_tls = True
+    balances = True
     harmless = frozenset({"files", "of", "workers", "worker_connections", "backlog"})
     harmless_tuning = _HARMLESS
     options: NginxOptions
@@ -103,8 +104,7 @@ class Nginx(Server):
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
-        """The programme."""
-        return [] if program("nginx") else [missing(cls.name, "nginx", ["nginx-light"])]
+        return lacking(cls.name, {"nginx": "nginx-light"})
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """Write its files and start it in the foreground."""
@@ -116,13 +116,11 @@ class Nginx(Server):
         for path, size in self.options.files.items():
             self.write(f"files{path}", _content(path, size), 0o644)
         config = self.write(
-            "nginx.conf", self._config(upstream_of(neighbours, self.options.of) if self.options.of else None)
+            "nginx.conf", self._config(upstreams_of(neighbours, self.options.of) if self.options.of else [])
         )
-        self.spawn(
-            "nginx", [program("nginx") or "nginx", "-c", config, "-p", self.context.work, "-e", "stderr"]
-        )
+        self.spawn("nginx", [path_of("nginx"), "-c", config, "-p", self.context.work, "-e", "stderr"])
 
-    def _config(self, upstream: Endpoint | None) -> str:
+    def _config(self, upstreams: Sequence[Endpoint]) -> str:
         work, address, options = self.context.work, self.context.address, self.options
         temporary = "\n".join(
             f"  {kind}_temp_path {work}/temporary/{kind};"
@@ -137,9 +135,13 @@ class Nginx(Server):
                 f"    ssl_certificate_key {self.context.credentials.key_file};\n"
                 "    ssl_protocols TLSv1.2 TLSv1.3;\n"
             )
+        behind = "".join(f" server {one.address}:{one.port};" for one in upstreams)
+        pool = f"  upstream behind {{{behind} }}\n" if len(upstreams) > 1 else ""
+        to = "behind" if pool else "".join(f"{one.address}:{one.port}" for one in upstreams)
         forward = (
-            f'    location / {{ try_files $uri @next; }}\n    location @next {{ proxy_pass http://{upstream.address}:{upstream.port}; proxy_http_version 1.1; proxy_set_header Connection ""; }}\n'
-            if upstream
+            f"    location / {{ try_files $uri @next; }}\n    location @next {{ proxy_pass http://{to}; "
+            f'proxy_http_version 1.1; proxy_set_header Connection ""; }}\n'
+            if upstreams
             else ""
         )
         return f"""daemon off;
@@ -153,7 +155,7 @@ http {{
   default_type application/octet-stream;
 {temporary}
 {tuning}
-  server {{
+{pool}  server {{
 {listeners}    root {work}/files;
 {forward}  }}
   server {{
@@ -174,11 +176,12 @@ http {{
         endpoints = [self.http_endpoint(self._http)]
         if self._https is not None:
             endpoints.append(self.https_endpoint(self._https, "itself"))
-        version = self.tool([program("nginx") or "nginx", "-v"]).strip().rpartition("/")[2]
+        version = self.tool([path_of("nginx"), "-v"]).strip().rpartition("/")[2]
         admin = {
             "nginx": {
                 "status_url": self.url(self._status, "/status"),
                 "status_log": str(self.context.work / "status.log"),
+                "connections_limit": self.options.workers * self.options.worker_connections,
             }
         }
         outputs = {"files": json.dumps(self.options.files)}
@@ -188,9 +191,11 @@ http {{
             version=version,
             endpoints=tuple(endpoints),
             admin=admin,
-            offers=("nginx", "counters"),
             outputs=outputs,
         )
+
+    def folders(self) -> tuple[Path, ...]:
+        return (self.context.work / "files",)
 
     def reset(self) -> dict[str, Any]:
         """It has no state; the proof says what is open."""
@@ -202,7 +207,8 @@ http {{
         return "requests", "connections"
 
     def counters(self) -> Counters:
-        """Requests and connections of the service's own ports: those of the status page, known by its log, are taken off; its files."""
+        """Requests and connections of the service's own ports: those of the status page, known by its
+        log, are taken off; its files."""
         at_ns = time.monotonic_ns()
         log = (self.context.work / "status.log").read_text().split()
         stub = self._stub()
@@ -220,12 +226,12 @@ http {{
         return parse_stub_status(text.decode())
 
     def effective(self) -> list[Setting]:
-        """The accept queue."""
         return [self.backlog_setting("backlog", self.options.backlog, self._http)]
 
 
 def parse_stub_status(text: str) -> dict[str, float]:
-    """active, accepts, handled, requests, reading, writing, waiting of ngx_http_stub_status_module's page. Raises ValueError."""
+    """active, accepts, handled, requests, reading, writing, waiting of
+    ngx_http_stub_status_module's page. Raises ValueError."""
     numbers = [float(word) for word in re.findall(r"\d+", text)]
     names = ("active", "accepts", "handled", "requests", "reading", "writing", "waiting")
     if len(numbers) != len(names):

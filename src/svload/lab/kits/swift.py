@@ -1,8 +1,10 @@
-"""OpenStack Swift, from PyPI in an environment of its own: proxy, account, container and object servers with a memcached."""
+"""OpenStack Swift, from PyPI in an environment of its own: proxy, account, container and
+object servers with a memcached."""
 
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import secrets
@@ -11,31 +13,66 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import StringConstraints, model_validator
 
 from svload.lab import memcache
-from svload.lab.front import missing, program
 from svload.lab.installs import run_installer
-from svload.lab.kit import KitOptions, SizeBytes, option
+from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.programs import lacking
 from svload.lab.server import Server
 from svload.lab.tools import collector
 from svload.model.costs import Costs
-from svload.model.errors import Problem
+from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts, Setting
 
 REQUIREMENTS = Path(__file__).with_name("swift-requirements.txt")
 """Swift and all it needs, pinned by hash (compiled by uv from one line, swift==…)."""
 PARTITION_POWER = 8
+COPIES_PARTITION_POWER = 5
+"""Of objects with copies: a replicator asks every other server about each partition at each look."""
 TIERS = ("account", "container", "object")
+MOST_OBJECT_SERVERS = 9
 USER = "lab:filler"
 _INSTALL_WITHIN_S = 600.0
+AccountUser = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}:[A-Za-z0-9]{1,32}$")]
+Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,64}$")]
 
 
 class SwiftOptions(KitOptions):
-    """Options of `swift`; `tuning` holds settings of the proxy server's own file (client_timeout, node_timeout, …)."""
+    """Options of `swift`; `tuning` holds settings of the proxy server's own file (client_timeout, node_timeout, …).
+
+    With several object servers each has a device, a port and processes of its own: the parts `object-1`,
+    `object-2` … of the service. With copies of objects (`object_replicas`) a replicator stands beside each of
+    them and belongs to its part; accounts and containers have one server and no copies. The proxy asks the
+    next server where one has refused, or has not answered within `node_timeout`. Objects may come in segments
+    (static large objects, SLO).
+    """
+
+    parts: ClassVar[tuple[str, ...]] = (
+        *TIERS, *(f"object-{number}" for number in range(1, MOST_OBJECT_SERVERS + 1)), "proxy", "memcached",
+    )  # fmt: skip
+    """Its processes by name; `object` names all object servers."""
 
     proxy_workers: int = option(2, ge=1, doc="worker processes of the proxy server")
-    object_workers: int = option(2, ge=1, doc="worker processes of the object server")
+    object_workers: int = option(2, ge=1, doc="worker processes of each object server")
+    object_servers: int = option(
+        1,
+        ge=1,
+        le=MOST_OBJECT_SERVERS,
+        doc="object servers, each with a device and a port of its own; several are called object-1, object-2 …",
+    )
+    object_replicas: int = option(
+        1, ge=1, le=MOST_OBJECT_SERVERS, doc="copies of each object, each on another object server"
+    )
+    replicator_interval: DurationNs = option(
+        "10s",
+        unit="time",
+        validate_default=True,
+        ge=1_000_000_000,
+        doc="from one look of a replicator at its server's objects to the next, where there are copies",
+    )
     max_clients: int = option(
         1024,
         ge=1,
@@ -49,24 +86,56 @@ class SwiftOptions(KitOptions):
     memcached_memory: SizeBytes = option(
         "64 MiB", unit="size", validate_default=True, doc="memory of its memcached for items (-m)"
     )
+    users: dict[AccountUser, Key] = option(
+        {}, doc="users of its tempauth, each account:user with its key, who may read and write every account"
+    )
+    token_life: DurationNs = option(
+        "24h",
+        unit="time",
+        validate_default=True,
+        ge=1_000_000_000,
+        doc="how long a token of its tempauth is good",
+    )
     count_requests: bool = option(
         True, doc="let the proxy count its answers (proxy-logging, statsd), to be held against what was sent"
     )
 
+    @model_validator(mode="after")
+    def _a_server_a_copy(self) -> SwiftOptions:
+        if self.object_replicas > self.object_servers:
+            raise ValueError(
+                f"{self.object_replicas} copies of each object need as many object_servers, not {self.object_servers}"
+            )
+        return self
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """What its object servers are called."""
+        if self.object_servers == 1:
+            return ("object",)
+        return tuple(f"object-{number}" for number in range(1, self.object_servers + 1))
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """All storage servers, in the order of their start."""
+        return ("account", "container", *self.objects)
+
 
 class Swift(Server):
-    """A whole Swift on one disk without replicas. What it stores is kept in the cache, by what it was filled with."""
+    """A whole Swift on one disk, with copies of objects if asked for. What it stores is kept in the
+    cache, by what it was filled with."""
 
     name = "swift"
-    summary = "OpenStack Swift with its memcached, one disk, no replicas"
+    summary = "OpenStack Swift with its memcached, one object server or a ring of several"
     Options = SwiftOptions
-    # Counts come by UDP, and a busy worker may send late. On one core 5,500 objects of 40 KiB were put in 60 to 72 s and listed in 7 s;
-    # asked for once each through a cache, after a flush of its memcached, 5,500 of them took 42 to 46 s and 1,500 took 16 s.
+    # Counts come by UDP, and a busy worker may send late. On one core 5,500 objects of 40 KiB were put in 60
+    # to 72 s and listed in 7 s; asked for once each through a cache, after a flush of its memcached, 5,500 of
+    # them took 42 to 46 s and 1,500 took 16 s.
     costs = Costs(up_s=2.6, reset_s=0.1, settle_s=1.0, fill_per_s=80, refill_per_s=750, answers_per_s=110)
     harmless = frozenset(
         {
             "proxy_workers", "object_workers", "max_clients", "backlog", "memcache_pool", "memcached_connections", "memcached_memory",
-            "count_requests",
+            "count_requests", "token_life", "users", "object_servers", "object_replicas", "replicator_interval",
         }
     )  # fmt: skip
     harmless_tuning = frozenset(
@@ -94,8 +163,7 @@ class Swift(Server):
                     },
                 )
             )
-        if program("memcached") is None:
-            problems.append(missing(cls.name, "memcached", ["memcached"]))
+        problems += lacking(cls.name, {"memcached": "memcached"})
         if not _has_attributes(cache):
             problems.append(
                 Problem(
@@ -128,9 +196,11 @@ class Swift(Server):
     # up
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Rings, configuration, helpers, memcached, then the four servers."""
+        """Rings, configuration, helpers, memcached, then the servers."""
         take = self.context.take_port
-        self._ports = {tier: take(tier, None) for tier in (*TIERS, "memcached", "statsd", "syslog")}
+        self._ports = {
+            part: take(part, None) for part in (*self.options.servers, "memcached", "statsd", "syslog")
+        }
         self._ports["proxy"] = take("http", self.options.port)
         self._point_at(self.context.work / "empty")
         self._write_configuration()
@@ -159,16 +229,31 @@ class Swift(Server):
                 4,
             ),
         )
-        for tier in (*TIERS, "proxy"):
-            python, script = (
-                environment(self.context.cache) / "bin/python",
-                environment(self.context.cache) / f"bin/swift-{tier}-server",
-            )
-            self.spawn(tier, [python, script, self.context.work / f"{tier}-server.conf"])
+        programs = environment(self.context.cache) / "bin"
+        for part in (*self.options.servers, "proxy"):
+            configured = self.context.work / f"{part}-server.conf"
+            self.spawn(part, [programs / "python", programs / f"swift-{_tier_of(part)}-server", configured])
+            if part in self.options.objects and self.options.object_replicas > 1:
+                self.spawn(
+                    _replicator_of(part),
+                    [programs / "python", "-c", _REPLICATE, self.context.work, configured],
+                )
+
+    def parts(self, part: str) -> list[str]:
+        """The processes that a part of it is, in the order of their start: an object server's replicator is
+        the server's; of the empty one all."""
+        own = [process.name for process in self._own()]
+        wanted = {"": own, "object": list(self.options.objects)}.get(part, [part])
+        found = [name for name in own if name in {*wanted, *map(_replicator_of, wanted)}]
+        if not found:
+            reason = f"{self.context.service} has no part “{part}”; it has {', '.join(own)}"
+            raise fail("lab-failed", place=self.context.service, reason=reason)
+        return found
 
     def _point_at(self, folder: Path) -> None:
         """Let the servers store below `folder`: they find it by name at every request."""
-        (folder / "d1").mkdir(parents=True, exist_ok=True)
+        for device in {"d1", *map(_device_of, self.options.objects)}:
+            (folder / device).mkdir(parents=True, exist_ok=True)
         link, beside = self.context.work / "devices", self.context.work / "devices.new"
         beside.unlink(missing_ok=True)
         beside.symlink_to(folder)
@@ -183,21 +268,25 @@ class Swift(Server):
         )
         self.write(
             "proxy-server.conf",
-            self._common("proxy", self.options.proxy_workers, self.options.tuning)
+            self._common("proxy", self.options.proxy_workers, _PATIENCE | self.options.tuning)
             + _proxy(self.options, self.context.address, self._ports, key),
         )
-        for tier in TIERS:
-            workers = self.options.object_workers if tier == "object" else 1
-            self.write(f"{tier}-server.conf", self._common(tier, workers, {}) + _storage(tier))
+        for part in self.options.servers:
+            workers = self.options.object_workers if part in self.options.objects else 1
+            text = self._common(part, workers, {}) + _storage(_tier_of(part))
+            if part in self.options.objects:
+                text += _replicator(self.options)
+            self.write(f"{part}-server.conf", text)
 
-    def _common(self, tier: str, workers: int, tuning: Mapping[str, Any]) -> str:
+    def _common(self, part: str, workers: int, tuning: Mapping[str, Any]) -> str:
         work = self.context.work
+        (work / "recon" / part).mkdir(parents=True, exist_ok=True)
         settings = {
             "bind_ip": self.context.address,
-            "bind_port": self._ports[tier],
+            "bind_port": self._ports[part],
             "workers": workers,
             "backlog": self.options.backlog,
-            "max_clients": self.options.max_clients if tier == "proxy" else 1024,
+            "max_clients": self.options.max_clients if part == "proxy" else 1024,
             "user": getpass.getuser(),
             "swift_dir": work,
             "devices": work / "devices",
@@ -205,22 +294,25 @@ class Swift(Server):
             "log_level": "ERROR",
             "log_udp_host": self.context.address,
             "log_udp_port": self._ports["syslog"],
-            "recon_cache_path": work / "recon",
+            "recon_cache_path": work / "recon" / part,
             **tuning,
         }
         return "[DEFAULT]\n" + "".join(f"{name} = {_plain(value)}\n" for name, value in settings.items())
 
     def _build_rings(self) -> None:
         python = environment(self.context.cache) / "bin/python"
-        places = [f"{tier}={self._ports[tier]}" for tier in TIERS]
-        self.tool(
-            [python, "-c", _RINGS, self.context.work, self.context.address, str(PARTITION_POWER), *places],
-            60.0,
-        )
+        copies = self.options.object_replicas
+        power = PARTITION_POWER if copies == 1 else COPIES_PARTITION_POWER
+        objects = [(_device_of(part), self._ports[part]) for part in self.options.objects]
+        rings = {tier: (PARTITION_POWER, 1, [("d1", self._ports[tier])]) for tier in ("account", "container")}
+        rings["object"] = (power, copies, objects)
+        self.tool([python, "-c", _RINGS, self.context.work, self.context.address, json.dumps(rings)], 60.0)
 
     def condition(self) -> bool:
-        """All four answer their health check."""
-        return all(self.answers(self._ports[tier], "/healthcheck") for tier in (*TIERS, "proxy"))
+        """All of them answer their health check."""
+        return all(
+            self.answers(self._ports[part], "/healthcheck") for part in (*self.options.servers, "proxy")
+        )
 
     def describe(self) -> ServiceFacts:
         """The proxy's endpoint, the store's API, its memcached, its counts."""
@@ -241,25 +333,27 @@ class Swift(Server):
                 else {}
             ),
         }
-        offers = ("object_store", "memcached", *(("counters",) if self.options.count_requests else ()))
         return ServiceFacts(
             service=self.context.service,
             kit=self.name,
             version=version(),
             endpoints=(self.http_endpoint(ports["proxy"]),),
             admin=admin,
-            offers=offers,
         )
 
     # while it runs
 
     def hold(self, key: str) -> None:
-        """Keep what is stored in the cache, under `key`; accounts that memcached remembers from before are forgotten."""
-        self._point_at(self.context.cache / "data" / "swift" / key)
+        """Keep what is stored in the cache, under `key`; accounts that memcached
+        remembers from before are forgotten."""
+        servers, copies = self.options.object_servers, self.options.object_replicas
+        ring = "" if servers == 1 else f"-{copies}-on-{servers}"  # what is stored lies where its ring says
+        self._point_at(self.context.cache / "data" / "swift" / f"{key}{ring}")
         memcache.reset(self, self._ports["memcached"])
 
     def reset(self) -> dict[str, Any]:
-        """Its memcached is flushed (which also ends every token); what it stores stays. Proof: a key set before is gone after."""
+        """Its memcached is flushed (which also ends every token); what it stores stays. Proof:
+        a key set before is gone after."""
         return memcache.reset(self, self._ports["memcached"])
 
     @classmethod
@@ -292,7 +386,6 @@ class Swift(Server):
 
 
 def version() -> str:
-    """The pinned version."""
     found = re.search(r"^swift==([\w.]+)", REQUIREMENTS.read_text(encoding="ascii"), re.MULTILINE)
     assert found
     return found[1]
@@ -306,8 +399,9 @@ def environment(cache: Path) -> Path:
 def canonical(found: Mapping[str, Any], at_ns: int) -> Counters:
     """proxy-logging's sums as canonical counters.
 
-    Names: proxy-server.<type>.<method>.<status>.timing (one an answer) and .xfer (bytes of bodies, both ways). Left out: those by
-    policy, which repeat them, and HEADs of accounts and containers, by which the proxy asks itself about ACLs.
+    Names: proxy-server.<type>.<method>.<status>.timing (one an answer) and .xfer (bytes of bodies, both
+    ways). Left out: those by policy, which repeat them, and HEADs of accounts and containers, by which
+    the proxy asks itself about ACLs.
     """
     sums: dict[str, float] = found["sums"]
     values = {"requests": 0.0, "answers": 0.0, "body_bytes_out": 0.0}
@@ -329,16 +423,17 @@ def canonical(found: Mapping[str, Any], at_ns: int) -> Counters:
 
 
 def _proxy(options: SwiftOptions, address: str, ports: Mapping[str, int], key: str) -> str:
-    account, user = USER.split(":")
+    users = {USER: key, **options.users}
+    known = "\n".join(
+        f"user_{who.replace(':', '_')} = {its} .admin .reseller_admin" for who, its in users.items()
+    )
     counted = "proxy-logging " if options.count_requests else ""
     return f"""
 [pipeline:main]
-pipeline = catch_errors gatekeeper healthcheck {counted}cache listing_formats tempauth proxy-server
+pipeline = catch_errors gatekeeper healthcheck {counted}cache listing_formats tempauth slo proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
-node_timeout = 30
-conn_timeout = 5
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:gatekeeper]
@@ -358,8 +453,10 @@ memcache_servers = {address}:{ports["memcached"]}
 memcache_max_connections = {options.memcache_pool}
 [filter:tempauth]
 use = egg:swift#tempauth
-user_{account}_{user} = {key} .admin .reseller_admin
-token_life = 86400
+{known}
+token_life = {options.token_life // 1_000_000_000}
+[filter:slo]
+use = egg:swift#slo
 """
 
 
@@ -374,15 +471,52 @@ use = egg:swift#healthcheck
 """
 
 
-_RINGS = """
+def _replicator(options: SwiftOptions) -> str:
+    """ssync goes through the other object servers themselves: no rsync daemon is needed."""
+    return f"""
+[object-replicator]
+interval = {options.replicator_interval / 1e9:g}
+sync_method = ssync
+"""
+
+
+_PATIENCE = {"node_timeout": 30, "conn_timeout": 5}
+"""Seconds of the proxy server; Swift's own are 10 and 0.5, which a crowd on two cores exceeds."""
+
+
+def _tier_of(part: str) -> str:
+    """`object` of `object-2`."""
+    return part.partition("-")[0]
+
+
+def _replicator_of(part: str) -> str:
+    return f"{part}-replicator"
+
+
+def _device_of(part: str) -> str:
+    """Where an object server stores: one that is alone shares the device of accounts and containers."""
+    return f"o{part.partition('-')[2]}" if "-" in part else "d1"
+
+
+_REPLICATE = """
 import sys
+from swift.common.utils import set_swift_dir
+set_swift_dir(sys.argv.pop(1))
+from swift.obj.replicator import main
+main()
+"""
+"""Servers find swift.conf by their own swift_dir, daemons below /etc alone."""
+
+
+_RINGS = """
+import json, sys
 from swift.common.ring import RingBuilder
-folder, address, power, *places = sys.argv[1:]
-for place in places:
-    tier, port = place.split("=")
-    ring = RingBuilder(int(power), 1, 1)
-    ring.add_dev({"region": 1, "zone": 1, "ip": address, "port": int(port), "replication_ip": address,
-                  "replication_port": int(port), "device": "d1", "weight": 1.0, "meta": ""})
+folder, address, rings = sys.argv[1:]
+for tier, (power, copies, places) in json.loads(rings).items():
+    ring = RingBuilder(power, copies, 1)
+    for zone, (device, port) in enumerate(places, 1):
+        ring.add_dev({"region": 1, "zone": zone, "ip": address, "port": port, "replication_ip": address,
+                      "replication_port": port, "device": device, "weight": 1.0, "meta": ""})
     ring.rebalance(seed=1)
     ring.get_ring().save(folder + "/" + tier + ".ring.gz")
 """
@@ -396,7 +530,8 @@ def _plain(value: Any) -> str:
 
 
 def _has_attributes(cache: Path) -> bool:
-    """Whether files there may carry user attributes: asked of the nearest folder that exists, on a file that is gone at once."""
+    """Whether files there may carry user attributes: asked of the nearest folder that exists,
+    on a file that is gone at once."""
     folder = next((one for one in (cache, *cache.parents) if one.is_dir()), Path("/"))
     probe = folder / f".svload-attributes-{os.getpid()}-{secrets.token_hex(4)}"
     try:

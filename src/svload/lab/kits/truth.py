@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema, model_validator
 
 from svload import __version__
+from svload.host.machine import fabric
 from svload.lab import web
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
 from svload.lab.server import Server, upstream_of
@@ -22,11 +23,13 @@ from svload.model.facts import LINK_RATE, Counters, Endpoint, ServiceFacts, Sett
 from svload.model.units import duration_ns, size_bytes
 
 Native = dict[str, Any]
-"""A distribution as the server spells it: {"constant_ns": n}, {"uniform_ns": [a, b]}, {"exponential_ns": mean}, {"lognormal_ns": {median, p99}}."""
+"""A distribution as the server spells it: {"constant_ns": n}, {"uniform_ns": [a, b]}, {"exponential_ns":
+mean}, {"lognormal_ns": {median, p99}}."""
 
 
 def native_distribution(written: Any) -> Native:
-    """`2 ms`, {uniform: [1 ms, 3 ms]}, {exponential: 2 ms} or {lognormal: {median: 2 ms, p99: 9 ms}} in ns; raises ValueError."""
+    """`2 ms`, {uniform: [1 ms, 3 ms]}, {exponential: 2 ms} or {lognormal: {median: 2 ms, p99: 9
+    ms}} in ns; raises ValueError."""
     if not isinstance(written, dict):
         return {"constant_ns": duration_ns(written)}
     if len(written) != 1:
@@ -79,7 +82,8 @@ COUNTED = ("requests", "connections", "tls_handshakes", "tls_resumed", "bytes_ou
 
 
 class TruthOptions(KitOptions):
-    """Options of `truth`. Those that are `live` change without a restart; unlike the server's own `tuning`, they carry units."""
+    """Options of `truth`. Those that are `live` change without a restart; unlike the server's
+    own `tuning`, they carry units."""
 
     role: Literal["store", "cache", "front"] = option(doc="what it plays: store, cache or front")
     of: str | None = option(None, doc="the service that a cache or front forwards to")
@@ -216,6 +220,8 @@ class Truth(Server):
         }
         if upstream:
             config["upstream"] = f"{upstream.address}:{upstream.port}"
+        asked = [self.context.address, *([upstream.address] if upstream else [])]
+        config["allow_any_address"] = any(fabric.is_of_a_lab(address) for address in asked)
         if self._https is not None and credentials:
             config["tls"] = {
                 "cert_pem": credentials.cert_file.read_text(),
@@ -248,11 +254,11 @@ class Truth(Server):
             version=__version__,
             endpoints=tuple(endpoints),
             admin={"truth": {"url": admin}, **store},
-            offers=("truth", "counters", *store),
         )
 
     def reset(self) -> dict[str, Any]:
-        """Counters to zero, log and cache emptied (a store keeps its objects); the proof is what the server then counts."""
+        """Counters to zero, log and cache emptied (a store keeps its objects); the proof
+        is what the server then counts."""
         try:
             found = web.call_json(self.url(self._admin, "/reset?what=counters,log,cache"), "POST")
         except OSError as why:
@@ -345,7 +351,8 @@ def flat(raw: Mapping[str, Any]) -> dict[str, float]:
 
 
 def canonical(raw: Mapping[str, Any], cache: bool) -> dict[str, float]:
-    """The canonical counters of `svload.model.facts.Counters`. Handshakes are full ones: the server counts resumed ones among them."""
+    """The canonical counters of `svload.model.facts.Counters`. Handshakes are full ones: the server
+    counts resumed ones among them."""
     values = flat(raw)
     found: dict[str, float] = {}
     wanted = [

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from svload.lab.front import missing, program
 from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option, words
+from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstream_of
+from svload.lab.tuning import retune, spelled
 from svload.model.costs import Costs
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.model.parameters import Parameter, declared
 
 CANONICAL = {
     "requests": ("client_req",),
@@ -29,8 +32,18 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class VarnishOptions(KitOptions):
-    """Options of `varnish`; `tuning` holds its parameters (thread_pool_min, listen_depth, …), started with -p."""
+    """Options of `varnish`; `tuning` holds its parameters (thread_pool_min, listen_depth, …), set
+    before its child begins, some live."""
 
+    parameters = declared(
+        "server",
+        "live",
+        """
+        between_bytes_timeout connect_timeout default_grace default_keep default_ttl first_byte_timeout gzip_level http_gzip_support
+        http_range_support idle_send_timeout lru_interval max_restarts max_retries nuke_limit pipe_timeout send_timeout shortlived
+        thread_queue_limit timeout_idle timeout_linger
+        """,
+    )
     of: str = option(doc="the service that it caches")
     storage: SizeBytes = option(
         "256 MiB", unit="size", validate_default=True, doc="size of its storage in memory"
@@ -57,7 +70,8 @@ _HARMLESS = words(
     workspace_session workspace_thread
     """
 )
-"""Left out: what names a command, a path or a storage (cc_command, vcl_path, vmod_path, …), and what loosens the compiler of its rules."""
+"""Left out: what names a command, a path or a storage (cc_command, vcl_path, vmod_path, …), and what
+loosens the compiler of its rules."""
 
 
 class Varnish(Server):
@@ -74,21 +88,17 @@ class Varnish(Server):
     _http: int
     _proxy: int | None
     _home: Path
+    _refused: dict[str, str]
 
     @classmethod
     def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
         """varnishd, which compiles its configuration with the system's C compiler."""
         needed = {"varnishd": "varnish", "varnishadm": "varnish", "varnishstat": "varnish", "cc": "gcc"}
-        lacking = [name for name in needed if program(name) is None]
-        return (
-            [missing(cls.name, ", ".join(lacking), sorted({needed[name] for name in lacking}))]
-            if lacking
-            else []
-        )
+        return lacking(cls.name, needed)
 
     def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
         """One listener for HTTP, one for PROXY v2 where a TLS front comes before it."""
-        self._home = self.context.work / "instance"
+        self._home, self._refused = self.context.work / "instance", {}
         self._http = self.context.take_port("http", self.options.port)
         self._proxy = self.context.take_port("proxy", None) if self.options.tls == "hitch" else None
         admin = self.context.take_port("admin", None)
@@ -98,13 +108,10 @@ class Varnish(Server):
         if self._proxy is not None:
             listeners += ["-a", f"proxy={address}:{self._proxy},PROXY"]
         storage = f"default=malloc,{self.options.storage}"
-        parameters = [
-            word for name, value in ordered(self.options.tuning) for word in ("-p", f"{name}={value}")
-        ]
         self.spawn(
             "varnishd",
             [
-                _path("varnishd"),
+                path_of("varnishd"),
                 "-F",
                 "-j",
                 "none",
@@ -117,9 +124,56 @@ class Varnish(Server):
                 storage,
                 "-f",
                 vcl,
-                *parameters,
             ],
         )
+
+    def ready(self, timeout_s: float) -> None:
+        """It answers, with its parameters: they are set by its manager, which tells what it refuses,
+        and its child then begins anew."""
+        super().ready(timeout_s)
+        if self.options.tuning:
+            self._refused = retune(self, self.options.tuning, self._is_well)
+            self._again()
+
+    def _again(self) -> None:
+        self._admin("stop")
+        self._admin("start")
+        self.wait_for(self.condition, 20.0)
+
+    def _is_well(self) -> bool:
+        """It still accepts: neither child nor manager has ended."""
+        try:
+            return not self.alive() and self.condition()
+        except OSError:
+            return False
+
+    def adjust(self, options: KitOptions) -> bool:
+        """Parameters that act at once are set in the running server; one that is named
+        no more gets its default again."""
+        assert isinstance(options, VarnishOptions)
+        known = self.parameters()
+        changed = [name for which, name in self.options.differing(options) if which == "tuning" and name]
+        wanted = {
+            name: options.tuning.get(name, known[name].default if name in known else None) for name in changed
+        }
+        refused = retune(
+            self, {name: value for name, value in wanted.items() if value is not None}, self._is_well
+        )
+        self._refused = {
+            name: why
+            for name, why in (self._refused | refused).items()
+            if name not in changed or name in refused
+        }
+        self.options = options
+        return True
+
+    def parameters(self) -> Mapping[str, Parameter]:
+        """As `param.show -j` tells of them; what a change of each takes is declared."""
+        return discovered(self._admin("param.show", "-j"), VarnishOptions.parameters)
+
+    def set_parameter(self, name: str, value: str) -> None:
+        """By the manager, which checks it."""
+        self._admin("param.set", name, value)
 
     def condition(self) -> bool:
         """Its child runs: the listener accepts."""
@@ -130,8 +184,8 @@ class Varnish(Server):
         admin: dict[str, Any] = {
             "varnish": {
                 "dir": str(self._home),
-                "varnishstat": _path("varnishstat"),
-                "varnishadm": _path("varnishadm"),
+                "varnishstat": path_of("varnishstat"),
+                "varnishadm": path_of("varnishadm"),
             }
         }
         if self._proxy is not None:
@@ -142,18 +196,17 @@ class Varnish(Server):
             version=self._version(),
             endpoints=(self.http_endpoint(self._http),),
             admin=admin,
-            offers=("varnish", "counters"),
         )
 
     def _version(self) -> str:
-        words = self.tool([_path("varnishd"), "-V"]).split()
+        words = self.tool([path_of("varnishd"), "-V"]).split()
         return next((word.removeprefix("(varnish-") for word in words if word.startswith("(varnish-")), "")
 
     def _admin(self, *command: str) -> str:
-        return self.tool([_path("varnishadm"), "-n", self._home, "-t", "10", *command])
+        return self.tool([path_of("varnishadm"), "-n", self._home, "-t", "10", *command])
 
     def _main(self) -> dict[str, float]:
-        found = json.loads(self.tool([_path("varnishstat"), "-1", "-j", "-n", self._home]))
+        found = json.loads(self.tool([path_of("varnishstat"), "-1", "-j", "-n", self._home]))
         counters = found.get("counters", found)
         return {
             name.removeprefix("MAIN."): float(one["value"])
@@ -162,11 +215,10 @@ class Varnish(Server):
         }
 
     def reset(self) -> dict[str, Any]:
-        """Its child is stopped and started: an empty cache, new counters, a fresh pool of threads. Proof: what it then counts."""
+        """Its child is stopped and started: an empty cache, new counters, a fresh pool of
+        threads. Proof: what it then counts."""
         try:
-            self._admin("stop")
-            self._admin("start")
-            self.wait_for(self.condition, 20.0)
+            self._again()
             found = self._main()
         except SvloadError as why:
             raise self._reset_failed("; ".join(problem.sentence for problem in why.problems)) from why
@@ -196,17 +248,22 @@ class Varnish(Server):
 
     def effective(self) -> list[Setting]:
         """Each tuned parameter as the running server shows it, and the accept queue as the kernel holds it."""
-        shown = _parameters(self._admin("param.show", "-j"))
+        shown = self.parameters()
         settings = []
-        for name, asked in self.options.tuning.items():
-            if name == "listen_depth" or name not in shown:
+        for name, value in self.options.tuning.items():
+            if name == "listen_depth" and name not in self._refused:
                 continue
-            same = _number(str(asked)) == _number(shown[name]) or str(asked) == shown[name]
-            settings.append(Setting(name=name, asked=str(asked), found=str(asked) if same else shown[name]))
-        depth = self.options.tuning.get("listen_depth", shown.get("listen_depth"))
-        settings.append(
-            self.backlog_setting("listen_depth", None if depth is None else int(depth), self._http)
+            asked, found = spelled(value), shown[name].value if name in shown else None
+            same = found is not None and (asked == found or _number(asked) == _number(found) is not None)
+            why = self._refused.get(name, "")
+            settings.append(Setting(name=name, asked=asked, found=asked if same else found, why=why))
+        depth = self.options.tuning.get(
+            "listen_depth", shown["listen_depth"].value if "listen_depth" in shown else None
         )
+        if "listen_depth" not in self._refused:
+            settings.append(
+                self.backlog_setting("listen_depth", None if depth is None else int(depth), self._http)
+            )
         return settings
 
 
@@ -220,23 +277,12 @@ def canonical(main: Mapping[str, float], at_ns: int) -> Counters:
     return Counters(at_ns=at_ns, values=values, exact=False, raw=dict(main))
 
 
-def ordered(tuning: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Parameters in an order that varnishd accepts: each pool limit is checked against the other as it stands then."""
-    low, high = (
-        _number(str(tuning.get("thread_pool_min", 100))),
-        _number(str(tuning.get("thread_pool_max", 5000))),
-    )
-    first = "thread_pool_min" if high is not None and high < 100 else "thread_pool_max"
-    names = sorted(tuning, key=lambda name: (name != first, low is None, name))
-    return [(name, _spelled(tuning[name])) for name in names]
-
-
 def vcl_for(backend: Endpoint, keep_ns: int) -> str:
     """The cache's rules.
 
-    Host is not hashed: http and https share an entry. An X-Cold header is part of the key and never reaches the backend, so that
-    a request that carries a new one is a true miss (a new object, a real fetch). Only 200s to GET and HEAD without credentials
-    are kept; an object store's listings and signed URLs never are.
+    Host is not hashed: http and https share an entry. An X-Cold header is part of the key and never reaches
+    the backend, so that a request that carries a new one is a true miss (a new object, a real fetch). Only
+    200s to GET and HEAD without credentials are kept; an object store's listings and signed URLs never are.
     """
     return f"""vcl 4.1;
 backend default {{ .host = "{backend.address}"; .port = "{backend.port}"; }}
@@ -280,21 +326,26 @@ sub vcl_backend_response {{
 """
 
 
-def _path(name: str) -> str:
-    return program(name) or name
-
-
-def _parameters(text: str) -> dict[str, str]:
-    """name → value as `param.show -j` prints them: [version, [command], time, {"name", "value"}, …]; some have no value here."""
+def discovered(text: str, known: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Parameters as `param.show -j` prints them: [version, [command], time, {"name", "value",
+    …}, …]; some have no value here."""
     return {
-        str(one["name"]): str(one["value"])
+        name: replace(
+            known.get(name, Parameter(name)),
+            unit=str(one.get("units", "")),
+            low=_text(one.get("minimum")),
+            high=_text(one.get("maximum")),
+            value=str(one["value"]),
+            default=_text(one.get("default")),
+        )
         for one in json.loads(text)
         if isinstance(one, dict) and "value" in one
+        for name in (str(one["name"]),)
     }
 
 
-def _spelled(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _number(text: str) -> float | None:

@@ -1,1 +1,2 @@
-"""Small programmes that a lab's services need beside them; each is run as a file and imports only the standard library."""
+"""Small programmes that a lab's services need beside them; each is run as a file and
+imports only the standard library."""

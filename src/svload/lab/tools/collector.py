@@ -1,7 +1,9 @@
-"""Receives what a server sends by UDP: statistics (statsd) are summed, log lines (syslog) kept. One process, loopback only.
+"""Receives what a server sends by UDP: statistics (statsd) are summed, log lines (syslog)
+kept. One process, loopback only.
 
-`collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the statsd port
-is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings count 1 each, counters their value.
+`collector.py ADDRESS STATSD_PORT SYSLOG_PORT LOG_FILE` runs until SIGTERM. A datagram `?` to the
+statsd port is answered with JSON: {"sums": {name: value}, "datagrams": n, "dropped": n}. Timings
+count 1 each, counters their value.
 """
 
 from __future__ import annotations
@@ -64,7 +66,6 @@ def dropped(port: int) -> int:
 
 
 def serve(address: str, statsd_port: int, syslog_port: int, log: Path) -> None:
-    """Receive until SIGTERM."""
     statsd, syslog = _bound(address, statsd_port), _bound(address, syslog_port)
     sums, written = Sums(), 0
     with selectors.DefaultSelector() as waiting, log.open("ab") as file:

@@ -1,4 +1,5 @@
-"""Where a request's time goes: each part's own time on a logarithmic axis, so that 0.2 ms stands beside 1 s, and its share of the whole."""
+"""Where a request's time goes: each part's own time on a logarithmic axis, so that 0.2 ms stands beside 1
+s, and its share of the whole."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from svload.report.charts.scales import Scale, own_unit_texts
 from svload.report.charts.svg import Drawing
-from svload.report.digest import SEGMENTS
-from svload.report.words import show_value
+from svload.report.data.digest import SEGMENTS
+from svload.report.told.spelling import show_value
 
 WIDTH = 860
 _ROW, _TOP, _BOTTOM = 26, 22, 34
@@ -21,7 +22,8 @@ _NEAR, _ASIDE = 9.0, 5.5
 
 
 def anatomy_chart(bars: Sequence[tuple[str, Mapping[str, float]]], title: str, left: float = 120) -> str:
-    """A row per (label, seconds by part of `SEGMENTS`): a dot a part on one logarithmic axis, the sum as text, then the parts' shares."""
+    """A row per (label, seconds by part of `SEGMENTS`): a dot a part on one logarithmic axis, the sum
+    as text, then the parts' shares."""
     spent = [value for _, parts in bars for value in parts.values() if value >= _LEAST_S]
     longest = max((sum(parts.values()) for _, parts in bars), default=0.0)
     if not spent or longest < _LEAST_S:

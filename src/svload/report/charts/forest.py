@@ -16,7 +16,8 @@ _PAD = 14
 
 @dataclass(frozen=True)
 class Ratio:
-    """One row: a ratio and how it counts: its claim's state, or whether two runs differ; `claim` and `differs` are drawn filled."""
+    """One row: a ratio and how it counts: its claim's state, or whether two runs differ; `claim`
+    and `differs` are drawn filled."""
 
     name: str
     ratio: Estimate
@@ -90,7 +91,8 @@ _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "r
 
 @dataclass(frozen=True)
 class Plot:
-    """A comparison's outcome as a plot that stands alone: `told` stands above its point; `within` is the margin that it stays below."""
+    """A comparison's outcome as a plot that stands alone: `told` stands above its point; `within` is
+    the margin that it stays below."""
 
     name: str
     ratio: Estimate
@@ -106,7 +108,8 @@ def plot_scale(plots: Sequence[Plot]) -> Scale | None:
 
 
 def claim_plot(one: Plot, scale: Scale) -> str:
-    """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its margin shaded), ○ open, ✗ refused."""
+    """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its
+    margin shaded), ○ open, ✗ refused."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
     css = _PLOT_CSS[one.outcome]
     drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {one.outcome}")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
 from svload.model.units import Dimension
-from svload.report.words import show_value, unit_for
+from svload.report.told.spelling import show_value, unit_for
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Scale:
 
 
 def apart(places: Sequence[float], least: float, low: float, high: float) -> list[float]:
-    """The places moved so that neighbours lie `least` apart, each as near to its own as that allows, all in [low, high] where they fit.
+    """The places moved so that neighbours lie `least` apart, each as near to its own as that allows, all
+    in [low, high] where they fit.
 
     In the order given. Neighbours that are too near form a block, which stands about the mean of its own places.
     """
@@ -86,7 +87,8 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def around(values: Iterable[float], log: bool, start: float, end: float, zero: bool = False) -> Scale | None:
-    """A scale that holds all finite values with some air; None without any. On a log scale only values above 0 count."""
+    """A scale that holds all finite values with some air; None without any. On a log
+    scale only values above 0 count."""
     usable = [value for value in values if isfinite(value) and (value > 0 or not log)]
     if not usable:
         return None

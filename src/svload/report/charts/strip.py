@@ -1,4 +1,5 @@
-"""Replicates as points: on one shared scale in the case table, and over the order of the run in a case's own section."""
+"""Replicates as points: on one shared scale in the case table, and over the order of
+the run in a case's own section."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from svload.model.results import Estimate, Grade
 from svload.model.units import Dimension
 from svload.report.charts.scales import Scale, around, own_unit_texts, tick_texts
 from svload.report.charts.svg import Drawing
-from svload.report.words import show_interval, show_value
+from svload.report.told.spelling import show_interval, show_value
 
 STRIP_WIDTH, STRIP_HEIGHT = 200, 22
 _GRADE_CSS = {"VALID": "dot", "WEAK": "dot weak", "REFUSED": "dot refused"}

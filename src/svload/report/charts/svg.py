@@ -32,7 +32,6 @@ class Drawing:
         self._parts: list[str] = []
 
     def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> None:
-        """A straight line."""
         self._parts.append(f'<path class="{css}" d="M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}"/>')
 
     def lines(self, pieces: Iterable[tuple[float, float, float, float]], css: str) -> None:
@@ -49,7 +48,10 @@ class Drawing:
 
     def rect(self, x: float, y: float, width: float, height: float, css: str, tip: str = "") -> None:
         """A rectangle, with a text that shows on hovering."""
-        shape = f'<rect class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
+        shape = (
+            f'<rect class="{css}" x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" '
+            f'height="{number(max(height, 0))}"'
+        )
         self._parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
 
     def dot(self, x: float, y: float, css: str, radius: float = 3, tip: str = "") -> None:
@@ -81,7 +83,6 @@ class Drawing:
         self._parts.append(f'<text x="{number(x)}" y="{number(y)}"{kind}{at}>{escape(text)}</text>')
 
     def render(self, css: str = "chart") -> str:
-        """The whole drawing."""
         head = (
             f'<svg class="{css}" viewBox="0 0 {number(self.width)} {number(self.height)}" '
             f'role="img" aria-label="{escape(self.title)}">'

@@ -1,4 +1,5 @@
-"""Percentile curves on a logarithmic tail: from p0 to where the sample ends, with the headline percentiles and their intervals."""
+"""Percentile curves on a logarithmic tail: from p0 to where the sample ends, with the headline
+percentiles and their intervals."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from svload.report.charts.scales import TAIL_STOPS, Scale, around, own_unit_texts, tail_position
 from svload.report.charts.svg import Drawing
-from svload.report.digest import Curve
-from svload.report.told import Number
+from svload.report.data.digest import Curve
+from svload.report.told.numbers import Number
 
 WIDTH, HEIGHT = 380, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 38

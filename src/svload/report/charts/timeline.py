@@ -10,7 +10,7 @@ import numpy as np
 from svload.model.units import Dimension
 from svload.report.charts.scales import Scale, around, tick_texts
 from svload.report.charts.svg import Drawing, broken
-from svload.report.resources import Series
+from svload.report.data.resources import Series
 
 WIDTH = 860
 TALL, LOW = 62, 34
@@ -23,7 +23,8 @@ _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 64, 12, 18, 28, 34
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity over time in every replicate. `css` is a colour class; `thin` marks the tail percentile of a pair."""
+    """One quantity over time in every replicate. `css` is a colour class; `thin` marks
+    the tail percentile of a pair."""
 
     name: str
     css: str
@@ -42,9 +43,17 @@ class Panel:
     zero: bool = True
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A moment that is drawn through all panels, such as a planned fault."""
+
+    at_s: float
+    text: str
+
+
 def timeline(
     panels: Sequence[Panel], end_s: float, window_s: tuple[float, float], kept_s: tuple[float, float],
-    title: str, *, points: int = 60, replicates: int = 6, panel_px: int = TALL,
+    title: str, *, points: int = 60, replicates: int = 6, panel_px: int = TALL, marks: Sequence[Mark] = (),
 ) -> str:  # fmt: skip
     """All panels that have a number, as SVG; "" without any. `points` and `replicates` bound the drawing's size.
 
@@ -61,6 +70,7 @@ def timeline(
     for number, panel in enumerate(usable):
         top = _TOP + number * (panel_px + _GAP)
         _panel(drawing, panel, x, (top, top + panel_px), points, replicates)
+    _mark(drawing, x, marks, bottom)
     ticks = x.ticks(10, "time_s")
     for tick, text in zip(ticks, tick_texts(ticks, "time_s"), strict=True):
         anchor = "start" if not tick else "end" if x(tick) > WIDTH - 2 * _RIGHT else "middle"
@@ -85,6 +95,13 @@ def _shade(
             "cut",
             "warm-up cut of the case",
         )
+
+
+def _mark(drawing: Drawing, x: Scale, marks: Sequence[Mark], bottom: float) -> None:
+    """A line for each moment; what it is stands in its title, and its number above."""
+    for number, mark in enumerate(marks):
+        drawing.rect(x(mark.at_s) - 0.75, _TOP, 1.5, bottom - _TOP, "fault", f"{number + 1}: {mark.text}")
+        drawing.text(x(mark.at_s) + 3, _TOP - 5, str(number + 1), "fault")
 
 
 def _numbers(panel: Panel) -> list[float]:

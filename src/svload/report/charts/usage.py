@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from svload.model.units import Dimension
 from svload.report.charts.scales import around, tick_texts
 from svload.report.charts.svg import Drawing
-from svload.report.told import Number
+from svload.report.told.numbers import Number
 
 WIDTH, HEIGHT = 860, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 8, 10, 46
@@ -20,7 +20,8 @@ def usage_chart(
     dimension: Dimension,
     title: str,
 ) -> str:
-    """Grouped bars: for each service (name, its colour's number, a number a case); a REFUSED one is hatched. "" without any number."""
+    """Grouped bars: for each service (name, its colour's number, a number a case); a REFUSED one is
+    hatched. "" without any number."""
     values = [v for _, _, numbers in bars for one in numbers for v in (one.shown, one.high) if v is not None]
     y = around(values, False, HEIGHT - _BOTTOM, _TOP, zero=True)
     if y is None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import altair as alt
 
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered
 from svload.report.figures.figure import WIDTHS_PT, case_label, varying
-from svload.report.gather import Gathered
 from svload.report.palette import PALETTE
 
 
@@ -20,7 +20,8 @@ class Colouring:
     factor: str
 
     def channel(self, width: float) -> alt.Color:
-        """The colour of a field `colour`, with a legend that fits `width` (points) where there is something to tell apart."""
+        """The colour of a field `colour`, with a legend that fits `width` (points) where
+        there is something to tell apart."""
         names = list(dict.fromkeys(self.by.values()))
         columns = 4 if width > WIDTHS_PT["single"] else 2
         legend = alt.Legend(title=None, columns=columns, symbolType="stroke", labelLimit=width / columns - 30)
@@ -29,12 +30,12 @@ class Colouring:
 
     @property
     def words(self) -> str:
-        """For the caption."""
         return "Lines: cases" + (f", coloured by {visible(self.factor)}" if self.factor else "")
 
 
 def colouring(gathered: Gathered, names: list[str]) -> Colouring:
-    """The colours of these cases. The factor is the first that is compared, else the one with the most levels that the palette holds."""
+    """The colours of these cases. The factor is the first that is compared, else the one with the most
+    levels that the palette holds."""
     cases = {case.case: case for case in gathered.findings.cases}
     if len(names) <= len(PALETTE):
         return Colouring(

@@ -12,10 +12,10 @@ from svload.model.results import CaseResult, Estimate
 from svload.model.units import Dimension
 from svload.model.visible import visible
 from svload.report.charts.scales import linear_ticks, log_ticks
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.palette import DIM, INK, LINE, PALETTE
-from svload.report.told import Number
-from svload.report.words import count_words, list_words, unit_for
+from svload.report.told.numbers import Number
+from svload.report.told.spelling import count_words, list_words, unit_for
 
 Row = dict[str, Any]
 
@@ -27,7 +27,8 @@ _LONGEST_LABEL = 48
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is its files' stem; `draw` takes the whole width in points; `caption` says what is shown, n and the interval."""
+    """`name` is its files' stem; `draw` takes the whole width in points; `caption` says
+    what is shown, n and the interval."""
 
     name: str
     caption: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered
 from svload.report.figures.figure import (
     Figure,
     Row,
@@ -13,15 +14,15 @@ from svload.report.figures.figure import (
     scaled,
     unit_of,
 )
-from svload.report.gather import Gathered
 from svload.report.palette import INK, PALETTE
-from svload.report.words import dimension_of, services_of
+from svload.report.told.spelling import dimension_of, services_of
 
 _HEIGHT_PT = 150.0
 
 
 def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: str = "") -> Figure | None:
-    """`metric` (such as `cpu.mean`) of every service; `unit` where it is not the dimension's own. None where none was measured."""
+    """`metric` (such as `cpu.mean`) of every service; `unit` where it is not the dimension's
+    own. None where none was measured."""
     cases = [case for case in gathered.findings.cases if case.excluded is None and case.trials]
     found = {
         (case.case, service): estimate
@@ -53,7 +54,8 @@ def usage_figure(gathered: Gathered, name: str, metric: str, what: str, unit: st
         return alt.layer(bars, spans).properties(width=width, height=_HEIGHT_PT)
 
     caption = (
-        f"{what[:1].upper()}{what[1:]} of each service by case, under load; mean over trials with its 95 % interval, REFUSED numbers left out. "
+        f"{what[:1].upper()}{what[1:]} of each service by case, under load; mean over trials with its 95 % "
+        f"interval, REFUSED numbers left out. "
         f"{counted_words(gathered, cases)}."
     )
     return Figure(name, caption, draw)

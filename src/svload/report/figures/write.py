@@ -12,9 +12,9 @@ import altair as alt
 
 from svload.model.results import Findings
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered, gather
 from svload.report.figures import kinds
 from svload.report.figures.figure import WIDTHS_PT, Figure
-from svload.report.gather import Gathered, gather
 from svload.store.layout import RunDir
 
 _PPI = 300

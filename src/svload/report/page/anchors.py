@@ -1,4 +1,5 @@
-"""Permanent ids: a case's own name where it can be one, so that `report.html#TC7` stays true, and `#TC7.time` for a part of it."""
+"""Permanent ids: a case's own name where it can be one, so that `report.html#TC7` stays true,
+and `#TC7.time` for a part of it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Anchors:
         self._ids: dict[tuple[str, ...], str] = {}
 
     def __call__(self, *name: str) -> str:
-        """The id of a name (an owner and its part: with a dot between): itself, or its plain part with a hash where links lose characters."""
+        """The id of a name (an owner and its part: with a dot between): itself, or its plain part with a
+        hash where links lose characters."""
         if name not in self._ids:
             self._ids[name] = self._new(".".join(name))
         return self._ids[name]

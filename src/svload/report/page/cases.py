@@ -7,23 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from svload.model.results import CaseResult, CheckResult, GroupSummary, TrialResult, marks
+from svload.model.results import CaseResult, CheckResult, GeneratorResult, GroupSummary, TrialResult, marks
 from svload.model.traffic import Group
 from svload.model.units import Dimension, show_duration
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.strip import Replicate, order_chart
 from svload.report.charts.tail import TailLine, TailMark, curve_points, tail_chart
-from svload.report.digest import TrialDigest, merged_curve
-from svload.report.doubts import Doubt, doubts
-from svload.report.gather import Gathered
-from svload.report.load import describe_load, describe_request
+from svload.report.data.digest import TrialDigest, merged_curve
+from svload.report.data.gather import Gathered
 from svload.report.page.anchors import Anchors
 from svload.report.page.data import Table, packed
 from svload.report.page.detail import Detail
+from svload.report.page.flames import FlameView, flame_view
 from svload.report.page.outlying import OutlierRow, outlier_rows
 from svload.report.page.overtime import ResourceChart, TimeChart, resource_charts, resource_owners, time_chart
-from svload.report.told import Number, Told
-from svload.report.words import GRADE_MARK, count_words, outcome, show_value
+from svload.report.told.doubts import Doubt, doubts
+from svload.report.told.evidence import LimitLine, RefusalLine, gave_way, limit_lines, refusal_lines
+from svload.report.told.faults import FaultLine, fault_table
+from svload.report.told.numbers import Number, Told
+from svload.report.told.spelling import GRADE_MARK, count_words, outcome, show_value
+from svload.report.told.traffic import describe_load, describe_request
 
 TAIL = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
@@ -83,7 +86,8 @@ class CheckRow:
 
 @dataclass(frozen=True)
 class CaseSection:
-    """Everything that a case's section shows. `places` are the permanent ids of its parts, `data` its charts' numbers, packed."""
+    """Everything that a case's section shows. `places` are the permanent ids of its parts,
+    `data` its charts' numbers, packed."""
 
     case: CaseResult
     places: dict[str, str]
@@ -99,9 +103,15 @@ class CaseSection:
     resources: tuple[ResourceChart, ...]
     outliers: tuple[OutlierRow, ...]
     outcomes: tuple[tuple[str, ...], ...]
+    generators: tuple[tuple[str, ...], ...]
     errors: tuple[tuple[str, str, int, str], ...]
     services: tuple[str, ...]
     counted: tuple[Counted, ...]
+    limits: tuple[LimitLine, ...]
+    refusals: tuple[RefusalLine, ...]
+    gave_way: tuple[str, ...]
+    flame: FlameView | None
+    faults: tuple[FaultLine, ...]
     checks: tuple[CheckRow, ...]
     n: int
 
@@ -109,7 +119,21 @@ class CaseSection:
 def section_places(gathered: Gathered, case: CaseResult, detail: Detail, anchor: Anchors) -> dict[str, str]:
     """The permanent id of each part of a case's section. `anchor` must be asked in the order of the page."""
     owners = resource_owners(_services(gathered, case), gathered.counted(case), detail)
-    parts = ("numbers", "steps", "order", "anatomy", "time", "outliers", "counts", "checks", "trials")
+    parts = (
+        "numbers",
+        "steps",
+        "order",
+        "anatomy",
+        "time",
+        "faults",
+        "flame",
+        "outliers",
+        "counts",
+        "limits",
+        "generators",
+        "checks",
+        "trials",
+    )
     tails = (f"tail.{name}" for name in _groups(gathered, case))
     return {
         name: anchor(case.case, name)
@@ -128,7 +152,8 @@ def _services(gathered: Gathered, case: CaseResult) -> tuple[str, ...]:
 
 
 def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: dict[str, str]) -> CaseSection:
-    """The section of one case, drawn in the detail that the page can afford; `places` as `section_places` gives them."""
+    """The section of one case, drawn in the detail that the page can afford; `places`
+    as `section_places` gives them."""
     trials = tuple(gathered.trials_of(case.case))
     digests = gathered.of_case(case.case)
     config = gathered.configs.get(case.case)
@@ -172,12 +197,35 @@ def case_section(gathered: Gathered, case: CaseResult, detail: Detail, places: d
         resources=tuple(chart for chart, _ in resources),
         outliers=tuple(outlier_rows(counted, medians_s, chief)),
         outcomes=tuple(_outcomes(name, digests) for name in names),
+        generators=() if detail.small else tuple(map(_generator_row, case.generators)),
         errors=tuple(_errors(names, digests)),
         services=services,
         counted=tuple(_counted(services, names, digests)),
+        limits=tuple(limit_lines(case.evidence.limits, clear=detail.passed)),
+        refusals=tuple(refusal_lines(case.evidence.refusals)),
+        gave_way=tuple(gave_way(case.evidence)),
+        flame=flame_view(case.case, digests, detail.flame) if detail.flame else None,
+        faults=tuple(fault_table(trials)),
         checks=tuple(_checks(trials, detail)),
         n=len(counted),
     )  # fmt: skip
+
+
+def _generator_row(one: GeneratorResult) -> tuple[str, ...]:
+    counts = (one.trials, one.due, one.ok, one.failed)
+    times_s = (one.response_mean_s, one.response_p50_s, one.response_p99_s)
+    return (
+        _generator_name(one),
+        *(show_value(count, "count") for count in counts),
+        show_value(one.success_rate, "ratio"),
+        *(show_value(time, "time_s") for time in times_s),
+    )
+
+
+def _generator_name(one: GeneratorResult) -> str:
+    if one.generator is None:
+        return f"{one.group}: all of {one.place}"
+    return f"{one.group} {one.generator}" + (f" on {one.place}" if one.place else "")
 
 
 def _order_row(one: Replicate) -> tuple[object, ...]:
@@ -414,7 +462,8 @@ def _check_row(name: str, found: Sequence[tuple[TrialResult, CheckResult]], deta
 def _marks(
     found: Sequence[tuple[TrialResult, CheckResult]], detail: Detail
 ) -> Iterator[tuple[str, str, str]]:
-    """(grade, mark, trial) for each trial; where that is too much, one entry for a row of equal grades, without names."""
+    """(grade, mark, trial) for each trial; where that is too much, one entry for a row
+    of equal grades, without names."""
     if detail.passed:
         yield from ((outcome(check), GRADE_MARK[outcome(check)], trial.trial) for trial, check in found)
         return

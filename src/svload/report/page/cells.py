@@ -1,4 +1,5 @@
-"""A table's cell from a number: what is shown, what is told on hovering, what it is sorted by; and what a row is filtered by."""
+"""A table's cell from a number: what is shown, what is told on hovering, what it is sorted by;
+and what a row is filtered by."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from svload.model.results import CaseResult
-from svload.report.told import Number
+from svload.report.told.numbers import Number
 
 
 def number_cell(one: Number) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def number_cell(one: Number) -> dict[str, Any]:
 
 
 def filter_text(factors: Mapping[str, Sequence[str]], case: CaseResult) -> str:
-    """The numbers of the case's levels by factor (`-` for a factor it does not have), which the script's filters compare."""
+    """The numbers of the case's levels by factor (`-` for a factor it does not have),
+    which the script's filters compare."""
     return " ".join(
         str(levels.index(case.levels[factor])) if factor in case.levels else "-"
         for factor, levels in factors.items()

@@ -1,4 +1,5 @@
-"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it is a claim (docs/method.md §2)."""
+"""compare.html: two runs side by side, case by case. They were not interleaved, so nothing on it
+is a claim (docs/method.md §2)."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from svload.analysis.runs import NOT_INTERLEAVED
 from svload.model.results import Estimate
 from svload.report.charts.forest import Ratio, ratio_axis, ratio_row, ratio_scale
 from svload.report.charts.tail import TailLine, curve_points, tail_chart
-from svload.report.digest import Curve, merged_curve
-from svload.report.gather import Gathered
+from svload.report.data.digest import Curve, merged_curve
+from svload.report.data.gather import Gathered
 from svload.report.page.anchors import Anchors
 from svload.report.page.cells import filter_text
 from svload.report.page.data import Table, packed
 from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
-from svload.report.told import Number
-from svload.report.words import (
+from svload.report.told.numbers import Number
+from svload.report.told.spelling import (
     change_words,
     count_words,
     dimension_of,
@@ -34,12 +35,16 @@ from svload.report.words import (
 SECTIONS = {"answer": "Answer", "runs": "The runs", "cases": "Case by case", "curves": "Curves"}
 _OWN_IDS = ("top", "theme", "whole", "alone-bar", "table", "filters", "by-grade", "search", "shown")
 _MOST_SENTENCES, _MOST_NAMED, _MOST_CURVES, _POINTS = 9, 3, 120, 60
-_DRIFT = "The runs were not interleaved: whatever changed between them, the machine included, is inside every difference. Nothing here is a claim."
+_DRIFT = (
+    "The runs were not interleaved: whatever changed between them, the machine included, is inside "
+    "every difference. Nothing here is a claim."
+)
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words (`brief`: without the interval), or why there is none."""
+    """One case and metric: both runs' estimates, their ratio (second over first) drawn and in words (`brief`:
+    without the interval), or why there is none."""
 
     case: str
     metric: str
@@ -175,7 +180,10 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
     else:
         most = list_words([f"{row.case} {row.change}" for row in differing[:_MOST_NAMED]])
         rest = "" if len(differing) <= _MOST_NAMED else f", and {len(differing) - _MOST_NAMED} more"
-        told = f"the second run differs in {len(differing)} of {count_words(len(known), 'case')} (the interval excludes no change): {most}{rest}"
+        told = (
+            f"the second run differs in {len(differing)} of {count_words(len(known), 'case')} (the "
+            f"interval excludes no change): {most}{rest}"
+        )
     return f"{head}: {told}.", tuple(row.case for row in (differing or pairs)[:_MOST_NAMED])
 
 

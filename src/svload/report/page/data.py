@@ -22,7 +22,8 @@ class Table:
 
 
 def csv_text(table: Table) -> str:
-    """The table as CSV, numbers with five digits; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    """The table as CSV, numbers with five digits; a text that a spreadsheet would take
+    for a formula gets an apostrophe."""
     out = StringIO()
     writer = csv.writer(out)
     writer.writerow(table.heading)

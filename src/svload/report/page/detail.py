@@ -29,18 +29,21 @@ class Detail:
     """Whether checks that passed tell their sentences, and each mark its trial."""
     small: bool
     """Only the main group's curve in a case; its anatomy stands with the others alone."""
+    flame: float
+    """Functions of less than this share of a case's samples are left out of its flame graph; 0: none is drawn in cases."""
     note: str = ""
 
 
 _BESIDE = "the series of every monitored resource are in series.csv beside this page"
 LEVELS = (
-    Detail(60, 60, True, 8, 60, 1000, 6, True, False),
-    Detail(60, 20, True, 8, 60, 1000, 6, True, False, "There is much to draw: of monitored resources 20 points of each series are drawn at most; their CSV has all."),
-    Detail(40, 0, False, 3, 60, 200, 3, True, False, f"There are many cases: over time CPU and memory, three replicates and the median of all are drawn; {_BESIDE}."),
-    Detail(24, 0, False, 0, 40, 60, 2, False, False, f"There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone; {_BESIDE}."),
-    Detail(0, 0, False, 0, 40, 40, 1, False, False, f"There are too many cases to draw each over time: {_BESIDE}, with those of load, responses and errors."),
-    Detail(0, 0, False, 0, 24, 24, 1, False, True, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
+    Detail(60, 60, True, 8, 60, 1000, 6, True, False, 0.002),
+    Detail(60, 20, True, 8, 60, 1000, 6, True, False, 0.004, "There is much to draw: of monitored resources 20 points of each series are drawn at most; their CSV has all."),
+    Detail(40, 0, False, 3, 60, 200, 3, True, False, 0.008, f"There are many cases: over time CPU and memory, three replicates and the median of all are drawn; {_BESIDE}."),
+    Detail(24, 0, False, 0, 40, 60, 2, False, False, 0.015, f"There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone; {_BESIDE}."),
+    Detail(0, 0, False, 0, 40, 40, 1, False, False, 0, f"There are too many cases to draw each over time: {_BESIDE}, with those of load, responses and errors."),
+    Detail(0, 0, False, 0, 24, 24, 1, False, True, 0, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
 )  # fmt: skip
+
 """From the most to the least; the first that fits is used. What goes first are the series of monitored resources."""
 
 _UP_TO = (45, 60, 125, 180, 230)

@@ -9,8 +9,8 @@ from math import log10, prod
 
 from svload.model.results import CaseResult, Findings
 from svload.model.units import Dimension
-from svload.report.told import Told
-from svload.report.words import (
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import (
     count_words,
     dimension_of,
     factor_levels,
@@ -107,7 +107,8 @@ def _column_heads(names: Sequence[str], levels: Mapping[str, Sequence[str]]) -> 
 
 @dataclass(frozen=True)
 class Shade:
-    """One number in the matrix: text with its mark, shade (−1: none), whether it is REFUSED, and how many trials carry it."""
+    """One number in the matrix: text with its mark, shade (−1: none), whether it is
+    REFUSED, and how many trials carry it."""
 
     text: str
     shade: int
@@ -139,7 +140,10 @@ class Shading:
         """What stands beside the scale where some cases have no number; "" else."""
         if not self.lacking:
             return ""
-        return f"{self.label} is no number that counts in {self.lacking} of {count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
+        return (
+            f"{self.label} is no number that counts in {self.lacking} of "
+            f"{count_words(len(self.cells), 'case')}: those bear no colour, and the colours compare only the others."
+        )
 
 
 _TRAFFIC = (
@@ -166,7 +170,8 @@ def shadings(told: Told) -> list[Shading]:
 
 
 def shading(told: Told, key: str) -> Shading | None:
-    """The cases' texts and shades for one metric, logarithmic where values are positive; None if no case has a number. REFUSED ones bear none."""
+    """The cases' texts and shades for one metric, logarithmic where values are positive; None if no case has
+    a number. REFUSED ones bear none."""
     dimension: Dimension = dimension_of(key)
     numbers = {case.case: told.of_case(case, key) for case in told.findings.cases if key in case.metrics}
     values = [one.value for one in numbers.values() if one.value is not None and not one.refused]

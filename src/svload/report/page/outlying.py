@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from svload.report.digest import SlowRequest, TrialDigest
-from svload.report.outliers import Outlier, outliers
-from svload.report.words import count_words, list_words, show_value
+from svload.report.data.digest import SlowRequest, TrialDigest
+from svload.report.data.outliers import Outlier, outliers
+from svload.report.told.spelling import count_words, list_words, show_value
 
 
 @dataclass(frozen=True)
 class OutlierRow:
-    """A row of the table: the trial, the moment, what stands apart, what the servers did, and one request of that moment."""
+    """A row of the table: the trial, the moment, what stands apart, what the servers did,
+    and one request of that moment."""
 
     trial: str
     when: str
@@ -37,7 +38,10 @@ def _when(one: Outlier) -> str:
 
 def _what(one: Outlier) -> str:
     if one.failures:
-        return f"{one.group}: {count_words(max(round(one.failures), 1), 'request')} failed; elsewhere in this case next to none do"
+        return (
+            f"{one.group}: {count_words(max(round(one.failures), 1), 'request')} failed; elsewhere in this "
+            f"case next to none do"
+        )
     kind = "median response" if one.at_s is None else "slowest response"
     usual = "the case's is" if one.at_s is None else "usually"
     return f"{one.group}: {kind} {show_value(one.value_s, 'time_s')}, {usual} {show_value(one.usual_s, 'time_s')}"

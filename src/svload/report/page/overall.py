@@ -9,9 +9,9 @@ from svload.model.results import CaseResult
 from svload.model.units import Dimension
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.usage import usage_chart
-from svload.report.gather import Gathered, anatomy_by_case
+from svload.report.data.gather import Gathered, anatomy_by_case
 from svload.report.page.data import Table
-from svload.report.words import GRADE_MARK, services_of
+from svload.report.told.spelling import GRADE_MARK, services_of
 
 _MOST_BARS = 300
 

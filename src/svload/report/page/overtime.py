@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svload.model.results import CaseResult
-from svload.report.charts.timeline import LOW, Line, Panel, median_series, timeline
-from svload.report.digest import TrialDigest
+from svload.report.charts.timeline import LOW, Line, Mark, Panel, median_series, timeline
+from svload.report.data.digest import TrialDigest
+from svload.report.data.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
 from svload.report.page.data import Table
 from svload.report.page.detail import Detail
-from svload.report.resources import CPU, MACHINE, MACHINE_CPU, MEMORY, Resource, Series
-from svload.report.words import count_words, show_value
+from svload.report.told.spelling import count_words, show_value
 
 _LEAST_CHANGE = 1e-3
 
@@ -46,7 +46,8 @@ def time_chart(
     detail: Detail,
     colours: Mapping[str, int],
 ) -> tuple[TimeChart, Table] | None:
-    """The main panels of a case's counted trials with their numbers; None where the page cannot afford them or there is nothing to draw."""
+    """The main panels of a case's counted trials with their numbers; None where the page cannot afford
+    them or there is nothing to draw."""
     if not detail.points or not digests:
         return None
     colour = {name: f"c{colours.get(name, 0)}" for name in (*names, *services, MACHINE)}
@@ -94,6 +95,7 @@ def time_chart(
     drawing = timeline(
         panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
         f"{case.case} over time: throughput, response, requests under way, failures, CPU and memory of {count_words(len(digests), 'trial')}",
+        marks=_marks(digests),
         points=detail.points, replicates=detail.replicates,
     )  # fmt: skip
     if not drawing:
@@ -137,7 +139,8 @@ def resource_charts(
         drawing = timeline(
             panels, _end_s(digests), digests[0].window_s, digests[0].kept_s,
             f"{case.case}: every monitored resource of {owner} that moved, {count_words(len(digests), 'trial')}",
-            points=detail.resource_points, replicates=0, panel_px=LOW,
+            marks=_marks(digests),
+        points=detail.resource_points, replicates=0, panel_px=LOW,
         )  # fmt: skip
         chart = ResourceChart(
             owner=owner,
@@ -146,6 +149,12 @@ def resource_charts(
             still=tuple((one.label, show_value(value, one.dimension)) for one, value in still.items()),
         )
         yield chart, Table(("metric", "offset_s", "median", "low", "high"), tuple(_spread_points(moved)))
+
+
+def _marks(digests: Sequence[TrialDigest]) -> list[Mark]:
+    """The planned faults of the first trial, at the moments when they were begun."""
+    faults = digests[0].lab.faults if digests else ()
+    return [Mark(one.begun_s, one.what) for one in faults if one.begun_s is not None]
 
 
 def _replicates(digests: Sequence[TrialDigest], resource: Resource) -> list[Series]:

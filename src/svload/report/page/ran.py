@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from svload.analysis.phases import outside_load
+from svload.model.plan import Placement
 from svload.model.units import show_duration, show_size
-from svload.report.certificates import instrument_line
-from svload.report.gather import Gathered, seal_hashes
-from svload.report.load import describe_load, describe_requests
-from svload.report.words import count_words, list_words, show_time, unique
+from svload.report.data.gather import Gathered, seal_hashes
+from svload.report.told.certified import instrument_line
+from svload.report.told.spelling import count_words, list_words, show_time, unique
+from svload.report.told.traffic import describe_load, describe_requests
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def card(gathered: Gathered) -> str:
     servers = unique(
         f"{name} ({kit} {version})".replace(" )", ")") for name, kit, version, _ in _services(gathered)
     )
-    same_host = gathered.placement is not None and len(gathered.placement.machines) <= 1
+    same_host = gathered.placement is not None and is_same_host(gathered.placement)
     parts = [
-        f"{count_words(findings.sealed_trials, 'trial')} of {show_duration(lock.measure.duration_ns / 1e9)}",
+        f"{count_words(findings.sealed_trials, 'trial')} of {_how_long(gathered)}",
         when,
         "load and servers on one machine" if same_host else "",
         f"servers: {list_words(servers)}" if servers else "",
@@ -76,6 +77,13 @@ def card(gathered: Gathered) -> str:
         f"study {lock.study_sha256[:12]}",
     ]
     return "; ".join(filter(None, parts)) + "."
+
+
+def _how_long(gathered: Gathered) -> str:
+    """`60 s`, or from the shortest trial to the longest."""
+    lasts = sorted({config.measure.duration_ns for config in gathered.configs.values()})
+    ends = lasts[:1] + lasts[1:][-1:] or [gathered.lock.measure.duration_ns]
+    return " to ".join(show_duration(one / 1e9) for one in ends)
 
 
 def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
@@ -93,8 +101,10 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     yield (
         "trials",
         (
-            f"{findings.sealed_trials} of {findings.planned_trials} sealed, {count_words(len(findings.attempts), 'attempt')} that did not count; "
-            f"{count_words(lock.measure.replicates, 'replicate')} of {show_duration(lock.measure.duration_ns / 1e9)}, {lock.measure.order.replace('-', ' ')}"
+            f"{findings.sealed_trials} of {findings.planned_trials} sealed, "
+            f"{count_words(len(findings.attempts), 'attempt')} that did not count; "
+            f"{count_words(lock.measure.replicates, 'replicate')} of {_how_long(gathered)}, "
+            f"{lock.measure.order.replace('-', ' ')}"
         ),
     )
     plots = len({trial.whole_plot for trial in gathered.plan.values()})
@@ -120,7 +130,8 @@ def _facts(gathered: Gathered) -> Iterator[tuple[str, str]]:
     if costs:
         yield (
             "cost of the monitors",
-            f"{100 * sum(costs) / len(costs):.2g} % of one core on average, {100 * max(costs):.2g} % in the worst trial",
+            f"{100 * sum(costs) / len(costs):.2g} % of one core on average, {100 * max(costs):.2g} % in the "
+            f"worst trial",
         )
     if lock.authorised:
         yield "authorised targets", ", ".join(lock.authorised)
@@ -143,12 +154,14 @@ def _placement(gathered: Gathered) -> Iterator[tuple[str, str]]:
         yield "placement", "unknown"
         return
     for machine, shares in placement.machines.items():
-        yield f"shares on {machine}", list_words(list(shares), 12)
+        site = f" ({placement.sites[machine]})" if machine in placement.sites else ""
+        yield f"shares on {machine}{site}", list_words(list(shares), 12)
+    yield from _clocks(gathered)
     load, servers = (
         ", ".join(map(str, cores)) or "any" for cores in (placement.load_cores, placement.server_cores)
     )
     pinned = f"load on core {load}, servers on core {servers}" if placement.pinned else "not pinned"
-    same = len(placement.machines) <= 1
+    same = is_same_host(placement)
     yield (
         "cores",
         pinned
@@ -158,6 +171,21 @@ def _placement(gathered: Gathered) -> Iterator[tuple[str, str]]:
             else ""
         ),
     )
+
+
+def is_same_host(placement: Placement) -> bool:
+    """Whether load and servers share one machine."""
+    return len(placement.machines) <= 1 and not placement.apart
+
+
+def _clocks(gathered: Gathered) -> Iterator[tuple[str, str]]:
+    """How well the clock of each machine that made load was known, in the worst trial."""
+    worst: dict[str, float] = {}
+    for digest in gathered.digests.values():
+        for clock in digest.lab.conditions.clocks if digest.lab.conditions else ():
+            worst[clock.machine] = max(worst.get(clock.machine, 0.0), clock.bound_ns / 1e9)
+    for machine, bound_s in worst.items():
+        yield f"clock of {machine}", f"known to ± {show_duration(bound_s)} in every trial"
 
 
 def _services(gathered: Gathered) -> Iterator[tuple[str, str, str, str]]:
@@ -170,24 +198,29 @@ def _services(gathered: Gathered) -> Iterator[tuple[str, str, str, str]]:
         yield service, kit, version, ", ".join(sorted(endpoints))
 
 
+_OF_THE_KERNEL = {"network": "the lab's network", "machine": "the machine"}
+"""Whose a setting of the kernel is."""
+
+
 def _settings(gathered: Gathered) -> Iterator[SettingRow]:
-    seen: dict[tuple[str, str], dict[tuple[str | None, str | None], list[str]]] = {}
+    seen: dict[tuple[str, str], dict[tuple[str | None, str | None, str], list[str]]] = {}
     for digest in gathered.digests.values():
-        for facts in digest.lab.services:
-            for setting in facts.settings:
-                found = seen.setdefault((facts.service, setting.name), {})
-                found.setdefault((setting.asked, setting.found), []).append(digest.case)
-    for (service, name), values in seen.items():
-        for (asked, found_value), cases in values.items():
+        owned = [(facts.service, setting) for facts in digest.lab.services for setting in facts.settings]
+        owned += [(_OF_THE_KERNEL[setting.layer], setting) for setting in digest.lab.settings]
+        for owner, setting in owned:
+            found = seen.setdefault((owner, setting.name), {})
+            found.setdefault((setting.asked, setting.found, setting.why), []).append(digest.case)
+    for (owner, name), values in seen.items():
+        for (asked, found_value, why), cases in values.items():
             names = list(dict.fromkeys(cases))
+            told = "cannot be read back" if found_value is None else found_value
+            differs = asked is not None and found_value is not None and asked.strip() != found_value.strip()
             yield SettingRow(
-                service=service,
+                service=owner,
                 name=name,
                 asked="not asked" if asked is None else asked,
-                found="cannot be read back" if found_value is None else found_value,
-                differs=asked is not None
-                and found_value is not None
-                and asked.strip() != found_value.strip(),
+                found=f"{told}: {why}" if why else told,
+                differs=differs or bool(why),
                 cases="everywhere" if len(values) == 1 else list_words(names),
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from svload.model.visible import plain_cell
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.page.detail import LARGEST_BYTES, LEVELS, first_level
 from svload.report.page.template import render_template
 from svload.report.page.view import page_context

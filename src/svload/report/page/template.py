@@ -15,9 +15,9 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from svload.model.visible import visible
-from svload.report.criteria import criterion_words
 from svload.report.page.cells import number_cell
-from svload.report.words import (
+from svload.report.told.criteria import criterion_words
+from svload.report.told.spelling import (
     GRADE_MARK,
     metric_label,
     show_ratio,
@@ -32,7 +32,8 @@ def render_template(name: str, context: Mapping[str, object]) -> str:
 
 
 class _BesideModules(FileSystemBytecodeCache):
-    """Compiled templates lie where Python keeps its own bytecode, under the same rules: to compile them takes a third of a second."""
+    """Compiled templates lie where Python keeps its own bytecode, under the same rules: to compile
+    them takes a third of a second."""
 
     def __init__(self) -> None:
         here = Path(__file__)

@@ -8,36 +8,43 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from svload.host.forks import spread
+from svload.host.process.forks import spread
 from svload.model.results import CaseResult, Findings
-from svload.report.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.charts.forest import Plot, claim_plot, plot_scale
 from svload.report.charts.scales import Scale
 from svload.report.charts.strip import Replicate, strip, strip_axis, strip_scale
-from svload.report.claimed import Claimed, details, lost_words, pair_bound
-from svload.report.claimed import Detail as Behind
-from svload.report.criteria import OUTCOME_MARKS, kept, measured_words, open_or_failed
-from svload.report.digest import SEGMENTS
-from svload.report.gather import Gathered
+from svload.report.data.digest import SEGMENTS
+from svload.report.data.gather import Gathered
+from svload.report.data.resources import meanings
 from svload.report.page.anchors import Anchors
 from svload.report.page.cases import OUTCOME_NAMES, CaseSection, case_section, section_places
 from svload.report.page.cells import filter_text
+from svload.report.page.curve_views import curve_views
 from svload.report.page.data import packed
 from svload.report.page.detail import Detail
+from svload.report.page.flames import overall_flame
+from svload.report.page.limited import grid_views
 from svload.report.page.matrix import matrix, shadings
 from svload.report.page.overall import anatomy_overall, usage_charts
 from svload.report.page.ran import card, what_was_run
-from svload.report.resources import meanings
-from svload.report.told import Number, too_few_rule
-from svload.report.words import GRADE_MARK, load_line, metric_label, services_of, show_time
+from svload.report.page.search_view import search_view
+from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
+from svload.report.told.claimed import Claimed, details, lost_words, pair_bound
+from svload.report.told.claimed import Detail as Behind
+from svload.report.told.criteria import OUTCOME_MARKS, kept, measured_words, open_or_failed
+from svload.report.told.numbers import Number, too_few_rule
+from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
     "answer": "Answer",
+    "search-for": "Search",
     "matrix": "Matrix",
     "comparisons": "Comparisons",
+    "load": "Load",
     "overview": "Cases",
     "anatomy": "Anatomy",
     "usage": "CPU and memory",
+    "profile": "Flame graph",
     "cases": "Each case",
     "run": "What was run",
     "reading": "How to read",
@@ -82,6 +89,7 @@ _OWN_IDS = [
     "anatomy-chart",
     "cpu-chart",
     "memory-chart",
+    "flame-graph",
 ]
 """Ids of the page itself, which no case may take."""
 
@@ -149,9 +157,20 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
     }
     scale = _strip_scale(findings, group)
     overall = [anatomy_overall(gathered, group), *usage_charts(gathered)]
+    curves = curve_views(gathered, anchors)
+    limited = grid_views(findings, anchors)
+    search = search_view(gathered, anchors)
+    flame = overall_flame(gathered)
     absent = [
         name
-        for name, there in (("comparisons", found.claims), ("anatomy", overall[0]), ("usage", overall[1:]))
+        for name, there in (
+            ("search-for", search),
+            ("comparisons", found.claims),
+            ("load", curves),
+            ("anatomy", overall[0]),
+            ("usage", overall[1:]),
+            ("profile", flame),
+        )
         if not there
     ]
     everything = {**claim_ids, **trial_ids, **ids}
@@ -199,7 +218,14 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "anatomy_all": overall[0],
         "segments": SEGMENTS,
         "usage": overall[1:],
-        "data": packed({one.place: one.table for one in overall if one}),
+        "flame": flame,
+        "curves": curves,
+        "limited": limited,
+        "search": search,
+        "data": packed(
+            {one.place: one.table for one in (*overall, *curves, *limited, search) if one}
+            | ({"flame-graph": flame.table} if flame else {})
+        ),
         "card": card(gathered),
         "services": services_of(findings),
         "cases": sections,
@@ -256,7 +282,8 @@ def _counts(findings: Findings) -> list[tuple[str, str, str]]:
 
 
 def _shade_json(shades: Sequence[Any], ids: Mapping[str, str]) -> str:
-    """For the script: [label, low, high, {id: [text, shade, refused, counted, believed]}, note] a metric; safe inside a script element."""
+    """For the script: [label, low, high, {id: [text, shade, refused, counted, believed]}, note] a
+    metric; safe inside a script element."""
     plain = [
         [
             one.label,

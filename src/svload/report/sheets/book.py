@@ -1,4 +1,5 @@
-"""A workbook with the manners an auditor expects: strings stay strings, names are safe, every formula carries its value."""
+"""A workbook with the manners an auditor expects: strings stay strings, names are safe,
+every formula carries its value."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.report.sheets.layout import LINE_POINTS, header_height, height, pages_wide
-from svload.report.told import Number
-from svload.report.words import dimension_of
+from svload.report.told.numbers import Number
+from svload.report.told.spelling import dimension_of
 
 MOST_ROWS = 1_048_576
 _LONGEST_STRING = 32_767
@@ -52,7 +53,8 @@ def form_of_key(key: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that a cell can hold: no lone surrogates, not too long. Characters that look like formulas stay characters."""
+    """Text that a cell can hold: no lone surrogates, not too long. Characters that look
+    like formulas stay characters."""
     safe = text.encode("utf-8", "replace").decode("utf-8")
     return safe if len(safe) <= _LONGEST_STRING else safe[: _LONGEST_STRING - 1] + "…"
 
@@ -151,7 +153,8 @@ class Sheet:
             self.raw.write_number(row, column, value, self.book.formats.get(form))
 
     def told(self, row: int, column: int, one: Number) -> None:
-        """A number as every output tells it: one that is REFUSED, and why there is none, are text, which no formula and no chart counts."""
+        """A number as every output tells it: one that is REFUSED, and why there is none, are text, which
+        no formula and no chart counts."""
         if one.value is None or one.refused:
             self.text(
                 row,
@@ -204,7 +207,8 @@ class Sheet:
         self.raw.repeat_columns(0, max(frozen[1], 1) - 1)
 
     def page(self, wide: int = 1, tall: int = 0) -> None:
-        """Print landscape on A4, so many pages wide and tall (0: as many as it takes); the footer tells run, sheet and page."""
+        """Print landscape on A4, so many pages wide and tall (0: as many as it takes); the
+        footer tells run, sheet and page."""
         self.raw.set_landscape()
         self.raw.set_paper(_A4)
         self.raw.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)

@@ -7,14 +7,14 @@ from math import exp, isclose, log
 
 from svload.model.results import CaseResult, Claim
 from svload.model.study import Comparison
-from svload.report.claimed import claimed_of, details
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.drawn import column_chart, ratio_chart, wide
 from svload.report.sheets.layout import heading
 from svload.report.sheets.summary import over_cases
 from svload.report.sheets.trials import TrialTable
-from svload.report.words import full_metric, split_metric
+from svload.report.told.claimed import claimed_of, details
+from svload.report.told.spelling import full_metric, split_metric
 
 _HEAD = 2
 
@@ -49,7 +49,8 @@ def fill_contrast(sheet: Sheet, gathered: Gathered, table: TrialTable, compariso
     sheet.text(
         1,
         0,
-        "ratio = treatment / baseline. The last column is the paper's (before − after) / max(before, after), for comparison with it alone.",
+        "ratio = treatment / baseline. The last column is the paper's (before − after) / max(before, after), "
+        "for comparison with it alone.",
         "note",
     )
     others = list(
@@ -175,7 +176,8 @@ def _claims(
     ratio_column: int,
     widths: Sequence[float],
 ) -> int:
-    """What may be said: pooled ratio over the pairs (a formula where every pair has all its blocks), interval, p; the next free row."""
+    """What may be said: pooled ratio over the pairs (a formula where every pair has all its blocks),
+    interval, p; the next free row."""
     heads = (
         "comparison",
         "outcome",

@@ -38,7 +38,8 @@ def column_chart(
     number: str = "General",
     colours: Sequence[int] | None = None,
 ) -> None:
-    """Columns from zero. `axes` are the titles of x and y, `told` stands below; `number` is the format of y, `colours` the series' own."""
+    """Columns from zero. `axes` are the titles of x and y, `told` stands below; `number` is the format
+    of y, `colours` the series' own."""
     chart = _chart(sheet, {"type": "column"})
     for place, (name, categories, values) in enumerate(series):
         chart.add_series(
@@ -87,6 +88,34 @@ def interval_chart(
     chart.set_y_axis({**y_axis, **({"log_base": 10, "crossing": "min"} if log else {"min": 0})})
     told = "Diamonds are medians, dashes the ends of their 95 % intervals."
     _insert(sheet, chart, title, at, True, told + (_LOG if log else ""))
+
+
+def scatter_chart(
+    sheet: Sheet,
+    title: str,
+    axes: tuple[str, str],
+    series: Sequence[Series],
+    at: tuple[int, int],
+    told: str = "Means over trials; dashed: what nothing can exceed.",
+) -> None:
+    """Points joined by lines over a number; the first series is what was measured, others are thin."""
+    chart = _chart(sheet, {"type": "scatter", "subtype": "straight_with_markers"})
+    for place, (name, categories, values) in enumerate(series):
+        colour = {"color": PALETTE[place % len(PALETTE)]}
+        drawn = {
+            "line": {
+                **colour,
+                "width": 2.0 if not place else 1.0,
+                **({"dash_type": "dash"} if place else {}),
+            },
+            "marker": {"type": "circle", "size": 6, "fill": colour, "border": colour}
+            if not place
+            else {"type": "none"},
+        }
+        chart.add_series({**_series(name, categories, values), **drawn})
+    chart.set_x_axis({"name": axes[0], "min": 0})
+    chart.set_y_axis({"name": axes[1], "major_gridlines": _GRID, "num_format": "General", "min": 0})
+    _insert(sheet, chart, title, at, len(series) > 1, told)
 
 
 def _chart(sheet: Sheet, options: dict[str, str]) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svload.report.answer import LIMITS_TITLE, answer
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.page.ran import what_was_run
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import form_of_value, lines
 from svload.report.sheets.rows import MOST_PROBE_ROWS, MOST_RESPONSES, LongTables
-from svload.report.words import count_words, load_line, outcome
+from svload.report.told.answer import LIMITS_TITLE, answer
+from svload.report.told.spelling import count_words, load_line, outcome
 
 _HEAD = 1
 _NAMES, _TEXTS, _FOUND, _MEND = 30, 110, 82, 48
@@ -68,10 +68,17 @@ _HOW = [
 def _cap(tables: LongTables) -> list[tuple[str, str]]:
     told = []
     if tables.shortened:
-        text = f"This workbook holds at most {MOST_PROBE_ROWS:,} whole requests. Of {count_words(len(tables.shortened), 'more group')} of trials it holds the response times that count; their other variables are in probe.parquet."
+        text = (
+            f"This workbook holds at most {MOST_PROBE_ROWS:,} whole requests. Of "
+            f"{count_words(len(tables.shortened), 'more group')} of trials it holds the response times that "
+            f"count; their other variables are in probe.parquet."
+        )
         told.append(("left out", text))
     if tables.capped:
-        text = f"Bucket tables stand for {count_words(len(tables.capped), 'group')} of trials beyond {MOST_RESPONSES:,} response times; their rows are in the run's samples.parquet."
+        text = (
+            f"Bucket tables stand for {count_words(len(tables.capped), 'group')} of trials beyond "
+            f"{MOST_RESPONSES:,} response times; their rows are in the run's samples.parquet."
+        )
         told.append(("left out", text))
     return told
 
@@ -156,7 +163,8 @@ def fill_counters(sheet: Sheet, gathered: Gathered) -> None:
     sheet.text(
         0,
         0,
-        "Counted over the load: by the generators (client), and by the servers themselves (after − before). Bodies in bytes.",
+        "Counted over the load: by the generators (client), and by the servers themselves (after − before). "
+        "Bodies in bytes.",
         "note",
     )
     sheet.table(

@@ -1,6 +1,7 @@
 """How a sheet looks: headings with their unit, heights of wrapped rows, formats of odd numbers. Pure.
 
-Heights are written, since only Excel finds them itself when it opens a file: LibreOffice prints one line and cuts the rest.
+Heights are written, since only Excel finds them itself when it opens a file: LibreOffice
+prints one line and cuts the rest.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from svload.report.words import dimension_of, metric_label, name_words, split_metric
+from svload.report.told.spelling import dimension_of, metric_label, name_words, split_metric
 
 LINE_POINTS = 15.0
 _BUTTON = 3
 """Characters that a heading leaves to its filter button."""
 _ROOMY = 1.2
-"""Characters of a sentence to one of a column's, which are as wide as a figure; fonts that stand in for Excel's are wider than it."""
+"""Characters of a sentence to one of a column's, which are as wide as a figure; fonts that stand in
+for Excel's are wider than it."""
 _MOST_LINES = 27
 """Excel's tallest row is 409 points."""
 _PAGE_CHARACTERS = 200
@@ -23,7 +25,8 @@ _UNITS = {"time_s": "s", "size_bytes": "bytes", "rate_rps": "1/s"}
 
 
 def heading(key: str) -> str:
-    """A full metric name as a heading with its unit: `probe.response.p50` → `probe: response p50, s`. Shares are shown in percent."""
+    """A full metric name as a heading with its unit: `probe.response.p50` →
+    `probe: response p50, s`. Shares are shown in percent."""
     owner, name, stat = split_metric(key)
     if not name:
         return metric_label(key)

@@ -1,6 +1,7 @@
 """Long tables: every probe row with curl's eleven variables, and bucket tables of groups too large for rows.
 
-Rows are written as XML text at once: through a cell object each, a real run's quarter of a million rows would take a minute.
+Rows are written as XML text at once: through a cell object each, a real run's quarter of a
+million rows would take a minute.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from svload.analysis.view import kept_window
-from svload.report.digest import bucket_table, error_name
-from svload.report.gather import Gathered
+from svload.report.data.digest import bucket_table, error_name
+from svload.report.data.gather import Gathered
 from svload.report.sheets.book import MOST_ROWS, Book, Sheet, clean
 from svload.store.parquet import TrialData
 
 MOST_PROBE_ROWS = 25_000
-"""Rows of whole requests in a workbook, about 100 bytes each; trials beyond it keep their response times, and the guide says so."""
+"""Rows of whole requests in a workbook, about 100 bytes each; trials beyond it keep their
+response times, and the guide says so."""
 MOST_RESPONSES = 500_000
-"""Response times alone in a workbook, about 16 bytes each; trials beyond it get bucket tables, and the guide says so."""
+"""Response times alone in a workbook, about 16 bytes each; trials beyond it get bucket
+tables, and the guide says so."""
 
 VARIABLES = (
     "size_download", "size_header", "size_request", "speed_download", "time_appconnect", "time_connect", "time_namelookup",
@@ -52,8 +55,8 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
     def add_rows(self, first: int, head: Sequence[str], columns: Sequence[Iterable[str]]) -> None:
         """Rows from `first` (from 0): `head` cells are the same in each, `columns` hold one cell's rest a row.
 
-        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice as long. A cell without
-        its place would halve the file, and Gnumeric would read none of them.
+        The row's number is put in at once by one replacement a row: with a format per cell this takes thrice
+        as long. A cell without its place would halve the file, and Gnumeric would read none of them.
         """
         names = [xl_col_to_name(number) for number in range(len(head) + len(columns))]
         same = "".join(f'<c r="{name}\0{rest}' for name, rest in zip(names, head, strict=False))
@@ -73,7 +76,8 @@ class LongSheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trial's group stands: rows [first, last] from 0 of `sheet`. `kept` are those of the kept window (rows of requests only)."""
+    """Where a trial's group stands: rows [first, last] from 0 of `sheet`. `kept` are those of the kept
+    window (rows of requests only)."""
 
     sheet: Sheet
     first: int
@@ -143,7 +147,8 @@ class LongTables:
         return [(kind, sheet.name) for kind, sheets in self._sheets.items() for sheet, _ in sheets]
 
     def _add_rows(self, key: tuple[str, str], data: TrialData, index: int, cut_ns: int, chief: bool) -> bool:
-        """Whether they were written. The group that the report is about first may use all of the room, others a quarter."""
+        """Whether they were written. The group that the report is about first may use all
+        of the room, others a quarter."""
         samples = data.samples
         which = np.flatnonzero(samples["group"] == index)
         if not len(which):
@@ -165,7 +170,8 @@ class LongTables:
     def _add_responses(
         self, key: tuple[str, str], data: TrialData, which: NDArray[np.int64], cut_ns: int
     ) -> bool:
-        """The response times of the kept window's ok requests alone: enough for every formula. False where there are too many."""
+        """The response times of the kept window's ok requests alone: enough for every formula.
+        False where there are too many."""
         table = {name: data.samples[name][which] for name in ("due_ns", "done_ns", "error")}
         kept = kept_window(data.summary, cut_ns)
         inside = (table["due_ns"] >= kept.low_ns) & (table["due_ns"] < kept.high_ns)
@@ -224,7 +230,8 @@ _LAYOUT: dict[str, tuple[Sequence[str], Sequence[float]]] = {
 def _row_columns(
     sheet: LongSheet, table: dict[str, NDArray[Any]], inside: NDArray[np.bool_]
 ) -> list[Iterable[str]]:
-    """The columns of one trial's group after the head. A failed request has no response time: it ranks above all others."""
+    """The columns of one trial's group after the head. A failed request has no response
+    time: it ranks above all others."""
     done, begun = table["done_ns"], table["begun_ns"]
     ok = (table["error"] == 0) & (done >= 0)
     errors = {int(code): error_name(int(code)) or "none" for code in np.unique(table["error"])}

@@ -1,4 +1,5 @@
-"""Case by case: the summary, and the paper's tables of success, response times, CPU and memory, as formulas over the sheet of trials."""
+"""Case by case: the summary, and the paper's tables of success, response times, CPU and memory, as
+formulas over the sheet of trials."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from math import exp, isclose, log
 
 from svload.analysis.inference import mean_interval
 from svload.model.results import CaseResult, Grade
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet, form_of_key
 from svload.report.sheets.drawn import CHART_ROWS, column_chart, interval_chart, wide
 from svload.report.sheets.layout import heading
 from svload.report.sheets.trials import TrialTable
-from svload.report.told import Number
-from svload.report.words import services_of, traffic_owners
+from svload.report.told.numbers import Number
+from svload.report.told.spelling import services_of, traffic_owners
 
 _MOST_T = 20
 _HEAD = 1
@@ -22,7 +23,8 @@ _REMARK = 48
 
 
 def over_cases(table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str) -> None:
-    """One case's number as analysis has it: a formula over its trials' cells where it is their mean (of shares and counts), else their geometric mean."""
+    """One case's number as analysis has it: a formula over its trials' cells where it is their mean (of
+    shares and counts), else their geometric mean."""
     one, reference = table.told.of_case(case, key), table.over(case, key)
     if one.value is None or one.refused or reference is None or not is_mean(table.values(case, key), one):
         sheet.told(row, column, one)
@@ -48,7 +50,8 @@ def is_mean(values: Sequence[float], one: Number) -> bool:
 def bound_over_cases(
     table: TrialTable, sheet: Sheet, row: int, column: int, case: CaseResult, key: str, sign: int
 ) -> None:
-    """An end of the 95 % interval: t over per-run logarithms (docs/method.md §2) where it is that, else the number alone."""
+    """An end of the 95 % interval: t over per-run logarithms (docs/method.md §2) where it
+    is that, else the number alone."""
     one, form = table.told.of_case(case, key), form_of_key(key)
     bound = one.low if sign < 0 else one.high
     reference, values = table.over(case, key), table.values(case, key)
@@ -134,7 +137,8 @@ def fill_summary(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
     sheet.text(
         0,
         0,
-        f"{findings.floor}. One row a case; each number is a formula over its trials that count, in the sheet Trials. The sheet Verdicts has the doubts in words.",
+        f"{findings.floor}. One row a case; each number is a formula over its trials that count, in the sheet "
+        f"Trials. The sheet Verdicts has the doubts in words.",
         "note",
     )
     sheet.table(_HEAD, headers, len(findings.cases), widths, freeze=(_HEAD + 1, 1))
@@ -186,7 +190,8 @@ def _doubts(gathered: Gathered, case: CaseResult) -> str:
 
 
 def _median_chart(sheet: Sheet, gathered: Gathered, median: str, column: int) -> None:
-    """The medians with their intervals; columns where a case has no median, whose text a marker would show as nought."""
+    """The medians with their intervals; columns where a case has no median, whose text
+    a marker would show as nought."""
     first, last = _HEAD + 1, _HEAD + len(gathered.findings.cases)
     found = [gathered.told.of_case(case, median) for case in ran(gathered)]
     values = [None if one.refused else one.value for one in found]
@@ -217,7 +222,8 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
     sheet.text(
         0,
         0,
-        "Success and miss rates of requests: ok over due, of the requests due in the kept window; mean over the trials that count.",
+        "Success and miss rates of requests: ok over due, of the requests due in the kept window; mean over "
+        "the trials that count.",
         "note",
     )
     sheet.table(
@@ -249,7 +255,8 @@ def fill_success(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
 
 
 def fill_response(sheet: Sheet, gathered: Gathered, table: TrialTable) -> None:
-    """Response times by case and group or step (the paper's Table VIII has their means), load model on the same line."""
+    """Response times by case and group or step (the paper's Table VIII has their
+    means), load model on the same line."""
     stats = ("mean", "p50", "p90", "p95", "p99", "p99.9")
     rows = [
         (case, group)

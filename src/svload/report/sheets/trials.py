@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from svload.model.results import CaseResult, TrialResult
-from svload.report.gather import Gathered
+from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import heading
 from svload.report.sheets.rows import LongTables, Place
-from svload.report.told import Told
-from svload.report.words import (
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import (
     dimension_of,
     full_metric,
     services_of,
@@ -35,7 +35,8 @@ class TrialTable:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def over(self, case: CaseResult, key: str) -> str | None:
-        """The reference to a metric in the case's trials: what is REFUSED there is text, which no formula counts. None if it has none."""
+        """The reference to a metric in the case's trials: what is REFUSED there is text, which no
+        formula counts. None if it has none."""
         if case.case not in self.spans or key not in self.columns:
             return None
         first, last = self.spans[case.case]
@@ -48,7 +49,8 @@ class TrialTable:
 
 
 def metric_keys(gathered: Gathered) -> list[str]:
-    """The metrics that a trial has a column for: each group's and step's, each service's, and what comparisons are about."""
+    """The metrics that a trial has a column for: each group's and step's, each service's,
+    and what comparisons are about."""
     findings = gathered.findings
     first = gathered.group
     keys = []
@@ -57,6 +59,7 @@ def metric_keys(gathered: Gathered) -> list[str]:
             f"{group}.success_rate",
             f"{group}.throughput",
             *(f"{group}.response.{stat}" for stat in (*QUANTILES, "mean")),
+            *(f"{group}.{name}" for name in ("recovery", "fault_errors", "fault_error_rate")),
         ]
     keys += [
         f"{service}.{metric}"
@@ -81,7 +84,8 @@ def fill_trials(sheet: Sheet, gathered: Gathered, tables: LongTables) -> TrialTa
     sheet.text(
         0,
         0,
-        "One row a trial. A number with ✗ is REFUSED: it is text, and enters no case. Each other number of a group is a formula over its rows or its bucket table.",
+        "One row a trial. A number with ✗ is REFUSED: it is text, and enters no case. Each other number of a "
+        "group is a formula over its rows or its bucket table.",
         "note",
     )
     sheet.table(
@@ -155,7 +159,8 @@ def _fill_group(
     place: Place | None,
     kept_s: float | None,
 ) -> None:
-    """due, ok, completed; then success, throughput, percentiles and mean as formulas over them and over the long tables."""
+    """due, ok, completed; then success, throughput, percentiles and mean as formulas over
+    them and over the long tables."""
     sheet, row, metrics = table.sheet, table.rows[trial.trial], trial.metrics
     success, throughput, median = (
         metrics.get(f"{group}.{name}") for name in ("success_rate", "throughput", "response.p50")

@@ -1,4 +1,5 @@
-"""Monitors, one file a kind. They are found by scanning this folder; other people's come by the entry points `svload.monitors`."""
+"""Monitors, one file a kind. They are found by scanning this folder; other people's come by the
+entry points `svload.monitors`."""
 
 from __future__ import annotations
 

@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.model.declared import Limit, Refusal
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
 
 
 class HostMonitor(Monitor):
-    """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces, `cpu`/`io`/`memory` for pressure, else empty."""
+    """/proc of the whole machine. Entities: `cpu0`…, disks, interfaces,
+    `cpu`/`io`/`memory` for pressure, else empty."""
 
     name = "host"
     summary = "the machine's cores, memory, disks, network and pressure, from /proc"
@@ -31,6 +33,9 @@ class HostMonitor(Monitor):
         "writes_total": "per disk: number of writes",
         "written_bytes_total": "per disk: bytes written",
         "io_seconds_total": "per disk: time with any request under way (about 0 under a throttle)",
+        "in_flight": "number of requests under way, per disk",
+        "queue_seconds_total": "per disk: time of all its requests together, waiting included: its growth a "
+        "second is the mean queue",
         "received_bytes_total": "per interface: bytes received",
         "received_packets_total": "per interface: number of packets received",
         "received_drops_total": "per interface: number of packets dropped on receipt",
@@ -46,10 +51,35 @@ class HostMonitor(Monitor):
         "listen_drops_total": "number of SYNs dropped by a listening socket",
         "retransmits_total": "number of TCP segments sent again",
         "time_wait": "number of TCP sockets in TIME_WAIT",
+        "tcp_memory_bytes": "memory of all TCP sockets' buffers",
+        "tcp_memory_limit_bytes": "what the kernel gives to them at most (net.ipv4.tcp_mem)",
+        "receive_buffer_drops_total": "number of TCP segments dropped for a full receive buffer",
+        "backlog_drops_total": "number of TCP segments dropped, the socket being in use and its backlog full",
+        "udp_buffer_errors_total": "number of UDP datagrams dropped for a full buffer",
+        "files_open": "number of open files of the whole machine",
+        "files_limit": "number of files that may be open (fs.file-max)",
         "major_faults_total": "number of page faults that read a disk",
         "oom_kills_total": "number of processes killed for lack of memory",
         "drop_pagecache_total": "number of times that someone dropped the page cache",
     }
+    limits = (
+        # Which core is a server's and which the load's own, the machine can't tell: the monitor `process` does.
+        Limit("core", "cpu", "busy_seconds_total", 1.0, at=0.95, verdict=False),
+        Limit("disk", "disk", "io_seconds_total", 1.0, at=0.95, verdict=False),
+        Limit("memory of TCP buffers", "memory", "tcp_memory_bytes", "tcp_memory_limit_bytes", brief=True, verdict=False),
+        Limit("open files", "descriptors", "files_open", "files_limit", brief=True, verdict=False),
+    )  # fmt: skip
+    refusals = (
+        Refusal("listen_overflows_total", "connections refused for a full accept queue, of any program", "accept queue", verdict=False),
+        Refusal("retransmits_total", "TCP segments sent again", "network", kind="lost", verdict=False),
+        Refusal("received_drops_total", "packets dropped on receipt", "network", kind="lost", verdict=False),
+        Refusal("sent_drops_total", "packets dropped on sending", "network", kind="lost", verdict=False),
+        Refusal("receive_buffer_drops_total", "TCP segments dropped for a full receive buffer", "network", kind="lost", verdict=False),
+        Refusal("backlog_drops_total", "TCP segments dropped for a full backlog", "network", kind="lost", verdict=False),
+        Refusal("udp_buffer_errors_total", "UDP datagrams dropped for a full buffer", "network", kind="lost", verdict=False),
+        Refusal("oom_kills_total", "processes killed for want of memory", "memory", kind="failed", verdict=False),
+        Refusal("major_faults_total", "page faults that read a disk", "memory", kind="waited", verdict=False),
+    )  # fmt: skip
     root: ClassVar[str] = "/proc"
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
@@ -109,27 +139,49 @@ def _vmstat(text: str) -> list[Reading]:
 
 
 def _netstat(text: str) -> list[Reading]:
-    return _named(
-        proc.parse_titled(text),
-        {"TcpExt.ListenOverflows": "listen_overflows_total", "TcpExt.ListenDrops": "listen_drops_total"},
-    )
+    found = proc.parse_titled(text)
+    dropped = ("TcpExt.TCPRcvQDrop", "TcpExt.RcvPruned", "TcpExt.OfoPruned")
+    if any(name in found for name in dropped):
+        found["dropped"] = sum(found.get(name, 0.0) for name in dropped)
+    wanted = {
+        "TcpExt.ListenOverflows": "listen_overflows_total",
+        "TcpExt.ListenDrops": "listen_drops_total",
+        "TcpExt.TCPBacklogDrop": "backlog_drops_total",
+        "dropped": "receive_buffer_drops_total",
+    }
+    return _named(found, wanted)
 
 
 def _snmp(text: str) -> list[Reading]:
-    return _named(proc.parse_titled(text), {"Tcp.RetransSegs": "retransmits_total"})
+    found = proc.parse_titled(text)
+    errors = ("Udp.RcvbufErrors", "Udp.SndbufErrors")
+    if any(name in found for name in errors):
+        found["errors"] = sum(found.get(name, 0.0) for name in errors)
+    return _named(found, {"Tcp.RetransSegs": "retransmits_total", "errors": "udp_buffer_errors_total"})
 
 
 def _sockstat(text: str) -> list[Reading]:
     for line in text.splitlines():
         fields = line.split()
         if fields[:1] == ["TCP:"]:
-            return [Reading("", "time_wait", float(fields[fields.index("tw") + 1]))]
+            held = float(fields[fields.index("mem") + 1]) * proc.PAGE_BYTES if "mem" in fields else 0.0
+            waits = float(fields[fields.index("tw") + 1])
+            return [Reading("", "time_wait", waits), Reading("", "tcp_memory_bytes", held)]
     return []
+
+
+def _tcp_memory(text: str) -> list[Reading]:
+    return [Reading("", "tcp_memory_limit_bytes", float(text.split()[2]) * proc.PAGE_BYTES)]
+
+
+def _files(text: str) -> list[Reading]:
+    opened, _, limit = text.split()
+    return [Reading("", "files_open", float(opened)), Reading("", "files_limit", float(limit))]
 
 
 def _disks(text: str) -> list[Reading]:
     return [
-        Reading(disk, f"{name}_total", value)
+        Reading(disk, name if name == "in_flight" else f"{name}_total", value)
         for disk, values in proc.parse_disks(text).items()
         for name, value in values.items()
     ]
@@ -167,6 +219,8 @@ _FILES: Mapping[str, Callable[[str], list[Reading]]] = {
     "self/net/netstat": _netstat,
     "self/net/snmp": _snmp,
     "self/net/sockstat": _sockstat,
+    "sys/net/ipv4/tcp_mem": _tcp_memory,
+    "sys/fs/file-nr": _files,
     "pressure/cpu": _pressure_of("cpu"),
     "pressure/io": _pressure_of("io"),
     "pressure/memory": _pressure_of("memory"),

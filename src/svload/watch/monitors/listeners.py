@@ -1,15 +1,22 @@
-"""How full the accept queues of a service's own listening sockets are: the machine's counter of overflows does not say whose they were."""
+"""How full the accept queues of a service's own listening sockets are: the machine's counter of
+overflows does not say whose they were."""
 
 from __future__ import annotations
 
 import socket
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from ipaddress import ip_address
 from typing import Any, ClassVar
 
-from svload.host.sock_diag import TCP_LISTEN, Socket, tcp_sockets
+from svload.host.machine import linux
+from svload.host.machine.sock_diag import TCP_LISTEN, Socket, tcp_sockets
+from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
+
+HERE = ""
+"""This network."""
 
 
 class ListenTable:
@@ -17,17 +24,31 @@ class ListenTable:
 
     def __init__(self, every_s: float = 0.05) -> None:
         self._every_s = every_s
-        self._read_at = float("-inf")
-        self._all: list[Socket] = []
+        self._known: dict[str, tuple[float, list[Socket]]] = {}
 
-    def all(self) -> list[Socket]:
-        """The sockets, as they were at most `every_s` ago."""
-        if time.monotonic() - self._read_at >= self._every_s:
-            self._all = [
-                one for family in (socket.AF_INET, socket.AF_INET6) for one in tcp_sockets(family, TCP_LISTEN)
-            ]
-            self._read_at = time.monotonic()
-        return self._all
+    def all(self, network: str = HERE) -> list[Socket]:
+        """The sockets of this network, or of the one with that file, as they were at most `every_s` ago."""
+        read_at, found = self._known.get(network, (float("-inf"), []))
+        if time.monotonic() - read_at >= self._every_s:
+            with within(network):
+                families = (socket.AF_INET, socket.AF_INET6)
+                found = [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
+            self._known[network] = time.monotonic(), found
+        return found
+
+    def of(self, facts: Mapping[str, Any]) -> list[Socket]:
+        """Those of the networks that the service's servers live in."""
+        return [one for network in networks_of(facts) for one in self.all(network)]
+
+
+def networks_of(facts: Mapping[str, Any]) -> list[str]:
+    """Those of its links; of a service without any, this one."""
+    return [str(link["network"]) for link in facts.get("links", ())] or [HERE]
+
+
+def within(network: str) -> AbstractContextManager[None]:
+    """This thread, in that network."""
+    return linux.in_network(network) if network else nullcontext()
 
 
 class ListenersMonitor(Monitor):
@@ -36,23 +57,38 @@ class ListenersMonitor(Monitor):
     name = "listeners"
     summary = "accept queues of a service's own listening sockets, by sock_diag"
     metrics: ClassVar[Mapping[str, str]] = {
-        "accept_queue": "number of connections that wait to be accepted, on the fullest of the port's listening sockets",
+        "accept_queue": "number of connections that wait to be accepted, on the fullest of the port's "
+        "listening sockets",
         "accept_queue_limit": "number of connections that may wait there",
         "accept_drops_total": "number of connections that the port's listening sockets dropped",
     }
+    limits = (
+        Limit("accept queue", "accept queue", "accept_queue", "accept_queue_limit", beyond=True, brief=True),
+    )
+    refusals = (
+        # A listening socket drops for other reasons too; a full queue shows in the machine's counter at the same time.
+        Refusal(
+            "accept_drops_total",
+            "connections dropped by its listening sockets",
+            "accept queue",
+            beside="host.listen_overflows_total",
+        ),
+    )
     cpu_share = 0.005
     table: ClassVar[ListenTable] = ListenTable()
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
         """Services with TCP endpoints on this machine."""
-        return bool(facts and _ports(facts))
+        return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """One look at all listening sockets, shared with the other services. Raises ConnectionError when none is the service's."""
+        """One look at all listening sockets, shared with the other services. Raises
+        ConnectionError when none is the service's."""
         readings: list[Reading] = []
-        for port in sorted(_ports(self.facts)):
-            mine = [one for one in self.table.all() if one.port == port]
+        listening = self.table.of(self.facts)
+        for port in sorted(ports_of(self.facts)):
+            mine = [one for one in listening if one.port == port]
             if not mine:
                 continue
             fullest = max(mine, key=lambda one: one.read_queue - one.write_queue)
@@ -66,7 +102,7 @@ class ListenersMonitor(Monitor):
         return readings
 
 
-def _ports(facts: Mapping[str, Any]) -> set[int]:
+def ports_of(facts: Mapping[str, Any]) -> set[int]:
     """The ports on which the service listens here: it has processes here, or is asked over loopback."""
     here = bool(facts.get("processes"))
     return {

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
 
 TIMEOUT_S = 0.4
@@ -41,6 +42,36 @@ class MemcachedMonitor(Monitor):
     name = "memcached"
     summary = "connections, hits, evictions and memory of memcached, from its stats"
     metrics: ClassVar[Mapping[str, str]] = dict(_STATS.values())
+
+    limits = (
+        # It counts its own descriptors in, some twenty.
+        Limit("connections", "connections", "connections_open", "connections_limit", at=0.95, brief=True),
+        # A cache is meant to be full.
+        Limit("memory for items", "storage", "used_bytes", "limit_bytes", at=0.95, verdict=False),
+    )
+    refusals = (
+        Refusal("rejected_total", "connections rejected above its limit", "connections"),
+        Refusal(
+            "listen_disabled_total",
+            "times that it stopped accepting at its limit of connections",
+            "connections",
+        ),
+        Refusal(
+            "yields_total",
+            "times that a connection had to let others pass",
+            "workers",
+            kind="waited",
+            verdict=False,
+        ),
+        Refusal(
+            "evictions_total",
+            "items thrown out for want of memory",
+            "storage",
+            kind="lost",
+            verdict=False,
+        ),
+    )
+    example = {"memcached": {"address": "127.0.0.1", "port": 9}}
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)

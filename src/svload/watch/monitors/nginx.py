@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.model.declared import Limit, Refusal
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -25,14 +26,38 @@ class NginxMonitor(Monitor):
         "connections_open": "number of open connections, ours included",
         "accepted_total": "number of connections accepted",
         "handled_total": "number of connections handled; fewer than accepted when worker_connections ran out",
+        "unhandled_total": "number of connections that were accepted and closed at once, for want of "
+        "worker_connections",
+        "connections_limit": "number of connections that its workers may hold open together, as its kit told",
         "requests_total": "number of requests",
         "reading": "number of connections whose request head is being read",
         "writing": "number of connections that get an answer",
         "waiting": "number of idle kept connections",
     }
 
+    # Each worker counts its listening sockets in.
+    limits = (
+        Limit(
+            "worker connections",
+            "connections",
+            "connections_open",
+            "connections_limit",
+            at=0.95,
+            brief=True,
+        ),
+    )
+    refusals = (
+        Refusal(
+            "unhandled_total",
+            "connections closed as soon as accepted, for want of worker_connections",
+            "connections",
+        ),
+    )
+    example = {"nginx": {"status_url": "http://127.0.0.1:9/status"}}
+
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
+        self._limit = facts["admin"]["nginx"].get("connections_limit")
         self._admin = AdminConnection(str(facts["admin"]["nginx"]["status_url"]))
 
     @classmethod
@@ -42,7 +67,10 @@ class NginxMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when it does not answer so."""
-        return parse_status(self._admin.get().decode("ascii", "replace"))
+        found = parse_status(self._admin.get().decode("ascii", "replace"))
+        return (
+            found if self._limit is None else [*found, Reading("", "connections_limit", float(self._limit))]
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -54,4 +82,6 @@ def parse_status(page: str) -> list[Reading]:
     match = _PAGE.search(page)
     if match is None:
         raise OSError("this is no stub_status page")
-    return [Reading("", metric, float(value)) for metric, value in match.groupdict().items()]
+    found = {metric: float(value) for metric, value in match.groupdict().items()}
+    found["unhandled_total"] = found["accepted_total"] - found["handled_total"]
+    return [Reading("", metric, value) for metric, value in found.items()]

@@ -1,4 +1,5 @@
-"""CPU of processes that are no part of the measurement: neither generators, servers, monitors nor svload itself, nor the kernel's own."""
+"""CPU of processes that are no part of the measurement: neither generators, servers, monitors nor
+svload itself, nor the kernel's own."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _WORDS_BYTES = 60
 class OthersMonitor(Monitor):
     """The empty entity for all of them; `name pid` for those that used most since the reading before.
 
-    Times are the scheduler's own, process by process; the time of one that ended is found with the parent that waited for it.
+    Times are the scheduler's own, process by process; the time of one that ended is found with
+    the parent that waited for it.
     """
 
     name = "others"
@@ -29,7 +31,8 @@ class OthersMonitor(Monitor):
     metrics: ClassVar[Mapping[str, str]] = {
         "cpu_seconds_total": "CPU time of all of them",
         "cpu_seconds": "of those that used most: CPU time since the reading before, ended children included",
-        "pid": "number of such a process; the entity is `name pid user command`, and of the command it has the program and the first file",
+        "pid": "number of such a process; the entity is `name pid user command`, and of the command it has "
+        "the program and the first file",
     }
     cpu_share = 0.01
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table

@@ -1,18 +1,44 @@
-"""Each service's processes: CPU, memory, threads, descriptors, with all that they started."""
+"""Each service's processes: CPU, memory, threads, descriptors against their limit, with all that they started."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from svload.model.declared import Limit
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
+
+BOUNDS_EVERY_S = 5.0
+"""How often a process's own limits are read again: a server raises them as it starts, and seldom later."""
+_FULLEST, _LIMIT = "fds_fullest", "fds_limit"
+
+
+class CoreTable:
+    """Each core's busy seconds, read at most once in `every_s` whoever asks."""
+
+    def __init__(self, root: str = "/proc", every_s: float = 0.05) -> None:
+        self._root = root
+        self._every_s = every_s
+        self._read_at = float("-inf")
+        self._busy: dict[int, float] = {}
+
+    def busy(self) -> dict[int, float]:
+        """Core → seconds so far, as they were at most `every_s` ago."""
+        if time.monotonic() - self._read_at >= self._every_s:
+            with open(f"{self._root}/stat", encoding="ascii") as file:
+                found = proc.parse_cpu(file.read())
+            self._busy = {int(core.removeprefix("cpu")): states["busy"] for core, states in found.items()}
+            self._read_at = time.monotonic()
+        return self._busy
 
 
 class ProcessMonitor(Monitor):
     """One entity for each process that the facts name (it and its family), and the empty entity for the whole service.
 
-    A process in two families counts once in the whole. CPU of children that ended is kept by the parent that waited for them.
+    A process in two families counts once in the whole. CPU of children that ended is kept by
+    the parent that waited for them.
     """
 
     name = "process"
@@ -24,9 +50,26 @@ class ProcessMonitor(Monitor):
         "threads": "number of threads",
         "read_bytes_total": "bytes that they had a disk read, beyond what lay in the page cache",
         "fds": "number of open descriptors",
+        _FULLEST: "number of open descriptors of the process that is nearest to its limit",
+        _LIMIT: "number of descriptors that this process may have, its soft limit",
+        "cores_allowed": "number of cores that they may run on",
+        "hot_core_ratio": "busy time of the busiest of these cores since the reading before, whoever used "
+        "it; only where they are pinned to some of the machine's",
     }
+    limits = (
+        Limit("descriptors", "descriptors", _FULLEST, _LIMIT, brief=True),
+        Limit("cores", "cpu", "cpu_seconds_total", "cores_allowed", at=0.95, entity=""),
+        Limit("busiest core", "cpu", "hot_core_ratio", 1.0, at=0.95),
+    )
     table: ClassVar[proc.ProcessTable] = proc.ProcessTable()
+    cores: ClassVar[CoreTable] = CoreTable()
     root: ClassVar[str] = "/proc"
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._bounds: dict[int, proc.Bounds] = {}
+        self._bounds_at = float("-inf")
+        self._before: tuple[float, dict[int, float]] | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -35,13 +78,7 @@ class ProcessMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises ProcessLookupError when none of the service's processes is there any more."""
-        machine = self.table.all()
-        members: dict[str, set[int]] = {}
-        for process in self.facts["processes"]:
-            pid = int(process["pid"])
-            leader = proc.read_stat(pid, self.root)
-            if leader is not None and not leader.ended and leader.start_ticks == int(process["start_ticks"]):
-                members.setdefault(str(process["name"]), set()).update(proc.family(pid, machine))
+        members = members_of(self.facts, self.table.all(), self.root)
         everyone = set().union(*members.values())
         if not everyone:
             raise ProcessLookupError(f"no process of {self.service} is there")
@@ -51,7 +88,7 @@ class ProcessMonitor(Monitor):
             for name, pids in members.items()
             for reading in _sums(name, [found[pid] for pid in pids if pid in found])
         ]
-        return readings + _sums("", list(found.values()))
+        return [*readings, *_sums("", list(found.values())), *self._against_limits(found)]
 
     def _figures(self, pid: int) -> dict[str, float] | None:
         stat = proc.read_stat(pid, self.root)
@@ -68,6 +105,51 @@ class ProcessMonitor(Monitor):
             figures["read_bytes_total"] = read
         descriptors = proc.count_descriptors(pid, self.root)
         return figures if descriptors is None else {**figures, "fds": descriptors}
+
+    def _against_limits(self, found: Mapping[int, Mapping[str, float]]) -> Iterator[Reading]:
+        """Descriptors of the process nearest to its limit, and the cores that the service may use."""
+        if time.monotonic() - self._bounds_at >= BOUNDS_EVERY_S:
+            self._bounds, self._bounds_at = {}, time.monotonic()
+        for pid in found.keys() - self._bounds.keys():
+            self._bounds[pid] = proc.read_bounds(pid, self.root)
+        bounds = {pid: self._bounds[pid] for pid in found}
+        held = [
+            (figures["fds"], limit)
+            for pid, figures in found.items()
+            if "fds" in figures and (limit := bounds[pid].descriptors)
+        ]
+        if held:
+            fullest, limit = max(held, key=lambda one: one[0] / one[1])
+            yield Reading("", _FULLEST, fullest)
+            yield Reading("", _LIMIT, limit)
+        allowed = frozenset[int]().union(*(one.cores for one in bounds.values()))
+        if allowed:
+            yield Reading("", "cores_allowed", len(allowed))
+            yield from self._hot_core(allowed)
+
+    def _hot_core(self, allowed: frozenset[int]) -> Iterator[Reading]:
+        now, busy = time.monotonic(), self.cores.busy()
+        before, self._before = self._before, (now, busy)
+        if before is None or busy is before[1] or not allowed < busy.keys():
+            return
+        yield Reading(
+            "",
+            "hot_core_ratio",
+            max(busy[core] - before[1].get(core, 0.0) for core in allowed) / (now - before[0]),
+        )
+
+
+def members_of(
+    facts: Mapping[str, Any], machine: Sequence[proc.Stat], root: str = "/proc"
+) -> dict[str, set[int]]:
+    """By name in the facts: the pids of each process that is still that one, and of its family."""
+    members: dict[str, set[int]] = {}
+    for process in facts["processes"]:
+        pid = int(process["pid"])
+        leader = proc.read_stat(pid, root)
+        if leader is not None and not leader.ended and leader.start_ticks == int(process["start_ticks"]):
+            members.setdefault(str(process["name"]), set()).update(proc.family(pid, machine))
+    return members
 
 
 def _sums(entity: str, processes: Sequence[Mapping[str, float]]) -> list[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from svload.model.declared import Limit, Refusal
 from svload.watch.http import AdminConnection
 from svload.watch.monitor import Monitor, Reading, admin_has
 
@@ -52,6 +53,19 @@ class TruthMonitor(Monitor):
         "link_held_seconds_total": "how long bodies waited for the limited link and took to leave by it, summed",
         "late_seconds_total": "how late paced answers were written, summed: the server's own error",
     }
+
+    limits = (Limit("workers", "workers", "in_service", "workers", waiting="queued"),)
+    refusals = (
+        Refusal("queue_dropped_total", "requests refused for a full queue", "workers"),
+        Refusal(
+            "accept_pauses_total",
+            "times that accepting stopped",
+            "connections",
+            kind="waited",
+            verdict=False,
+        ),
+    )
+    example = {"truth": {"url": "http://127.0.0.1:9"}}
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)

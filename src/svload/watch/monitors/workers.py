@@ -1,4 +1,5 @@
-"""How a server's connections are spread over workers that share a port (SO_REUSEPORT): the kernel deals them by hash."""
+"""How a server's connections are spread over workers that share a port (SO_REUSEPORT):
+the kernel deals them by hash."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from svload.host.linux import descriptors
-from svload.host.sock_diag import TCP_ESTABLISHED, TCP_LISTEN, Socket, tcp_sockets
+from svload.host.machine.linux import descriptors
+from svload.host.machine.sock_diag import TCP_ESTABLISHED, TCP_LISTEN, Socket, tcp_sockets
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors.process import ProcessMonitor
@@ -49,7 +50,8 @@ class WorkersMonitor(Monitor):
     def _workers(self, listening: list[Socket], open_ones: list[Socket]) -> list[Reading]:
         """A reading for each worker, with its open connections on the shared ports.
 
-        A parent that only hands the listening sockets on keeps them all open; its workers hold fewer, and are those who accept.
+        A parent that only hands the listening sockets on keeps them all open; its workers hold
+        fewer, and are those who accept.
         """
         listens, connected = ({f"socket:[{one.inode}]" for one in found} for found in (listening, open_ones))
         roots = {int(process["pid"]) for process in self.facts["processes"]}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import altair as alt
 
 from svload.model.units import show_duration
-from svload.report.digest import SEGMENTS
+from svload.report.data.digest import SEGMENTS
+from svload.report.data.gather import Gathered, anatomy_by_case
 from svload.report.figures.figure import (
     WIDTHS_PT,
     Figure,
@@ -15,7 +16,6 @@ from svload.report.figures.figure import (
     unit_of,
     varying,
 )
-from svload.report.gather import Gathered, anatomy_by_case
 from svload.report.palette import INK, SEGMENT_COLOURS
 
 _ROW_PT, _AXIS_PT = 12.0, 64.0
@@ -71,7 +71,8 @@ def figure(gathered: Gathered) -> Figure | None:
         return alt.layer(bars_drawn, totals).properties(width=width, height=_ROW_PT * len(cases) + _AXIS_PT)
 
     caption = (
-        f"Where a request of {gathered.group} spends its time by case: means over the ok requests of the kept window, from the intended start "
+        f"Where a request of {gathered.group} spends its time by case: means over the ok requests of the kept "
+        f"window, from the intended start "
         f"to the last byte; the parts add up to the mean response. Means over trials, no interval. "
         f"{'Pale: REFUSED. ' if refused else ''}{counted_words(gathered, cases)}."
     )

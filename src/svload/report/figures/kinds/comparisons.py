@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered
 from svload.report.figures.figure import (
     WIDTHS_PT,
     Figure,
@@ -13,9 +14,8 @@ from svload.report.figures.figure import (
     scaled,
     sure_words,
 )
-from svload.report.gather import Gathered
 from svload.report.palette import DIM, PALETTE
-from svload.report.words import count_words, unique
+from svload.report.told.spelling import count_words, unique
 
 _ROW_PT, _AXIS_PT = 14.0, 34.0
 _LONGEST = {True: 56, False: 34}
@@ -48,8 +48,10 @@ def figure(gathered: Gathered) -> Figure | None:
     blocks = unique(count_words(claim.blocks, "block") for claim in claims)
     metrics = unique(claim.metric for claim in claims)
     caption = (
-        f"Ratios of {' and '.join(metrics)} over matched cases, logarithmic; left of 1 the treatment is smaller. Bars: 95 % interval (t over "
-        f"per-block log ratios). Filled: a claim after Holm's correction; open: not decided by this run. n = {' or '.join(blocks)}. "
+        f"Ratios of {' and '.join(metrics)} over matched cases, logarithmic; left of 1 the treatment is "
+        f"smaller. Bars: 95 % interval (t over "
+        f"per-block log ratios). Filled: a claim after Holm's correction; open: not decided by this run. n = "
+        f"{' or '.join(blocks)}. "
         f"{sure_words(gathered)}"
     )
     return Figure("comparisons", caption, draw)

@@ -6,6 +6,8 @@ import altair as alt
 import numpy as np
 
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered
+from svload.report.data.resources import Series
 from svload.report.figures.colouring import colouring
 from svload.report.figures.figure import (
     WIDTHS_PT,
@@ -16,8 +18,6 @@ from svload.report.figures.figure import (
     sure_words,
     unit_of,
 )
-from svload.report.gather import Gathered
-from svload.report.resources import Series
 
 _HEIGHT_PT = {True: 190.0, False: 165.0}
 
@@ -55,8 +55,10 @@ def figure(gathered: Gathered) -> Figure | None:
         return drawn.properties(width=width, height=_HEIGHT_PT[width > WIDTHS_PT["single"]])
 
     caption = (
-        f"Median response of {group} over the time of a trial, of the requests due then; the middle one of the trials. {colours.words}. Ramps and "
-        f"warm-up are in it. No interval: single seconds of a trial depend on each other. {counted_words(gathered, [case for case, _ in lines.values()])}. "
+        f"Median response of {group} over the time of a trial, of the requests due then; the middle one of "
+        f"the trials. {colours.words}. Ramps and "
+        f"warm-up are in it. No interval: single seconds of a trial depend on each other. "
+        f"{counted_words(gathered, [case for case, _ in lines.values()])}. "
         f"{sure_words(gathered)}"
     )
     return Figure("course", caption, draw)

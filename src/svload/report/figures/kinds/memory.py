@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from svload.report.data.gather import Gathered
 from svload.report.figures.figure import Figure
 from svload.report.figures.usage import usage_figure
-from svload.report.gather import Gathered
 
 
 def figure(gathered: Gathered) -> Figure | None:

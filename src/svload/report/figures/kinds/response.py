@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 
 from svload.model.visible import visible
+from svload.report.data.gather import Gathered
 from svload.report.figures.figure import (
     Figure,
     Row,
@@ -16,9 +17,8 @@ from svload.report.figures.figure import (
     unit_of,
     varying,
 )
-from svload.report.gather import Gathered
 from svload.report.palette import INK, PALETTE, REFUSED
-from svload.report.words import list_words
+from svload.report.told.spelling import list_words
 
 _ROW_PT, _AXIS_PT = 12.0, 34.0
 
@@ -80,7 +80,8 @@ def figure(gathered: Gathered) -> Figure | None:
         dict.fromkeys(case.load_model[gathered.group] for case in cases if gathered.group in case.load_model)
     )
     caption = (
-        f"Median response of {gathered.group} by case{f' ({models})' if models else ''}, from the intended start, logarithmic. Ticks: "
+        f"Median response of {gathered.group} by case{f' ({models})' if models else ''}, from the intended "
+        f"start, logarithmic. Ticks: "
         f"geometric mean over trials; bars: its 95 % interval (t over per-run logarithms); dots: single trials"
         f"{'; crosses: REFUSED trials, which do not count' if any(case.refused for case in cases) else ''}. "
         f"{counted_words(gathered, cases)}. {_missing(gathered, key)}{sure_words(gathered)}"

@@ -9,7 +9,8 @@ import altair as alt
 from svload.model.visible import visible
 from svload.report.charts.scales import TAIL_STOPS, apart, tail_position
 from svload.report.charts.tail import curve_points
-from svload.report.digest import merged_curve
+from svload.report.data.digest import merged_curve
+from svload.report.data.gather import Gathered
 from svload.report.figures.colouring import colouring
 from svload.report.figures.figure import (
     WIDTHS_PT,
@@ -20,7 +21,6 @@ from svload.report.figures.figure import (
     sure_words,
     unit_of,
 )
-from svload.report.gather import Gathered
 
 _HEIGHT_PT = {True: 210.0, False: 180.0}
 _POINTS = 60
@@ -98,8 +98,10 @@ def figure(gathered: Gathered) -> Figure | None:
         return layers.properties(width=width, height=height)
 
     caption = (
-        f"Distribution of the response of {group}, trials pooled (histograms merged; nearest rank, failures above every limit). {colours.words}. "
-        f"Pooled curves are pictures: intervals are in the figure of medians. {counted_words(gathered, [case for case, _, _ in curves.values()])}. "
+        f"Distribution of the response of {group}, trials pooled (histograms merged; nearest rank, failures "
+        f"above every limit). {colours.words}. "
+        f"Pooled curves are pictures: intervals are in the figure of medians. "
+        f"{counted_words(gathered, [case for case, _, _ in curves.values()])}. "
         f"{sure_words(gathered)}"
     )
     return Figure("tail", caption, draw)

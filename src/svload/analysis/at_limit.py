@@ -1,0 +1,108 @@
+"""What was in use where a load's limit is, against half of that load; and what gave way first in a case
+(docs/method.md §5). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+from svload.analysis.evidence import first_to_fail
+from svload.analysis.saturation import owner, what_failed
+from svload.model.declared import Resource
+from svload.model.evidence import CaseEvidence, CaseLimit, LimitState
+from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
+
+NEAR_HALF = 1.6
+"""A level stands for half of the load if it is within this factor of it."""
+LEAST_SHARE = 0.05
+"""Of a limit that is less used at N* nothing is told."""
+MOST_USES = 10
+_ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
+
+
+@dataclass(frozen=True)
+class Use:
+    """One declared limit at both loads: shares of it in use (1 is all)."""
+
+    what: str
+    resource: Resource
+    half: float | None
+    """null: it was not read there"""
+    at: float
+    state: LimitState
+    """at the limit of the load"""
+    own: bool
+    """a server's own; what belongs to the machine may be another's doing"""
+
+
+@dataclass(frozen=True)
+class AtLimit:
+    """Two levels of a load curve, and what was in use at each."""
+
+    limit: LoadLimit
+    at: LoadPoint
+    half: LoadPoint
+    uses: tuple[Use, ...]
+    """those at their limit first, then by share"""
+
+
+def at_limit(curve: LoadCurve, evidence: Mapping[str, CaseEvidence]) -> AtLimit | str:
+    """The first level at or above N* (N_break where there is none) against the one nearest to half of that; else why
+    there are not both. `evidence`: by case."""
+    limit = next(
+        (one for one in curve.limits if one.value is not None and one.name in ("N*", "N_break")), None
+    )
+    if curve.kind != "users" or limit is None or limit.value is None:
+        return "no N* was found"
+    above = [point for point in curve.points if point.at >= limit.value and point.case in evidence]
+    if not above:
+        return f"no level that counts lies at or above {limit.name}"
+    at = above[0]
+    below = [point for point in curve.points if point.at < at.at and point.case in evidence]
+    half = min(below, key=lambda point: abs(log(2 * point.at / at.at)), default=None)
+    if half is None or abs(log(2 * half.at / at.at)) > log(NEAR_HALF):
+        return f"no level that counts lies near half of {at.level}, the first one at or above {limit.name}"
+    return AtLimit(limit, at, half, _uses(evidence[half.case], evidence[at.case]))
+
+
+def _uses(half: CaseEvidence, at: CaseEvidence) -> tuple[Use, ...]:
+    before = {_key(one): one.share for one in half.limits}
+    found = [
+        Use(owner(one.name, one.service, one.entity), one.resource, before.get(_key(one)), one.share, one.state, one.verdict)
+        for one in at.limits
+        if one.state != "clear" or one.share >= LEAST_SHARE
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda use: (_ORDER.index(use.state), -use.at, use.what))[:MOST_USES])
+
+
+def _key(one: CaseLimit) -> tuple[str, str, str, str]:
+    return one.service, one.monitor, one.name, one.entity
+
+
+@dataclass(frozen=True)
+class Limiting:
+    """What limited a case: the first of its servers' own limits that gave way, or the one that was nearest."""
+
+    resource: Resource
+    what: str
+    state: Literal["gave way", "nearest"]
+    others: tuple[str, ...] = ()
+    """what gave way after it"""
+
+
+def limiting(evidence: CaseEvidence) -> Limiting | None:
+    """None where no limit of a server was read."""
+    failed = first_to_fail(evidence)
+    if failed:
+        first, *rest = failed
+        return Limiting(
+            first.resource, what_failed(first), "gave way", tuple(what_failed(one) for one in rest)
+        )
+    own = [one for one in evidence.limits if one.verdict]
+    if not own:
+        return None
+    near = max(own, key=lambda one: one.share)
+    told = f"the {owner(near.name, near.service, near.entity)} {100 * near.share:.0f} % in use"
+    return Limiting(near.resource, told, "nearest")

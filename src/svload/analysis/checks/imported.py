@@ -1,0 +1,117 @@
+"""What an imported trial can't show of its instrument, and Little's law as far as its
+file bears it (docs/method.md §4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, percent
+from svload.analysis.view import GroupView, kept_window
+from svload.model.results import CheckResult, Harm, Imported
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+class ImportedInstrument(Check):
+    """An imported trial is WEAK at best: nobody recorded what its generator added, so that its times have no bound."""
+
+    name = "imported-instrument"
+    row = "imported: generator's harm"
+    order = 19
+    of = "imported"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """WEAK for every time and rate, with what the file lacks."""
+        told = trial.summary.imported
+        assert told is not None
+        notes = f" {' '.join(told.notes)}" if told.notes else ""
+        sentence = (
+            f"Imported from {told.tool} ({told.file}): nothing says what the generator added, nor when "
+            f"a request was due.{notes}"
+        )
+        return self.result(
+            "WEAK", sentence, remedy="Make the load with svload, which measures its own delays."
+        )
+
+
+class ImportedLittle(Check):
+    """L against N users of an imported closed loop: Σ of clipped request times over T; of totals
+    alone X·R, which has an edge bias."""
+
+    name = "imported-little"
+    row = "imported: Little"
+    order = 12
+    scope = "all"
+    of = "imported"
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """REFUSED where more users were at work than there were; WEAK where totals alone say so."""
+        told = trial.summary.imported
+        assert told is not None
+        found = [_in_flight(trial, view, told) for view in context.groups]
+        known = [one for one in found if one is not None]
+        if not known:
+            return self.unmeasured("the file does not say how many users there were")
+        worst_share, sentence, edge = max(known)
+        over = worst_share > limits.TABLE_BIAS
+        if not over:
+            return self.result(
+                "VALID", f"Little's law holds: {sentence}.{edge}", worst_share, limits.TABLE_BIAS
+            )
+        if not told.single:
+            late = "L > N, late completions counted: requests count in the second in which they ended"
+            return self.result(
+                "WEAK",
+                f"{sentence} ({late}).",
+                worst_share,
+                limits.TABLE_BIAS,
+                "Import single requests.",
+            )
+        return self.result(
+            "REFUSED",
+            f"Little's law is broken: {sentence}: more users at work than there were.",
+            worst_share,
+            limits.TABLE_BIAS,
+            "See that the file is of one run, and that its time stamps are of the begins "
+            "(sampleresult.timestamp.start=true).",
+            harms=[Harm(number="all", grade="REFUSED", below=None, above=None)],
+        )
+
+
+def _in_flight(trial: TrialData, view: GroupView, told: Imported) -> tuple[float, str, str] | None:
+    """(L over N less one, the same in words, what a tool's own arithmetic would make of
+    it); None where N is not known."""
+    users = told.users.get(view.name)
+    if not users:
+        return None
+    length_ns = max(trial.summary.window_ns[1] - trial.summary.window_ns[0], 1)
+    level = view.summary.request_ns / length_ns
+    rate = view.summary.completed_in_window / length_ns * 1e9
+    think = max(users - level, 0.0) / rate if rate else 0.0
+    sentence = (
+        f"{view.name} had {level:.4g} of {users} users at work on average ({percent(level / users)}), the "
+        f"rest is {think:.3g} s of other "
+        "time a request"
+    )
+    return level / users - 1, sentence, _edge(trial, view, level)
+
+
+def _edge(trial: TrialData, view: GroupView, level: float) -> str:
+    """Where completions counted over the window differ from what is clipped to it: the
+    mistake of summaries without stamps."""
+    window, table = kept_window(trial.summary), trial.intervals
+    at = table["interval"].astype(np.int64)
+    mine = (table["group"] == view.index) & (at >= window.first) & (at < window.last)
+    by_completions = float(table["response_sum_ns"][mine].sum()) / max(window.seconds * 1e9, 1.0)
+    off = by_completions / level - 1 if level else 0.0
+    if off <= limits.TABLE_BIAS:
+        return ""
+    return (
+        f" X·R of all requests that began in the window would be {by_completions:.4g} ({percent(off)} "
+        f"more): late completions counted."
+    )

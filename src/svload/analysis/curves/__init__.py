@@ -1,0 +1,3 @@
+"""Load curves: which cases differ in a load alone, what their trials used, and what the laws say of
+them, in words (docs/method.md §4).
+"""

@@ -1,0 +1,199 @@
+"""Throughput and response over every factor that is a load, and what the laws say of it: nobody has to ask
+(docs/method.md §4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.claims.numbers import grade_of
+from svload.analysis.curves.axes import Axis, axes_of
+from svload.analysis.curves.said import sentences_of
+from svload.analysis.inference import t_interval
+from svload.analysis.laws.every import Laws, laws_of
+from svload.analysis.laws.levels import Kind, Level, Resource, Run
+from svload.analysis.laws.little import balance
+from svload.analysis.laws.place import Limit
+from svload.analysis.laws.utilisation import Demand
+from svload.model.load_curve import DemandFound, LimitName, LoadCurve, LoadLimit, LoadPoint, ResourceUse
+from svload.model.results import CaseResult, TrialResult
+from svload.model.study import CaseConfig, Lock
+
+_LIMITS: Mapping[Kind, LimitName] = {"users": "N*", "think": "Z*", "rate": "full rate"}
+
+
+def load_curves(
+    lock: Lock, configs: Mapping[str, CaseConfig], cases: Sequence[CaseResult], trials: Sequence[TrialResult]
+) -> tuple[LoadCurve, ...]:
+    """A curve for each set of cases that differ in a load alone and have numbers at two levels at least."""
+    by_case: dict[str, list[TrialResult]] = {}
+    for trial in trials:
+        by_case.setdefault(trial.case, []).append(trial)
+    ran = {case.case: case for case in cases if case.excluded is None and case.case in configs}
+    found = (
+        _curve(axis, by_case)
+        for factor in lock.factors
+        if len(factor.levels) > 1
+        for axis in axes_of(factor, ran, configs)
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def _curve(axis: Axis, by_case: Mapping[str, Sequence[TrialResult]]) -> LoadCurve | None:
+    runs: dict[str, list[Run]] = {}
+    uses: list[ResourceUse] = []
+    for case in axis.cases.values():
+        for trial in by_case.get(case, ()):
+            run = _run(trial, axis.group)
+            if run is not None:
+                runs.setdefault(case, []).append(run)
+                uses += trial.uses
+    if axis.kind == "think":
+        runs = {case: _alike(mine) for case, mine in runs.items()}
+    return curve_of(axis, runs, uses)
+
+
+def curve_of(
+    axis: Axis, runs: Mapping[str, Sequence[Run]], uses: Sequence[ResourceUse] = ()
+) -> LoadCurve | None:
+    """The curve of runs by case; None with fewer than two levels. `uses` say what capacity
+    each resource of the runs has.
+    """
+    every = [run for mine in runs.values() for run in mine]
+    laws = laws_of(every, _resources(uses), axis.kind)
+    if laws is None:
+        return None
+    points = tuple(sorted(_points(axis, runs, laws), key=lambda one: one.at))
+    offs = [point.accounted - 1 for point in points if point.accounted is not None]
+    curve = LoadCurve(
+        factor=axis.factor,
+        kind=axis.kind,
+        group=axis.group,
+        when=axis.when,
+        points=points,
+        demands=_demands(laws, uses),
+        limits=tuple(_limits(laws)),
+        top_rps=laws.bounds.top_rps if laws.bounds else None,
+        alone_s=laws.bounds.alone_s if laws.bounds else None,
+        agree=laws.agree,
+        law_off=max(offs, key=abs, default=None),
+        law_allowed=max([limits.LAW_HOLDS, *(one.edge for one in laws.balances if one.edge is not None)]),
+        scalability=(fit.one_rps, fit.serial, fit.crosstalk) if (fit := laws.scalability) else None,
+    )
+    return curve.model_copy(update={"sentences": sentences_of(curve)})
+
+
+def _run(trial: TrialResult, group: str) -> Run | None:
+    """A trial as the laws take it; None where its throughput or its mean response can't be believed."""
+    names = [f"{group}.throughput", f"{group}.response.mean"]
+    found = [trial.metrics.get(name) for name in names]
+    load = trial.loads.get(group)
+    if load is None or any(grade_of(trial, name) == "REFUSED" for name in names):
+        return None
+    throughput, response = (one.value if one else None for one in found)
+    if not throughput or not response:
+        return None
+    return Run(
+        throughput_rps=throughput,
+        response_s=response,
+        users=load.users,
+        rate_rps=load.rate_rps,
+        think_s=load.think_s,
+        block=trial.block,
+        window_s=load.window_s,
+        longest_cycle_s=load.longest_cycle_s,
+        uses={use.name: use.used for use in trial.uses},
+    )
+
+
+def _alike(runs: Sequence[Run]) -> list[Run]:
+    """Runs of one case with one think time, the median of what was measured: it is one level."""
+    think_s = median(run.think_s for run in runs)
+    return [Run(**{**vars(run), "think_s": think_s}) for run in runs]
+
+
+def _resources(uses: Sequence[ResourceUse]) -> list[Resource]:
+    """Each resource once, with the least capacity that a trial found."""
+    least: dict[str, ResourceUse] = {}
+    for use in uses:
+        if use.name not in least or use.capacity < least[use.name].capacity:
+            least[use.name] = use
+    return [Resource(use.name, use.kind, use.capacity) for use in least.values() if use.capacity > 0]
+
+
+def _points(axis: Axis, runs: Mapping[str, Sequence[Run]], laws: Laws) -> Iterator[LoadPoint]:
+    levels = {id(run): level for level in laws.levels for run in level.runs}
+    names = {case: level for level, case in axis.cases.items()}
+    for case, mine in runs.items():
+        level = levels.get(id(mine[0]))
+        if level is None:
+            continue
+        throughput, response = (
+            [getattr(run, name) for run in mine] for name in ("throughput_rps", "response_s")
+        )
+        x_interval, r_interval = t_interval(throughput), t_interval(response)
+        most_rps, least_s = laws.bounds.at(level, axis.kind) if laws.bounds else (None, None)
+        balances = [one.accounted / one.users for run in mine if (one := balance(run)) is not None]
+        yield LoadPoint(
+            case=case,
+            level=names[case],
+            at=level.at,
+            users=level.users,
+            think_s=level.think_s,
+            throughput_rps=level.throughput_rps,
+            throughput_low=max(x_interval[0], 0.0) if x_interval else None,
+            throughput_high=x_interval[1] if x_interval else None,
+            response_s=level.response_s,
+            response_low=max(r_interval[0], 0.0) if r_interval else None,
+            response_high=r_interval[1] if r_interval else None,
+            runs=tuple(zip(throughput, response, strict=True)),
+            most_rps=most_rps,
+            least_s=least_s,
+            accounted=float(np.mean(balances)) if balances else None,
+            flat=_among(level, laws.flat),
+        )
+
+
+def _among(level: Level, levels: Sequence[Level]) -> bool:
+    return any(one is level for one in levels)
+
+
+def _demands(laws: Laws, uses: Sequence[ResourceUse]) -> tuple[DemandFound, ...]:
+    if laws.ground is None:
+        return ()
+    by_name = {use.name: use for use in uses}
+    return tuple(
+        _demand(one, by_name[one.resource.name], one is laws.ground.bottleneck) for one in laws.ground.demands
+    )
+
+
+def _demand(demand: Demand, use: ResourceUse, bottleneck: bool) -> DemandFound:
+    return DemandFound(
+        resource=demand.resource.name,
+        limited_by=use.limited_by,
+        capacity=demand.resource.capacity,
+        demand_s=demand.demand_s,
+        low=demand.low,
+        high=demand.high,
+        at_rest=demand.at_rest,
+        most_used=demand.most_used,
+        bottleneck=bottleneck,
+    )
+
+
+def _limits(laws: Laws) -> Iterator[LoadLimit]:
+    yield _limit(_LIMITS[laws.kind], laws.limit)
+    if laws.kind != "think":
+        yield _limit("N_break" if laws.kind == "users" else "rate_break", laws.break_at)
+    if laws.kind == "users":
+        yield _limit("N_peak", laws.peak)
+
+
+def _limit(name: LimitName, limit: Limit) -> LoadLimit:
+    return LoadLimit(
+        name=name, value=limit.value, low=limit.low, high=limit.high, state=limit.state, reason=limit.reason
+    )

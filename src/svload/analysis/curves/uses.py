@@ -1,0 +1,108 @@
+"""How much of each resource a trial used, and how much there is of it: CPU by quota and cores, workers
+(docs/method.md §4, the utilisation law).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from svload.analysis.readings import Series, mean_rate, readings_of
+from svload.analysis.view import Window
+from svload.model.facts import CPUS, ServiceFacts
+from svload.model.load_curve import ResourceUse
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+
+def resources_used(
+    trial: TrialData, window: Window, server_cores: Sequence[int] = ()
+) -> tuple[ResourceUse, ...]:
+    """Every resource whose use and capacity are known. `server_cores`: those that all services are pinned to;
+    none: they share the machine's.
+
+    A service's CPU is held by its quota, by the cores, or by its threads where they are fewer. Where several
+    services share the cores without a quota of their own, the cores together are a resource, too.
+    """
+    cores = float(len(server_cores)) or _machine_cores(trial)
+    found = [use for facts in trial.lab.services for use in _of_service(trial, facts, window, cores)]
+    cpu = [use for use in found if use.kind == "cpu"]
+    if cores and len(cpu) > 1:
+        used = sum(use.used for use in cpu)
+        found.append(
+            ResourceUse(
+                name="CPU of all services",
+                service="",
+                kind="cores",
+                used=used,
+                capacity=cores,
+                limited_by="the servers' cores",
+            )
+        )
+    return tuple(found)
+
+
+def _machine_cores(trial: TrialData) -> float:
+    conditions = trial.lab.conditions
+    return float(conditions.machine.cores) if conditions and conditions.machine else 0.0
+
+
+def _of_service(trial: TrialData, facts: ServiceFacts, window: Window, cores: float) -> Iterator[ResourceUse]:
+    name = facts.service
+    used = _rate(trial, name, "process", "cpu_seconds_total", window)
+    limits = dict(_cpu_limits(trial, facts, window, cores))
+    if used is not None and limits:
+        told, capacity = min(limits.items(), key=lambda one: one[1])
+        yield ResourceUse(
+            name=f"CPU of {name}", service=name, kind="cpu", used=used, capacity=capacity, limited_by=told
+        )
+    busy = _rate(trial, name, "truth", "busy_seconds_total", window)
+    workers = _gauge(trial, name, "truth", "workers", window)
+    if busy is not None and workers:
+        yield ResourceUse(
+            name=f"workers of {name}",
+            service=name,
+            kind="workers",
+            used=busy,
+            capacity=workers,
+            limited_by="its workers",
+        )
+
+
+def _cpu_limits(
+    trial: TrialData, facts: ServiceFacts, window: Window, cores: float
+) -> Iterator[tuple[str, float]]:
+    if cores:
+        yield "the servers' cores", cores
+    quota = next((setting.found for setting in facts.settings if setting.name == CPUS), None)
+    if quota:
+        yield "its quota", float(quota)
+    threads = _gauge(trial, facts.service, "process", "threads", window)
+    if threads:
+        yield "its threads", threads
+
+
+def _series(trial: TrialData, service: str, monitor: str, metric: str) -> list[Series]:
+    return readings_of(trial.monitors).whole(service, monitor, metric)
+
+
+def _rate(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
+    """A counter's growth a second over all entities."""
+    rates = [
+        rate
+        for series in _series(trial, service, monitor, metric)
+        if (rate := mean_rate(series, window)) is not None
+    ]
+    return sum(rates) if rates else None
+
+
+def _gauge(trial: TrialData, service: str, monitor: str, metric: str, window: Window) -> float | None:
+    """The largest reading within the window."""
+    found = []
+    for series in _series(trial, service, monitor, metric):
+        inside = series.values[(series.at >= window.low_ns) & (series.at < window.high_ns)]
+        found += [float(np.max(inside))] if len(inside) else []
+    return max(found, default=None)

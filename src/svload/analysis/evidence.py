@@ -1,0 +1,267 @@
+"""Which limits were approached and which counters of refusals moved: a pure function over what monitors
+declare and what they read (docs/method.md §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import mean, median
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from svload.analysis import limits
+from svload.analysis.readings import Floats, Readings, Series, readings_of
+from svload.analysis.view import Window
+from svload.model.declared import Declared, Limit, Refusal
+from svload.model.evidence import (
+    CaseEvidence,
+    CaseLimit,
+    CaseRefusal,
+    Evidence,
+    LimitState,
+    LimitUse,
+    RefusalCount,
+)
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+ByEntity = Mapping[str, Series]
+_WORST: tuple[LimitState, ...] = ("reached", "approached", "clear")
+
+
+def evidence_of(trial: TrialData, window: Window) -> Evidence:
+    """Every declared limit that was read in the window, and every declared counter that moved in the trial."""
+    return evidence(readings_of(trial.monitors), trial.lab.declared or (), window, trial.summary.window_ns[1])
+
+
+def evidence(readings: Readings, declared: Iterable[Declared], window: Window, end_ns: float) -> Evidence:
+    """The same of plain readings. `end_ns`: the load's end."""
+    uses: list[LimitUse] = []
+    counts: list[RefusalCount] = []
+    for one in declared:
+        for service in readings.services_of(one.monitor):
+            for limit in one.limits:
+                uses += _uses(readings, service, one.monitor, limit, window)
+            for refusal in one.refusals:
+                counts += _counts(readings, service, one.monitor, refusal, window, end_ns)
+    uses.sort(key=lambda use: (use.service, use.monitor, use.name, use.entity))
+    counts.sort(key=lambda count: (count.first_s, count.service, count.counter, count.entity))
+    return Evidence(limits=tuple(uses), refusals=tuple(counts))
+
+
+# limits
+
+
+class _Use(NamedTuple):
+    """A limit's readings: when, the share of the limit in use, the limit."""
+
+    at: Floats
+    share: Floats
+    limit: Floats
+
+
+def _uses(readings: Readings, service: str, monitor: str, limit: Limit, window: Window) -> Iterator[LimitUse]:
+    most = readings.of(service, monitor, limit.of) if isinstance(limit.of, str) else {}
+    waiting = readings.of(service, monitor, limit.waiting) if limit.waiting else {}
+    for entity, series in readings.of(service, monitor, limit.used).items():
+        if limit.entity not in (None, entity):
+            continue
+        bound = most.get(entity, most.get("")) if isinstance(limit.of, str) else limit.of
+        found = None if bound is None else _shares(series, bound, limit.used.endswith("_total"))
+        if found is not None and len(found.at):
+            yield from _judged(
+                service, monitor, limit, entity, found, waiting.get(entity, waiting.get("")), window
+            )
+
+
+def _shares(series: Series, bound: Series | float, counter: bool) -> _Use | None:
+    """Used over limit at each reading; of a counter the growth a second since the reading before.
+    Without a limit there is nothing.
+    """
+    at, used = series
+    if counter:
+        gap = np.diff(at) / 1e9
+        usable = gap > 0
+        at, used = at[1:][usable], np.maximum(np.diff(used)[usable] / gap[usable], 0.0)
+    if isinstance(bound, Series):
+        latest = np.searchsorted(bound.at, at, side="right") - 1
+        most = np.where(latest >= 0, bound.values[np.maximum(latest, 0)], 0.0)
+    else:
+        most = np.full(len(at), float(bound))
+    limited = most > 0
+    return _Use(at[limited], used[limited] / most[limited], most[limited]) if limited.any() else None
+
+
+def _judged(
+    service: str,
+    monitor: str,
+    limit: Limit,
+    entity: str,
+    found: _Use,
+    waiting: Series | None,
+    window: Window,
+) -> Iterator[LimitUse]:
+    inside = (found.at >= window.low_ns) & (found.at <= window.high_ns)
+    if not inside.any():
+        return
+    full = found.share > 1.0 if limit.beyond else found.share >= limit.at
+    waits = None
+    if limit.waiting:
+        waits = _at_moments(waiting, found.at) if waiting is not None else np.zeros(len(found.at))
+        full = full & (waits > 0)
+    share, often = found.share[inside], float(np.mean(full[inside]))
+    first = found.at[full & (found.at >= 0)]
+    yield LimitUse(
+        service=service,
+        monitor=monitor,
+        name=limit.name,
+        resource=limit.resource,
+        entity=entity,
+        used=float(np.mean(share * found.limit[inside])),
+        limit=float(np.mean(found.limit[inside])),
+        share=float(np.mean(share)),
+        peak_share=float(np.max(share)),
+        full=often,
+        waiting=None if waits is None else float(np.mean(waits[inside])),
+        state=_state(limit, share, often),
+        first_s=float(first[0]) / 1e9 if len(first) else None,
+        verdict=limit.verdict,
+    )
+
+
+def _state(limit: Limit, share: Floats, often: float) -> LimitState:
+    """As the limit is declared: a moment at it, most moments with something waiting, or the mean."""
+    if limit.brief:
+        reached = often > 0
+    elif limit.waiting:
+        reached = often >= limits.WORKERS_FULL
+    else:
+        reached = float(np.mean(share)) >= limit.at
+    if reached:
+        return "reached"
+    near = float(np.max(share)) if limit.brief or limit.waiting else float(np.mean(share))
+    return "approached" if near >= limits.LIMIT_APPROACHED else "clear"
+
+
+def _at_moments(series: Series, at: Floats) -> Floats:
+    """A gauge as it last stood at each moment; 0 before its first reading."""
+    latest = np.searchsorted(series.at, at, side="right") - 1
+    return np.where(latest >= 0, series.values[np.maximum(latest, 0)], 0.0)
+
+
+# refusals
+
+
+def _counts(
+    readings: Readings, service: str, monitor: str, refusal: Refusal, window: Window, end_ns: float
+) -> Iterator[RefusalCount]:
+    for entity, series in readings.of(service, monitor, refusal.counter).items():
+        trial = _from_the_start(series, end_ns)
+        grown = np.flatnonzero(np.diff(trial.values) > 0)
+        if not len(grown) or (refusal.beside and not _moved_beside(readings, refusal.beside, end_ns)):
+            continue
+        yield RefusalCount(
+            service=service,
+            monitor=monitor,
+            counter=refusal.counter,
+            resource=refusal.resource,
+            entity=entity,
+            means=refusal.means,
+            kind=refusal.kind,
+            count=trial.growth,
+            in_window=series.enclosing(window).growth,
+            first_s=max(float(trial.at[grown[0] + 1]), 0.0) / 1e9,
+            verdict=refusal.verdict,
+        )
+
+
+def _from_the_start(series: Series, end_ns: float) -> Series:
+    """From the last reading before the load, or the first there is, to the first after its end."""
+    first = max(int(np.searchsorted(series.at, 0.0, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(series.at, end_ns)), len(series.at) - 1)
+    return Series(series.at[first : last + 1], series.values[first : last + 1])
+
+
+def _moved_beside(readings: Readings, counter: str, end_ns: float) -> bool:
+    """Whether the machine's counter moved too; one that nobody read does not speak against it."""
+    monitor, _, metric = counter.partition(".")
+    found = readings.of("", monitor, metric)
+    return not found or any(_from_the_start(series, end_ns).growth > 0 for series in found.values())
+
+
+# a case
+
+
+def case_evidence(trials: Sequence[Evidence]) -> CaseEvidence:
+    """Over a case's trials: how near each limit was, how often it was reached, and which
+    counters moved, the first first.
+    """
+    uses: dict[tuple[str, str, str, str], list[LimitUse]] = {}
+    counts: dict[tuple[str, str, str, str], list[RefusalCount]] = {}
+    for trial in trials:
+        for use in trial.limits:
+            uses.setdefault((use.service, use.monitor, use.name, use.entity), []).append(use)
+        for count in trial.refusals:
+            counts.setdefault((count.service, count.monitor, count.counter, count.entity), []).append(count)
+    refusals = [_case_refusal(found, len(trials)) for found in counts.values()]
+    refusals.sort(key=lambda one: (one.first_s, one.service, one.counter, one.entity))
+    return CaseEvidence(
+        limits=tuple(_case_limit(uses[key]) for key in sorted(uses)), refusals=tuple(refusals)
+    )
+
+
+def _case_limit(found: Sequence[LimitUse]) -> CaseLimit:
+    one = found[0]
+    firsts = [use.first_s for use in found if use.first_s is not None]
+    states = [use.state for use in found]
+    return CaseLimit(
+        service=one.service,
+        monitor=one.monitor,
+        name=one.name,
+        resource=one.resource,
+        entity=one.entity,
+        used=mean(use.used for use in found),
+        limit=mean(use.limit for use in found),
+        share=mean(use.share for use in found),
+        peak_share=max(use.peak_share for use in found),
+        state=max(_WORST, key=states.count),
+        reached=states.count("reached"),
+        trials=len(found),
+        first_s=median(firsts) if firsts else None,
+        verdict=one.verdict,
+    )
+
+
+def _case_refusal(found: Sequence[RefusalCount], trials: int) -> CaseRefusal:
+    one = found[0]
+    return CaseRefusal(
+        service=one.service,
+        monitor=one.monitor,
+        counter=one.counter,
+        resource=one.resource,
+        entity=one.entity,
+        means=one.means,
+        kind=one.kind,
+        count=sum(count.count for count in found) / trials,
+        moved=len(found),
+        trials=trials,
+        first_s=median(count.first_s for count in found),
+        verdict=one.verdict,
+    )
+
+
+def first_to_fail(case: CaseEvidence) -> tuple[CaseLimit | CaseRefusal, ...]:
+    """What gave way, in the order of time: the servers' own limits that most trials reached, and
+    their counters that moved in most.
+
+    What is another's doing, or the machine's, is no server's first failure, and stands in the evidence alone.
+    """
+    found: list[tuple[float, CaseLimit | CaseRefusal]] = [
+        (one.first_s, one)
+        for one in case.limits
+        if one.verdict and one.state == "reached" and one.first_s is not None
+    ]
+    found += [(one.first_s, one) for one in case.refusals if one.verdict and 2 * one.moved > one.trials]
+    return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))

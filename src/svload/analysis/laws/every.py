@@ -1,0 +1,98 @@
+"""All laws over one set of runs: what a study's load factor, an imported table and a
+search for capacity have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svload.analysis.laws.bounds import Bounds
+from svload.analysis.laws.flat import flat_levels
+from svload.analysis.laws.levels import Kind, Level, Resource, Run, by_load, levels_of
+from svload.analysis.laws.little import Balance, balance
+from svload.analysis.laws.n_break import agree, n_break
+from svload.analysis.laws.n_peak import Scalability, n_peak, scalability
+from svload.analysis.laws.n_star import (
+    NO_GROUND,
+    Ground,
+    alone_of,
+    ground_of,
+    n_star,
+    think_limit,
+    top_interval,
+    top_rps,
+)
+from svload.analysis.laws.place import Limit, placed
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What the laws say of runs at several loads.
+
+    `limit` is N* for users, the saturation think time for think times, the full rate 1/max(Dᵢ/mᵢ) for rates.
+    `balances` hold a run each that Little's law can be applied to. `agree`: N_break lies within 25 % of it;
+    None where one of them is not bracketed.
+    """
+
+    kind: Kind
+    levels: tuple[Level, ...]
+    balances: tuple[Balance, ...]
+    ground: Ground | None
+    bounds: Bounds | None
+    limit: Limit
+    break_at: Limit
+    peak: Limit
+    scalability: Scalability | None
+    flat: tuple[Level, ...]
+    agree: bool | None
+
+
+def laws_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> Laws | None:
+    """Every law that these runs can bear; None with fewer than two levels."""
+    levels = levels_of(runs, kind)
+    if len(levels) < 2:
+        return None
+    used = [run for level in levels for run in level.runs]
+    limit, ground = _limit(used, resources, kind)
+    fit = scalability(used) if kind == "users" else None
+    break_at = n_break(used, kind)
+    return Laws(
+        kind=kind,
+        levels=levels,
+        balances=tuple(one for run in used if (one := balance(run)) is not None),
+        ground=ground,
+        bounds=_bounds(used, levels, ground, kind),
+        limit=limit,
+        break_at=break_at,
+        peak=n_peak(used, fit) if kind == "users" else Limit(None, reason="of users alone"),
+        scalability=fit,
+        flat=flat_levels(levels, kind),
+        agree=agree(limit, break_at),
+    )
+
+
+def _limit(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> tuple[Limit, Ground | None]:
+    if kind == "users":
+        return n_star(runs, resources)
+    if kind == "think":
+        return think_limit(runs, resources)
+    ground = ground_of(runs, resources, kind)
+    found = top_interval(runs, ground, kind) if ground else None
+    if found is None:
+        return Limit(
+            None,
+            reason=f"{NO_GROUND} at the highest rate",
+        ), ground
+    told = ground.bottleneck.resource.name if ground and ground.bottleneck else "flat throughput"
+    limit = Limit(found.value, found.low, found.high, reason=f"from {told}")
+    return placed(limit, [level.at for level in levels_of(runs, kind)]), ground
+
+
+def _bounds(runs: Sequence[Run], levels: Sequence[Level], ground: Ground | None, kind: Kind) -> Bounds | None:
+    most_rps = top_rps(ground, runs, kind) if ground else None
+    if ground is None or most_rps is None:
+        return None
+    least = by_load(levels, kind)[0]
+    alone_s = least.response_s if kind == "rate" else alone_of(least, ground, most_rps).response_s
+    return Bounds(most_rps, alone_s)

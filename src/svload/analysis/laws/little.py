@@ -1,0 +1,73 @@
+"""Little's law, L = λ·W, and its form for closed loops, N = X·(R + Z) (Little 1961; Denning & Buzen 1978, the
+interactive response time law).
+
+The law is exact if every time is clipped to the window (the mended window): Σ clipped times over T, on both
+sides. By completions, which is all that a table has, a request counts whole in the window that it ends in:
+the bias is at most (longest cycle)/T, and with T below twenty mean cycles nothing is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from svload.analysis import limits
+from svload.analysis.laws.levels import Run
+
+
+def by_clipped_times(times_s: float, window_s: float) -> float:
+    """The mean number there, from Σ of times clipped to the window: exact in any window."""
+    return times_s / window_s
+
+
+def by_completions(throughput_rps: float, response_s: float, think_s: float = 0.0) -> float:
+    """X·(R + Z): users of a closed loop, or with no think time requests in flight."""
+    return throughput_rps * (response_s + think_s)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The law on one run: `accounted` users against those that there were. `edge`: the largest share by which
+    the window's edges can shift it.
+    """
+
+    users: float
+    accounted: float
+    edge: float | None
+
+    @property
+    def off(self) -> float:
+        """Accounted over users, less one."""
+        return self.accounted / self.users - 1
+
+    @property
+    def holds(self) -> bool:
+        """Within 3 %, or what the window's edges can explain where that is known."""
+        return abs(self.off) <= max(limits.LAW_HOLDS, self.edge or 0.0)
+
+    @property
+    def meaning(self) -> str:
+        """What a deviation says, by its sign; "" where it holds."""
+        if self.holds:
+            return ""
+        if self.off > 0:
+            return "L > N: late completions counted, beyond the window in which the users were there"
+        return (
+            "L < N: users were not there all the time, or spent it on what is neither response nor think time"
+        )
+
+
+def balance(run: Run, users: float | None = None) -> Balance | None:
+    """N against X·(R + Z) of a closed loop; None for an open one, and where the window is known to hold
+    fewer than twenty mean cycles.
+    """
+    n = users if users is not None else run.users
+    if n is None or n <= 0:
+        return None
+    if run.window_s is not None and run.window_s < limits.LAW_CYCLES * run.cycle_s:
+        return None
+    edge = (
+        run.longest_cycle_s / run.window_s
+        if run.window_s is not None and run.longest_cycle_s is not None
+        else None
+    )
+    return Balance(n, by_completions(run.throughput_rps, run.response_s, run.think_s), edge)

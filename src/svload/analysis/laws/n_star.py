@@ -1,0 +1,203 @@
+"""N* = (D + Z)/max(Dᵢ/mᵢ): where the two asymptotes of throughput meet, and users begin to wait for one
+another (Kleinrock 1968; Denning & Buzen 1978).
+
+max(Dᵢ/mᵢ) comes from the resources' demands (the utilisation law). Where none of them is what limits
+(throughput is flat far below what they bear), or none was read, from the flat throughput itself. D is the
+response of a request that meets no other: that at the least load, less the waiting which mean value analysis
+finds there. The waiting is exact for exponential service and for processor sharing; the interval is widened
+by half of it, which is what constant service would save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from svload.analysis import limits
+from svload.analysis.laws.flat import flat_levels, plateau_rps
+from svload.analysis.laws.jackknife import Interval, jackknifed
+from svload.analysis.laws.levels import Kind, Level, Resource, Run, by_load, levels_of
+from svload.analysis.laws.mva import Station, mean_values
+from svload.analysis.laws.place import Limit, placed
+from svload.analysis.laws.utilisation import Demand, demands_of, top_of
+
+Basis = Literal["demands", "throughput"]
+NO_GROUND = "no resource that was read tells what the server bears, and throughput still grows"
+_MOST_USERS = 2_000
+"""Mean value analysis counts them one by one; waiting at a least load above this is not taken off."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a limit rests on: `bottleneck` is the resource that is full first, None where flat
+    throughput alone says how much there is.
+    """
+
+    basis: Basis
+    bottleneck: Demand | None
+    demands: tuple[Demand, ...]
+
+
+def ground_of(runs: Sequence[Run], resources: Sequence[Resource], kind: Kind) -> Ground | None:
+    """Whether the resources' demands or flat throughput say what the server bears; None where neither does.
+
+    Where a resource was used more than it can be, its capacity is not what it was taken
+    for, and no demand says anything.
+    """
+    demands = demands_of(resources, runs)
+    sound = all(one.most_used <= limits.MOST_USED * one.resource.capacity for one in demands)
+    flat = plateau_rps(flat_levels(levels_of(runs, kind), kind))
+    if demands and sound and (flat is None or flat >= limits.LIMIT_SEEN * demands[0].top_rps):
+        return Ground("demands", demands[0], demands)
+    return Ground("throughput", None, demands) if flat is not None else None
+
+
+def top_rps(ground: Ground, runs: Sequence[Run], kind: Kind) -> float | None:
+    """1/max(Dᵢ/mᵢ), from these runs."""
+    if ground.bottleneck is not None:
+        return top_of(ground.bottleneck, runs)
+    return plateau_rps(flat_levels(levels_of(runs, kind), kind))
+
+
+def top_interval(runs: Sequence[Run], ground: Ground, kind: Kind) -> Interval | None:
+    """The same with its interval: the rate at which an open loop would fill the server."""
+    return jackknifed(lambda some: top_rps(ground, some, kind), runs)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """D at one level, and how much waiting was taken off to find it."""
+
+    response_s: float
+    waiting_s: float
+
+
+def alone_of(level: Level, ground: Ground, most_rps: float) -> Alone:
+    """D from the least loaded level of a closed loop."""
+    users = round(level.users or 0)
+    if users <= 1 or users > _MOST_USERS:
+        return Alone(level.response_s, 0.0)
+    stations = _stations(ground, most_rps)
+    known_s = sum(station.demand_s for station in stations)
+
+    def response_s(rest_s: float) -> float:
+        return rest_s + float(mean_values(stations, level.think_s + rest_s, users).response_s[-1])
+
+    # Of a full server the response says nothing of the rest: only what the stations can't explain is one.
+    full = abs(response_s(0.0) / level.response_s - 1) <= limits.FLAT
+    rest_s = 0.0 if full else _solved(response_s, level.response_s)
+    # Where it is less than the stations alone would take, all is in proportion.
+    alone_s = level.response_s * known_s / response_s(0.0) if rest_s is None else known_s + rest_s
+    waiting_s = max(level.response_s - alone_s, 0.0)
+    if (
+        ground.bottleneck is None
+    ):  # how many servers share the work is not known: between none of the waiting and all of it
+        return Alone(level.response_s - waiting_s / 2, waiting_s)
+    return Alone(alone_s, waiting_s)
+
+
+def _stations(ground: Ground, most_rps: float) -> list[Station]:
+    """Stations that a request visits: of resources that contain each other only the bottleneck."""
+    first = ground.bottleneck
+    if first is None:
+        return [Station(1 / most_rps)]
+    alike = [one for one in ground.demands if one.resource.kind == first.resource.kind == "cpu"] or [first]
+    return [_station(one) for one in alike]
+
+
+def _station(demand: Demand) -> Station:
+    servers = max(1, round(demand.resource.capacity))
+    return Station(demand.per_server_s * servers, servers)
+
+
+def _solved(response_s: Callable[[float], float], wanted_s: float) -> float | None:
+    """The pure delay with which the model's response is the wanted one; None where it is longer even without any."""
+    low, high = 0.0, wanted_s
+    if response_s(low) > wanted_s:
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if response_s(middle) < wanted_s else (low, middle)
+    return (low + high) / 2
+
+
+def n_star(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Limit, Ground | None]:
+    """N* of runs at several numbers of users, with its interval and whether the levels bracket it."""
+    ground = ground_of(runs, resources, "users")
+    if ground is None:
+        return Limit(
+            None,
+            reason=f"{NO_GROUND} with the most users",
+        ), None
+    found = jackknifed(partial(_users_of, ground), runs)
+    levels = levels_of(runs, "users")
+    if found is None or not levels:
+        return Limit(None, reason="there are too few levels"), ground
+    low, high = _widened(found, ground, levels[0], top_rps(ground, runs, "users") or 0.0)
+    return placed(
+        Limit(found.value, low, high, reason=_rests_on(ground)), [level.at for level in levels]
+    ), ground
+
+
+def _users_of(ground: Ground, runs: Sequence[Run]) -> float | None:
+    levels, most_rps = levels_of(runs, "users"), top_rps(ground, runs, "users")
+    if not levels or most_rps is None:
+        return None
+    return (alone_of(levels[0], ground, most_rps).response_s + levels[0].think_s) * most_rps
+
+
+def _widened(
+    found: Interval, ground: Ground, least: Level, most_rps: float
+) -> tuple[float | None, float | None]:
+    """The interval, wider by half of the waiting that was taken off."""
+    if found.low is None or found.high is None:
+        return None, None
+    alone = alone_of(least, ground, most_rps)
+    share = limits.WAITING_UNSURE * alone.waiting_s / (alone.response_s + least.think_s)
+    return found.low * (1 - share), found.high * (1 + share)
+
+
+def think_limit(runs: Sequence[Run], resources: Sequence[Resource]) -> tuple[Limit, Ground | None]:
+    """Saturation think time, Z* = N·max(Dᵢ/mᵢ) − D: with a shorter pause N users are more than the
+    server can serve without a queue.
+
+    Of runs whose think time was varied at one number of users. A server that N users can't saturate has none.
+    """
+    ground = ground_of(runs, resources, "think")
+    if ground is None:
+        return Limit(
+            None,
+            reason=f"{NO_GROUND} with the shortest think time",
+        ), None
+    levels = levels_of(runs, "think")
+    cycle = jackknifed(partial(_full_cycle_s, ground), runs)
+    alone = jackknifed(partial(_alone_s, ground), runs)
+    if cycle is None or alone is None:
+        return Limit(None, reason="there are too few levels"), ground
+    value = cycle.value - alone.value
+    if value <= 0:
+        return Limit(None, reason="these users can't saturate it, however little they think"), ground
+    low, high = None, None
+    if cycle.low is not None and cycle.high is not None and alone.low is not None and alone.high is not None:
+        half = ((cycle.high - cycle.low) ** 2 + (alone.high - alone.low) ** 2) ** 0.5 / 2
+        low, high = max(value - half, 0.0), value + half
+    return placed(Limit(value, low, high, reason=_rests_on(ground)), [level.at for level in levels]), ground
+
+
+def _full_cycle_s(ground: Ground, runs: Sequence[Run]) -> float | None:
+    """N·max(Dᵢ/mᵢ): a user's cycle when the server is just full."""
+    levels, most_rps = levels_of(runs, "think"), top_rps(ground, runs, "think")
+    return (levels[0].users or 0.0) / most_rps if levels and most_rps else None
+
+
+def _alone_s(ground: Ground, runs: Sequence[Run]) -> float | None:
+    levels, most_rps = by_load(levels_of(runs, "think"), "think"), top_rps(ground, runs, "think")
+    return alone_of(levels[0], ground, most_rps).response_s if levels and most_rps else None
+
+
+def _rests_on(ground: Ground) -> str:
+    if ground.bottleneck is None:
+        return "from flat throughput: what limits it is not among the resources that were measured"
+    return f"from the demand of {ground.bottleneck.resource.name}"

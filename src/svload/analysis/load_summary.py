@@ -1,0 +1,218 @@
+"""What one load's sealed (or stopped) trial says, as `svload load` prints it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.quantiles import bucket_edges, bucket_middles
+from svload.analysis.view import GroupView, kept_window, look
+from svload.model.load_summary import (
+    Bar,
+    Connections,
+    InstrumentVerdict,
+    Lag,
+    LoadSummary,
+    RequestError,
+    ServerVerdict,
+    ThresholdVerdict,
+    Times,
+    WarmUp,
+)
+from svload.model.request_hints import HINTS
+from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary, Why
+from svload.model.study import CaseConfig
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+BARS = 10
+TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+LAGS = ("p50", "p99", "max")
+ENOUGH_CPU_S = 0.05
+"""CPU time from which the cost of a request is known well enough to say what the generators could make."""
+
+
+def summarise_load(
+    url: str,
+    load: str,
+    trial: TrialData,
+    config: CaseConfig,
+    result: TrialResult,
+    thresholds: Sequence[ThresholdResult] = (),
+) -> LoadSummary:
+    """The summary of the one group of `trial` as judged in `result`. `load` is the load in words."""
+    view = look(trial, config, kept_window(trial.summary, result.cut_ns))[0]
+    group, window_s = view.summary, _window_s(trial.summary)
+    found = _Figures(group.name, result.metrics)
+    response, ok_response, service = (found.times(name) for name in ("response", "ok_response", "service"))
+    server_time = found.times("server_time")
+    slot_wait, lag = found.lag("slot_wait"), found.lag("generator_lag")
+    stopped = trial.summary.stopped != "end"
+    return LoadSummary(
+        url=url,
+        load=load,
+        model="closed loop" if view.closed else "open loop",
+        interrupted=stopped,
+        due=group.due,
+        begun=group.begun,
+        waiting=group.waiting,
+        dropped=group.dropped,
+        requests=group.ok + group.failed,
+        ok=group.ok,
+        failed=group.failed,
+        in_flight=group.in_flight,
+        errors=group.errors,
+        error_hints=tuple(
+            RequestError(name=name, count=count, hint=HINTS.get(name, ""))
+            for name, count in sorted(group.errors.items(), key=lambda item: -item[1])
+        ),
+        status=group.status,
+        failed_response_ms=_of_failed(view),
+        duration_s=window_s,
+        rate_asked_rps=None if view.closed else _per_s(view.due, view.window.seconds),
+        begun_rps=_per_s(group.begun, window_s),
+        throughput_rps=_per_s(group.completed_in_window, window_s),
+        bytes_sent=group.bytes_sent,
+        bytes_received=group.bytes_received,
+        response_ms=response,
+        ok_response_ms=ok_response,
+        service_ms=service,
+        server_time_ms=server_time,
+        slot_wait_ms=slot_wait,
+        generator_lag_ms=lag,
+        reasons=found.reasons,
+        whys=found.whys,
+        weak=tuple(found.weak),
+        histogram=tuple(histogram_bars(view.histogram("response"))),
+        warm_up=_warm_up(trial, config, result.cut_ns),
+        longest_silence_ms=group.longest_silence_ns / 1e6,
+        connections=Connections(
+            opened=group.connections_opened, tls_full=group.tls_full, tls_resumed=group.tls_resumed
+        ),
+        cpu_s=sum(generator.cpu_ns for generator in trial.summary.generators) / 1e9,
+        measurable_rps=_measurable(group, trial.summary),
+        instrument=_instrument(result) if not stopped else _too_short(window_s),
+        server=ServerVerdict(
+            state=result.verdict.server if not stopped else "UNKNOWN",
+            reasons=tuple(_told_of_server(result)) if not stopped else (),
+        ),
+        thresholds=tuple(
+            ThresholdVerdict(
+                that=one.that,
+                outcome=one.outcome,
+                measured=one.measured,
+                sentence=one.sentence.removeprefix(f"{one.case}: "),
+            )
+            for one in thresholds
+        ),
+    )
+
+
+def _warm_up(trial: TrialData, config: CaseConfig, cut_ns: int) -> WarmUp | None:
+    if cut_ns <= 0:
+        return None
+    whole, kept = kept_window(trial.summary), kept_window(trial.summary, cut_ns)
+    at, bucket, _ = look(trial, config, whole)[0].entries("response")
+    dropped = bucket[at < kept.first - whole.first]
+    slowest_ns = bucket_middles(dropped).max() if len(dropped) else None
+    return WarmUp(cut_s=cut_ns / 1e9, slowest_ms=None if slowest_ns is None else float(slowest_ns) / 1e6)
+
+
+def _of_failed(view: GroupView) -> Lag | None:
+    """How long the requests took that ended without being ok; nearest rank."""
+    if view.rows is None:
+        return None
+    took = np.sort(view.rows["response_ns"][~view.rows["ok"] & (view.rows["done_ns"] >= 0)]) / 1e6
+    if not len(took):
+        return None
+    p50, p99 = (float(took[ceil(p * len(took)) - 1]) for p in (0.5, 0.99))
+    return Lag(p50=p50, p99=p99, max=float(took[-1]))
+
+
+class _Figures:
+    """The group's times in ms, and why some are null."""
+
+    def __init__(self, group: str, metrics: Mapping[str, Estimate]) -> None:
+        self.group, self.metrics = group, metrics
+        self.reasons: dict[str, str] = {}
+        self.whys: dict[str, Why] = {}
+        self.weak: list[str] = []
+
+    def times(self, metric: str) -> Times:
+        return Times(**{stat.replace(".", "_"): self._ms(metric, stat) for stat in TIMES})
+
+    def lag(self, metric: str) -> Lag:
+        return Lag(**{stat: self._ms(metric, stat) for stat in LAGS})
+
+    def _ms(self, metric: str, stat: str) -> float | None:
+        estimate = self.metrics.get(f"{self.group}.{metric}.{stat}")
+        if estimate is None:
+            return None
+        path = f"{metric}_ms.{stat}"
+        if estimate.value is None:
+            self.reasons[path] = estimate.reason
+            self.whys[path] = estimate.why
+            return None
+        if estimate.weak:
+            self.weak.append(path)
+        return estimate.value * 1e3
+
+
+def histogram_bars(counts: NDArray[np.int64], bars: int = BARS) -> Iterator[Bar]:
+    """Counts by bucket as at most `bars` bars whose bounds grow by one factor, from the least
+    value's bucket to the largest's."""
+    filled = np.flatnonzero(counts)
+    if not len(filled):
+        return
+    low, high = bucket_edges(filled[[0, -1]])
+    first, last = max(float(low[0]), 1.0), max(float(high[1]), 2.0)
+    edges = np.geomspace(first, last, bars + 1)
+    at = np.clip(np.searchsorted(edges, bucket_middles(filled), side="right") - 1, 0, bars - 1)
+    sums = np.bincount(at, weights=counts[filled], minlength=bars).astype(int)
+    for number, count in enumerate(sums):
+        yield Bar(from_ms=edges[number] / 1e6, to_ms=edges[number + 1] / 1e6, count=int(count))
+
+
+def _window_s(summary: TrialSummary) -> float:
+    """The measured time in s; a fixed amount of work ends with its last answer."""
+    group, (begin_ns, end_ns) = summary.groups[0], summary.window_ns
+    done = group.plan_done and group.last_done_ns > begin_ns
+    return ((group.last_done_ns if done else end_ns) - begin_ns) / 1e9
+
+
+def _per_s(count: int, seconds: float) -> float | None:
+    return count / seconds if seconds > 0 else None
+
+
+def _measurable(group: GroupSummary, summary: TrialSummary) -> float | None:
+    """Requests a second that the same generators could make with their threads busy all the time."""
+    cpu_s = sum(generator.cpu_ns for generator in summary.generators) / 1e9
+    if cpu_s < ENOUGH_CPU_S or not group.ok:
+        return None
+    return group.written / cpu_s * len(summary.generators)
+
+
+def _instrument(result: TrialResult) -> InstrumentVerdict:
+    verdict = result.verdict
+    wrong = [check.sentence for check in verdict.checks if check.grade != "VALID"]
+    reasons = tuple(reason for reason in verdict.reasons if reason in wrong)
+    return InstrumentVerdict(grade=verdict.instrument, reasons=reasons, remedy=verdict.remedy)
+
+
+def _too_short(window_s: float) -> InstrumentVerdict:
+    return InstrumentVerdict(
+        grade="REFUSED",
+        reasons=(f"Too short: the load was stopped after {show_duration(window_s)}, before its end.",),
+        remedy="Let it run to its end, or ask for a shorter --duration.",
+    )
+
+
+def _told_of_server(result: TrialResult) -> list[str]:
+    checks = {check.sentence for check in result.verdict.checks}
+    return [reason for reason in result.verdict.reasons if reason not in checks]

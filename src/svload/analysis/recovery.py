@@ -1,0 +1,205 @@
+"""Planned faults in a trial's numbers: where it is undisturbed, how soon the load was back at its level,
+what failed (docs/method.md §1).
+
+The level is that of the kept window before the first fault, in cells of equal length that hold at least
+twenty requests each on average: the lowest share of ok requests, and the largest median. A later cell is back
+where it has no lower share and no median above that by more than a tenth; failures rank above every time. The
+load has recovered at the begin of the first cell from which three in a row are back, and of all that follow,
+up to the next fault, at most one in twenty is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis import limits
+from svload.analysis.quantiles import bucket_middles
+from svload.analysis.view import GroupView, Window
+from svload.model.faults import ENDS_PROCESSES, FaultEvent
+from svload.model.results import Estimate, FaultResult
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+Floats = NDArray[np.float64]
+
+
+def disturbing(trial: TrialData) -> list[FaultEvent]:
+    """The faults that were carried out, in order of time: what took something from a service."""
+    return sorted((one for one in trial.lab.faults if one.disturbs), key=lambda one: one.begun_s or 0.0)
+
+
+def undisturbed(trial: TrialData, window: Window) -> Window:
+    """The part of the window before the trial's first fault: all of it where there is none."""
+    faults = disturbing(trial)
+    if not faults or faults[0].begun_s is None:
+        return window
+    first = int(faults[0].begun_s * 1e9 // window.interval_ns)
+    return Window(window.first, min(max(first, window.first), window.last), window.interval_ns)
+
+
+def ended_services(trial: TrialData) -> set[str]:
+    """Services of which a fault ended a process: its counters began anew, or went with it."""
+    return {service_of(one) for one in disturbing(trial) if one.do in ENDS_PROCESSES}
+
+
+def service_of(event: FaultEvent) -> str:
+    """`web` of `web[2]`, `backend` of `backend.object`."""
+    return event.target.partition(".")[0].partition("[")[0]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Stretches of equal length: share of ok requests, and median response with failures above
+    all (inf where nothing was due)."""
+
+    success: Floats
+    median_s: Floats
+
+
+def recovery_measures(trial: TrialData, group: GroupView) -> dict[str, Estimate]:
+    """`recovery`, `fault_errors` and `fault_error_rate` of a group; empty for a trial without faults."""
+    faults = disturbing(trial)
+    if not faults:
+        return {}
+    each = [recovery(group, faults, number) for number in range(len(faults))]
+    due, ok = group.intervals["due"], group.intervals["ok"]
+    during = _during(trial, group.window)
+    asked, errors = int(due[during].sum()), int((due - ok)[during].sum())
+    none = Estimate(value=None, reason="no request was due while a fault lasted", why="no request")
+    return {
+        "recovery": _longest(each),
+        "fault_errors": Estimate(value=float(errors), n=asked),
+        "fault_error_rate": Estimate(value=errors / asked, n=asked) if asked else none,
+    }
+
+
+def _longest(each: Sequence[Estimate]) -> Estimate:
+    """Of several faults the slowest recovery; one that was none comes before all."""
+    lacking = [one for one in each if one.value is None]
+    if lacking:
+        return max(lacking, key=lambda one: (one.why == "not recovered", one.low or 0.0))
+    return max(each, key=lambda one: one.value or 0.0)
+
+
+def recovery(group: GroupView, faults: Sequence[FaultEvent], number: int) -> Estimate:
+    """How long it took after one of the faults until the group was back at its level before the first."""
+    window, begun = group.window, [one.begun_s or 0.0 for one in faults]
+    first, mine = (_interval(at_s, window) for at_s in (begun[0], begun[number]))
+    end = _interval(begun[number + 1], window) if number + 1 < len(begun) else window.size
+    if group.shape == "ramping":
+        return Estimate(value=None, reason="load in stages has no level to come back to", why="in stages")
+    if mine < 0 or mine >= window.size:
+        return Estimate(value=None, reason="the fault lies outside the kept window", why="too few")
+    due_before = int(group.intervals["due"][:first].sum())
+    width = ceil(limits.RECOVERY_REQUESTS * first / due_before) if due_before else 0
+    if (
+        not width
+        or first // width < limits.RECOVERY_LEVEL_CELLS
+        or (end - mine) // width < limits.RECOVERY_CELLS
+    ):
+        told = "too few requests before the fault, or after it, to tell its level"
+        return Estimate(value=None, n=due_before, reason=told, why="too few")
+    cells = first // width
+    before = _cells(group, first - cells * width, cells, width)
+    after = _cells(group, mine, (end - mine) // width, width)
+    most_s = float(before.median_s.max()) * (1 + limits.RECOVERED)
+    back = (after.success >= before.success.min()) & (after.median_s <= most_s)
+    at = _for_good(back)
+    lasts_s = ((window.first + end) * window.interval_ns) / 1e9 - begun[number]
+    if at is None:
+        reason = f"> {show_duration(lasts_s)}: not back at its level before the fault"
+        return Estimate(value=None, low=lasts_s, n=len(back), reason=reason, why="not recovered")
+    began_s = (window.first + mine + at * width) * window.interval_ns / 1e9
+    return Estimate(value=max(began_s - begun[number], 0.0) if at else 0.0, n=len(back))
+
+
+def _for_good(back: NDArray[np.bool_]) -> int | None:
+    """The first cell from which `RECOVERY_CELLS` in a row are back and few later ones are not."""
+    row = limits.RECOVERY_CELLS
+    for at in range(len(back) - row + 1):
+        rest = back[at:]
+        if back[at : at + row].all() and (~rest).sum() <= limits.RECOVERY_OUTSIDE * len(rest):
+            return at
+    return None
+
+
+def _interval(at_s: float, window: Window) -> int:
+    """The interval within the window that a moment lies in."""
+    return int(at_s * 1e9 // window.interval_ns) - window.first
+
+
+def _cells(group: GroupView, first: int, count: int, width: int) -> _Cells:
+    """`count` cells of `width` intervals from the interval `first` of the window on."""
+    inside = slice(first, first + count * width)
+    due = group.intervals["due"][inside].reshape(count, width).sum(axis=1)
+    ok = group.intervals["ok"][inside].reshape(count, width).sum(axis=1)
+    at, bucket, many = group.entries("response")
+    chosen = (at >= first) & (at < first + count * width)
+    cell = (at[chosen] - first) // width
+    values, weights = bucket_middles(bucket[chosen]) / 1e9, many[chosen]
+    medians = np.full(count, inf)
+    for number in range(count):
+        mine = cell == number
+        if due[number]:
+            medians[number] = _median(values[mine], weights[mine], int(due[number]))
+    return _Cells(np.where(due > 0, ok / np.maximum(due, 1), 0.0), medians)
+
+
+def _median(values: Floats, weights: NDArray[np.int64], total: int) -> float:
+    """Nearest rank; what is missing up to `total` failed and ranks above all."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    at = int(np.searchsorted(reached, ceil(total / 2)))
+    return float(values[order][at]) if at < len(order) else inf
+
+
+def _during(trial: TrialData, window: Window) -> NDArray[np.bool_]:
+    """Intervals of the window in which a fault lasted: from its begin until it was taken back."""
+    found = np.zeros(window.size, dtype=bool)
+    for begun_s, end_s in spans(trial):
+        low = max(_interval(begun_s, window), 0)
+        high = window.size if end_s is None else max(_interval(end_s, window) + 1, 0)
+        found[low:high] = True
+    return found
+
+
+def spans(trial: TrialData) -> Iterator[tuple[float, float | None]]:
+    """(begin, end) of each fault, in seconds from the load's start; None: it lasted to the end."""
+    for fault in disturbing(trial):
+        begun_s = fault.begun_s or 0.0
+        ends = [
+            one.done_s
+            for one in trial.lab.faults
+            if one.do not in ("stop", "kill", "pause", "limit")
+            and one.done_s is not None
+            and one.done_s > begun_s
+            and service_of(one) == service_of(fault)
+        ]
+        yield begun_s, min(ends, default=None)
+
+
+def fault_results(trial: TrialData, groups: Sequence[GroupView]) -> tuple[FaultResult, ...]:
+    """Every planned act of a trial as pages show it, with each group's recovery after those that disturb."""
+    faults = disturbing(trial)
+    return tuple(
+        FaultResult(
+            place=one.place,
+            what=one.what,
+            planned_s=one.planned_s,
+            begun_s=one.begun_s,
+            done_s=one.done_s,
+            sentence=one.sentence,
+            recovery={group.name: recovery(group, faults, faults.index(one)) for group in groups}
+            if one in faults
+            else {},
+        )
+        for one in trial.lab.faults
+    )

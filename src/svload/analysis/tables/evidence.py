@@ -1,0 +1,257 @@
+"""Numbers that can't be, or that carry less than is said of them: units, few requests, bottlenecks without
+evidence (docs/method.md §3, §5)."""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+
+from svload.analysis import limits
+from svload.analysis.tables.base import TableCheck, Tables, figure, given, known, listed, run_time_of
+from svload.model.tables import Table, TableFinding
+from svload.model.units import parse_quantity
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+class UnitImpossible(TableCheck):
+    """A stated unit by which an answer would have come faster than any link carries it."""
+
+    name = "unit-impossible"
+    needs = "payload and stated_unit (given in .about.yaml) and a mean response"
+    order = 1
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding a table, by its quickest row."""
+        found, looked = [], False
+        for table in tables:
+            payload, unit = given(table.about.given.payload, "size_bytes"), table.about.given.stated_unit
+            column = table.column_of("response")
+            if not payload or unit is None or column is None:
+                continue
+            looked = True
+            means = table.numbers(column)
+            rows = [
+                row
+                for row, mean in enumerate(means)
+                if known(mean) and payload / (mean * _SECONDS[unit]) > limits.TABLE_CARRIED_BYTES_PER_S
+            ]
+            if rows:
+                row = min(rows, key=lambda one: means[one])
+                rate = payload / (means[row] * _SECONDS[unit])
+                able = [
+                    name
+                    for name in ("us", "ms", "s")
+                    if payload / (means[row] * _SECONDS[name]) <= limits.TABLE_CARRIED_BYTES_PER_S
+                ]
+                sentence = (
+                    f"{table.row(row, table.factors[:1])}: {figure(payload / 1e6)} MB in {means[row]:g} "
+                    f"{unit} would be {figure(rate / 1e9)} GB/s, more than a link of "
+                    f"100 Gbit/s carries: the times are not in {unit}"
+                    + (f", most likely in {able[0]}." if able else ".")
+                )
+                found.append(
+                    self.finding(
+                        table,
+                        rows,
+                        sentence,
+                        "A unit stands in every name; bytes a second are held against what a link carries.",
+                    )
+                )
+        return found if looked else None
+
+
+class TooFewRequests(TableCheck):
+    """Rows that so few requests carry that no steady state is seen."""
+
+    name = "too-few-requests"
+    needs = "a number of requests, or throughput and run time"
+    order = 50
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding a table."""
+        found, looked = [], False
+        for table in tables:
+            counts = table.quantity("requests") or _counted(table)
+            if counts is None:
+                continue
+            looked = True
+            rows = sorted(
+                (row for row, n in enumerate(counts) if known(n) and n < limits.TABLE_FEW_REQUESTS),
+                key=lambda row: counts[row],
+            )
+            if rows:
+                told = listed([f"{table.row(row, table.factors)}: about {counts[row]:.0f}" for row in rows])
+                sentence = (
+                    f"Too few requests for a steady state ({told}; {limits.TABLE_FEW_REQUESTS} are the "
+                    f"least for batch means)."
+                )
+                found.append(
+                    self.finding(
+                        table,
+                        rows,
+                        sentence,
+                        "Numbers need an effective sample, or they are null with that reason.",
+                    )
+                )
+        return found if looked else None
+
+
+def _counted(table: Table) -> list[float] | None:
+    rates, lasts = table.quantity("throughput"), run_time_of(table)
+    if rates is None or lasts is None:
+        return None
+    return [rate * time for rate, time in zip(rates, lasts, strict=True)]
+
+
+class NotBracketed(TableCheck):
+    """A saturation point that is the lowest level there is: it may lie anywhere below."""
+
+    name = "not-bracketed"
+    needs = "a column of N*"
+    order = 51
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding a table."""
+        found, looked = [], False
+        for table in tables:
+            column = next(
+                (name for name in table.columns if re.fullmatch(r"n_?(star|\*)", name.lower())), None
+            )
+            if column is None:
+                continue
+            looked = True
+            stars = table.numbers(column)
+            rows = [row for row, star in enumerate(stars) if isfinite(star) and star <= 1]
+            if rows:
+                told = listed(
+                    [table.row(row, [name for name in table.factors if name != column]) for row in rows]
+                )
+                sentence = (
+                    f"N* = 1 is the lowest level of users there is ({told}): not bracketed, nothing "
+                    f"below was measured."
+                )
+                found.append(
+                    self.finding(
+                        table, rows, sentence, "“Not bracketed” where the limit lies outside the levels."
+                    )
+                )
+        return found if looked else None
+
+
+class BottleneckWithoutEvidence(TableCheck):
+    """A resource named as the bottleneck with no column that shows it used."""
+
+    name = "bottleneck-without-evidence"
+    needs = "a column of bottlenecks"
+    order = 52
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding a table; rates that no such resource minds are told."""
+        found, looked = [], False
+        for table in tables:
+            column = next((name for name in table.columns if "bottleneck" in name.lower()), None)
+            if column is None:
+                continue
+            looked = True
+            if any(_USED.search(name) for name in table.columns):
+                continue
+            rows = [row for row, named in enumerate(table.columns[column]) if named]
+            named = dict.fromkeys(table.columns[column][row] for row in rows)
+            slowest = _slowest(table, rows)
+            beside = (
+                f"; at {table.row(slowest[0], [name for name in table.factors if name != column])} it moved "
+                f"{figure(slowest[1] / 1e6)} MB/s in all"
+                if slowest
+                else ""
+            )
+            if rows:
+                sentence = (
+                    f"{' and '.join(named)} named in {len(rows)} rows, and no column shows a resource "
+                    f"used{beside}: Unidentified."
+                )
+                instead = "Evidence per resource, per core and per process; Confirmed only by perturbation."
+                found.append(self.finding(table, rows, sentence, instead))
+        return found if looked else None
+
+
+_USED = re.compile(r"(cpu|disk|network|link|memory|util|usage|busy|iowait)", re.IGNORECASE)
+
+
+def _slowest(table: Table, rows: list[int]) -> tuple[int, float] | None:
+    """The row that moved least, and its bytes a second, where the table has sizes."""
+    rates = table.quantity("throughput")
+    sizes = next((table.columns[name] for name in table.columns if "size" in name), None)
+    if rates is None or sizes is None:
+        return None
+    moved = {row: rates[row] * size for row in rows if (size := _bytes(sizes[row])) and known(rates[row])}
+    return min(moved.items(), key=lambda one: one[1]) if moved else None
+
+
+def _bytes(text: str) -> float | None:
+    try:
+        return parse_quantity(re.sub(r"KB$", "kB", text.strip()), "size_bytes")
+    except ValueError:
+        return None
+
+
+class MeanFarFromMedian(TableCheck):
+    """A mean far from the median of the same: one number of both tells of no distribution."""
+
+    name = "mean-far-from-median"
+    needs = "the mean and the median of the same"
+    order = 53
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding for each such quantity of a table, the farthest row first."""
+        found, looked = [], False
+        for table in tables:
+            for column in table.columns:
+                other = column.replace("mean", "median", 1)
+                if other == column or other not in table.columns:
+                    continue
+                looked = True
+                means, medians = table.numbers(column), table.numbers(other)
+                ratios = {
+                    row: max(mean / middle, middle / mean)
+                    for row, (mean, middle) in enumerate(zip(means, medians, strict=True))
+                    if known(mean, middle)
+                }
+                rows = sorted(
+                    (row for row, ratio in ratios.items() if ratio > limits.TABLE_MEAN_OVER_MEDIAN),
+                    key=lambda row: -ratios[row],
+                )
+                if rows:
+                    what = column.replace("mean_", "", 1)
+                    sentence = (
+                        f"{table.row(rows[0], list(table.columns)[:2])}: mean and median of {what} differ "
+                        f"{figure(ratios[rows[0]])}-fold "
+                        f"({table.columns[column][rows[0]]} against {table.columns[other][rows[0]]}); by more "
+                        f"than {limits.TABLE_MEAN_OVER_MEDIAN:g} in {len(rows)} of {len(ratios)} rows."
+                    )
+                    found.append(
+                        self.finding(table, rows, sentence, "Distributions, with their upper percentiles.")
+                    )
+        return found if looked else None
+
+
+class SameHost(TableCheck):
+    """Generator and servers on one machine: no absolute capacity can be claimed."""
+
+    name = "same-host"
+    needs = "same_host: true, given in .about.yaml"
+    order = 90
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A label for each table that says so."""
+        mine = [table for table in tables if table.about.given.same_host]
+        if not mine:
+            return None
+        told = (
+            "Generator and servers share one machine: what is measured is both, and no absolute capacity "
+            "can be claimed."
+        )
+        return [
+            self.finding(table, [], told, "Labelled SAME HOST; the instrument's own verdict.")
+            for table in mine
+        ]

@@ -1,0 +1,152 @@
+"""What a table's throughput says of a limit that was varied, such as CPUs: d ln X / d ln limit (docs/method.md §5)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from math import log
+from typing import NamedTuple
+
+from svload.analysis import limits
+from svload.analysis.tables.base import TableCheck, Tables, figure, groups_of, known, percent
+from svload.model.tables import Table, TableFinding
+
+_LIMIT = re.compile(
+    r"(n?cpus?|cores|cpu_(limit|quota)|memory(_limit)?(_\w+)?|\w+_limit|workers|pool_size)", re.IGNORECASE
+)
+
+
+class Step(NamedTuple):
+    """Two rows that differ in one limit alone, the smaller limit first; neighbours, or the ends of its levels."""
+
+    column: str
+    tight: int
+    loose: int
+    elasticity: float
+    ratio: float
+    ends: bool
+
+
+def _steps(table: Table) -> Iterator[Step]:
+    rates = table.quantity("throughput")
+    if rates is None:
+        return
+    for column in table.factors:
+        if not _LIMIT.fullmatch(column):
+            continue
+        allowed = table.numbers(column)
+        for rows in groups_of(table, column).values():
+            mine = sorted(
+                (row for row in rows if known(allowed[row], rates[row])), key=lambda row: allowed[row]
+            )
+            pairs = list(itertools.pairwise(mine))
+            if len(mine) > 2:
+                pairs.append((mine[0], mine[-1]))
+            for tight, loose in pairs:
+                if allowed[loose] <= allowed[tight]:
+                    continue
+                ends = (tight, loose) == (mine[0], mine[-1])
+                ratio = rates[loose] / rates[tight]
+                yield Step(
+                    column, tight, loose, log(ratio) / log(allowed[loose] / allowed[tight]), ratio, ends
+                )
+
+
+class _OfLimits:
+    """What checks of limits share."""
+
+    needs = "throughput, and a limit (cpus, cores, memory, workers …) that varies"
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        found, looked = [], False
+        for table in tables:
+            steps = list(_steps(table))
+            looked = looked or bool(steps)
+            found += [one for one in [self.of(table, steps)] if one is not None]
+        return found if looked else None
+
+    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
+        """What it finds in one table."""
+        raise NotImplementedError
+
+
+class LimitNeverActed(_OfLimits, TableCheck):
+    """Throughput that hardly follows a limit over all its levels: the factor did not act."""
+
+    name = "limit-never-acted"
+    order = 20
+
+    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
+        """By the ends of each group's levels."""
+        idle = [step for step in steps if step.ends and abs(step.elasticity) < limits.NEVER_ACTED]
+        if not idle:
+            return None
+        worst = min(idle, key=lambda step: abs(step.elasticity))
+        low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
+        sentence = (
+            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {high} to {low} changes "
+            f"throughput by "
+            f"{percent(1 / worst.ratio - 1)} (elasticity {worst.elasticity:.2f}): the limit never acted"
+            + (f"; so in {len(idle)} groups of rows." if len(idle) > 1 else ".")
+        )
+        instead = "A limit's usage and throttled time are read: one that never acted is told with each claim about it."
+        return self.finding(
+            table, [row for step in idle for row in (step.loose, step.tight)], sentence, instead
+        )
+
+
+class SmallerLimitFaster(_OfLimits, TableCheck):
+    """A tighter limit that looks faster, with nothing that tells noise from effect."""
+
+    name = "smaller-limit-faster"
+    order = 21
+
+    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
+        odd = [step for step in steps if step.ratio < 1 / (1 + limits.NO_DIFFERENCE)]
+        if not odd:
+            return None
+        worst = min(odd, key=lambda step: step.ratio)
+        low, high = (table.columns[worst.column][row] for row in (worst.tight, worst.loose))
+        sentence = (
+            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} {low} looks "
+            f"{100 * (1 / worst.ratio - 1):.0f} % faster than {high}; "
+            "one run a row tells neither that it is nor that it makes no significant difference."
+        )
+        instead = "Replicates in randomised blocks; the least detectable effect is stated before the run."
+        return self.finding(
+            table, [row for step in odd for row in (step.tight, step.loose)], sentence, instead
+        )
+
+
+class ElasticityOutOfRange(_OfLimits, TableCheck):
+    """Throughput that changes by more than a limit can explain, or against it: something else changed with it."""
+
+    name = "elasticity-out-of-range"
+    order = 22
+
+    def of(self, table: Table, steps: list[Step]) -> TableFinding | None:
+        """By every step of a group's levels."""
+        low, high = limits.ELASTICITY
+        odd = [step for step in steps if not low <= step.elasticity <= high]
+        if not odd:
+            return None
+        worst = max(odd, key=lambda step: max(step.elasticity - high, low - step.elasticity))
+        told = [table.columns[worst.column][row] for row in (worst.loose, worst.tight)]
+        sentence = (
+            f"{table.row(worst.tight, _others(table, worst))}: {worst.column} from {told[0]} to {told[1]} has "
+            f"elasticity {figure(worst.elasticity)}, "
+            f"outside [{low}, {high}]: more than the limit can explain, so its effect is Unidentified; so in "
+            f"{len(odd)} steps."
+        )
+        instead = (
+            "Each trial proves its reset, so that nothing but the factor changes; such an elasticity "
+            "is Unidentified."
+        )
+        return self.finding(
+            table, [row for step in odd for row in (step.loose, step.tight)], sentence, instead
+        )
+
+
+def _others(table: Table, step: Step) -> list[str]:
+    return [name for name in table.factors if name != step.column]

@@ -1,0 +1,217 @@
+"""Whether a table shows that its factors did what they say, one at a time, with what it takes to tell
+noise (docs/method.md §2, §3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from statistics import median
+
+from svload.analysis import limits
+from svload.analysis.tables.base import TableCheck, Tables, figure, known, listed
+from svload.analysis.tables.before_after import States, key_of, times_of
+from svload.model.tables import Table, TableFinding
+from svload.model.units import show_duration
+
+_COUNTER = re.compile(r"(cache_)?(hits?|misses|hit_ratio|hit_rate)(_pct|_ratio|_count)?")
+
+
+class HitsUnverified(TableCheck):
+    """Cases called hit that are slower than those called miss, and no counter that shows that hits hit."""
+
+    name = "hits-unverified"
+    needs = "times, and a factor with levels called hit and miss"
+    order = 40
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding where a miss beats its matched hit and no table counts hits."""
+        found, looked = [], False
+        counted = any(_COUNTER.fullmatch(name) for table in tables for name in table.columns)
+        for times in times_of(tables):
+            for cases in tables:
+                if cases is times.table or key_of(cases) != key_of(times.table):
+                    continue
+                pairs = list(_hits_and_misses(cases))
+                looked = looked or bool(pairs)
+                one = None if counted else self._of(times, pairs)
+                found += [one] if one else []
+        return found if looked else None
+
+    def _of(self, times: States, pairs: list[tuple[str, str]]) -> TableFinding | None:
+        at = {name: row for row, name in enumerate(times.table.columns[key_of(times.table)])}
+        odd = [
+            (at[hit], at[miss], hit, miss)
+            for hit, miss in pairs
+            if hit in at
+            and miss in at
+            and known(times.after[at[hit]], times.after[at[miss]])
+            and times.after[at[miss]] * limits.TABLE_REVERSED < times.after[at[hit]]
+        ]
+        if not odd:
+            return None
+        told = [
+            f"{miss} {show_duration(times.after[low] * times.scale)} < {hit} "
+            f"{show_duration(times.after[high] * times.scale)}"
+            for high, low, hit, miss in odd
+        ]
+        sentence = f"Misses beat hits ({listed(told)}), and no counter shows that hits hit."
+        instead = (
+            "Manipulation checks by the server's counters: hits ≥ 99 % or ≤ 1 %, or the trial is REFUSED."
+        )
+        return self.finding(
+            times.table, [row for high, low, _, _ in odd for row in (low, high)], sentence, instead
+        )
+
+
+def _hits_and_misses(cases: Table) -> Iterator[tuple[str, str]]:
+    """(case of the hit, case of the miss) that differ in that factor alone."""
+    key = key_of(cases)
+    for factor in list(cases.columns)[1:]:
+        levels = cases.columns[factor]
+        for row, level in enumerate(levels):
+            if not re.search(r"\bhit\b", level):
+                continue
+            rest = [cases.columns[name][row] for name in cases.columns if name not in (key, factor, "valid")]
+            for other, opposite in enumerate(levels):
+                same = [
+                    cases.columns[name][other] for name in cases.columns if name not in (key, factor, "valid")
+                ]
+                valid = all(
+                    cases.columns.get("valid", ("yes",) * len(cases))[one] != "no" for one in (row, other)
+                )
+                if valid and re.search(r"\bmiss\b", opposite) and same == rest:
+                    yield cases.columns[key][row], cases.columns[key][other]
+
+
+class LayersAtOnce(TableCheck):
+    """Settings of several layers that change between the same two states: no effect belongs to any of them."""
+
+    name = "layers-at-once"
+    needs = "a table of settings by layer, with their values in two states or more"
+    order = 41
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding for each such table."""
+        found, looked = [], False
+        for table in tables:
+            states = [
+                name
+                for name in table.columns
+                if name in ("default", "intermediate", "final", "before", "after")
+            ]
+            if "layer" not in table.columns or len(states) < 2:
+                continue
+            looked = True
+            first, last = table.columns[states[0]], table.columns[states[-1]]
+            changed = [row for row in range(len(table)) if first[row] != last[row]]
+            layers = list(dict.fromkeys(table.columns["layer"][row] for row in changed))
+            if len(layers) > 1:
+                sentence = (
+                    f"{len(changed)} settings of {len(layers)} layers ({', '.join(layers)}) change at once "
+                    f"from {states[0]} to {states[-1]}: "
+                    "no effect can be told to be one layer's."
+                )
+                found.append(
+                    self.finding(
+                        table, changed, sentence, "Ablation: one layer at a time, in randomised blocks."
+                    )
+                )
+        return found if looked else None
+
+
+class NoReplicates(TableCheck):
+    """Results without an interval, a scatter or a number of replicates."""
+
+    name = "no-replicates"
+    needs = "a column of results"
+    order = 42
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """One finding for all tables together."""
+        results = [
+            table
+            for table in tables
+            if any(re.search(r"mean|median|throughput|improvement|success", name) for name in table.columns)
+        ]
+        if not results:
+            return None
+        bare = [table for table in results if not any(_SCATTER.search(name) for name in table.columns)]
+        if not bare:
+            return []
+        sentence = (
+            f"No interval and no replicate stands in {listed([table.name for table in bare])}: one run "
+            f"a row tells no difference from noise."
+        )
+        instead = "Replicates in randomised order, intervals between runs, the least detectable effect before the run."
+        return [self.finding(bare[0], [], sentence, instead)]
+
+
+_SCATTER = re.compile(
+    r"(^|_)(std|sd|stderr|se|ci|low|high|lower|upper|replicates?|trials|runs|interval|variance)(_|$)"
+)
+
+
+class UnmentionedShift(TableCheck):
+    """A factor's level that shifts a result everywhere while the text speaks of another."""
+
+    name = "unmentioned-shift"
+    needs = "rows that differ in one derived factor (derive in .about.yaml), and medians"
+    order = 43
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """The largest shift of each table."""
+        found, looked = [], False
+        for table in tables:
+            if not table.about.derive:
+                continue
+            looked = True
+            shifts = sorted(_shifts(table), key=lambda one: -one[0])
+            if shifts:
+                ratio, column, told, rows = shifts[0]
+                cells = table.columns[column]
+                sentence = (
+                    f"{told}: {column} is {figure(ratio)}-fold in the median of matched rows "
+                    f"({cells[rows[0]]} against {cells[rows[1]]}), beside what the text tells."
+                )
+                found.append(
+                    self.finding(
+                        table, rows, sentence, "Every factor's effect on every result is shown, told or not."
+                    )
+                )
+        return found if looked else None
+
+
+def _shifts(table: Table) -> Iterator[tuple[float, str, str, list[int]]]:
+    """(median ratio, column, which levels, rows) of pairs of groups that differ in one derived
+    factor, matched by out-going load."""
+    factors = [name for name, how in table.about.derive.items() if "." in how and table.has(name)]
+    matched = next((name for name in table.columns if name.startswith("out_")), None)
+    columns = [name for name in table.columns if name.startswith("median_")]
+    if matched is None:
+        return
+    groups: dict[tuple[str, ...], dict[str, int]] = {}
+    for row in range(len(table)):
+        key = tuple(table.columns[name][row] for name in factors)
+        groups.setdefault(key, {})[table.columns[matched][row]] = row
+    for one, mine in groups.items():
+        for other, theirs in groups.items():
+            differing = [place for place in range(len(factors)) if one[place] != other[place]]
+            if len(differing) != 1 or float(one[differing[0]]) >= float(other[differing[0]]):
+                continue
+            common = [value for value in mine if value in theirs]
+            for column in columns:
+                values = table.numbers(column)
+                ratios = [
+                    values[theirs[v]] / values[mine[v]]
+                    for v in common
+                    if known(values[theirs[v]], values[mine[v]])
+                ]
+                if len(ratios) >= limits.TABLE_LEVELS and (shift := median(ratios)) > limits.TABLE_SHIFTED:
+                    name = factors[differing[0]]
+                    told = f"{name} from {one[differing[0]]} to {other[differing[0]]}"
+                    yield (
+                        shift,
+                        column,
+                        told,
+                        [row for value in common for row in (mine[value], theirs[value])],
+                    )

@@ -1,0 +1,162 @@
+"""What a text says of its tables, held against them: quoted cells, and what a column is said to
+depend on (docs/method.md §4)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import isfinite, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.tables.base import TableCheck, Tables, figure, known
+from svload.model.tables import Model, Quote, Table, TableFinding, number
+
+Floats = NDArray[np.float64]
+
+
+class QuoteDiffers(TableCheck):
+    """A number in the text that is not the cell it speaks of; where it is another column's, that column is named."""
+
+    name = "quote-differs"
+    needs = "quotes in the table's .about.yaml"
+    order = 60
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A finding for each such number, and whether the order that the text states still holds."""
+        found, looked = [], False
+        for table in tables:
+            quotes = table.about.quotes
+            looked = looked or bool(quotes)
+            cells = [_cell(quote, tables) for quote in quotes]
+            for quote, place in zip(quotes, cells, strict=True):
+                if place is None:
+                    sentence = f"“{quote.text}” ({quote.value:g}) speaks of a row that no table has."
+                    found.append(self.finding(table, [], sentence, _NAMED))
+                    continue
+                home, row = place
+                true = number(home.columns[quote.column][row])
+                if not isfinite(true) or abs(true - quote.value) <= 1e-9 + 0.005 * abs(true):
+                    continue
+                other = next(
+                    (
+                        n
+                        for n in home.columns
+                        if n != quote.column and number(home.columns[n][row]) == quote.value
+                    ),
+                    None,
+                )
+                whose = f", which is its {other}" if other else ""
+                sentence = (
+                    f"“{quote.text}”: the text says {quote.value:g}{whose}; the table's {quote.column} "
+                    f"is {true:g}.{_order(quotes, quote, cells)}"
+                )
+                found.append(self.finding(home, [row], sentence, _NAMED))
+        return found if looked else None
+
+
+_NAMED = "Every number of a report is made of the data, and names what it is."
+
+
+def _cell(quote: Quote, tables: Tables) -> tuple[Table, int] | None:
+    """The table and row that a quote speaks of."""
+    for table in tables:
+        if not table.has(quote.column, *quote.where):
+            continue
+        for row in range(len(table)):
+            if all(_same(table.columns[name][row], value) for name, value in quote.where.items()):
+                return table, row
+    return None
+
+
+def _same(cell: str, value: object) -> bool:
+    return cell == str(value) or (isinstance(value, int | float) and number(cell) == float(value))
+
+
+def _order(quotes: Sequence[Quote], wrong: Quote, cells: Sequence[tuple[Table, int] | None]) -> str:
+    """What becomes of the order that the quotes of one column state, in the order in which they are listed."""
+    row: list[tuple[float, float]] = []
+    for quote, place in zip(quotes, cells, strict=True):
+        if quote.column == wrong.column and place is not None:
+            row.append((quote.value, number(place[0].columns[quote.column][place[1]])))
+    said, true = [one for one, _ in row], [one for _, one in row]
+    rises = len(said) > 2 and all(a < b for a, b in itertools.pairwise(said))
+    if rises and any(a >= b for a, b in itertools.pairwise(true)):
+        return (
+            f" The stated rise ({', '.join(map(figure, said))}) is not in the table "
+            f"({', '.join(f'{one:g}' for one in true)})."
+        )
+    return ""
+
+
+class HeldOut(TableCheck):
+    """A stated dependence that predicts sweeps it was not fitted to worse than their mean does."""
+
+    name = "held-out-prediction"
+    needs = "models in the table's .about.yaml, and their columns"
+    order = 61
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """Leave one group out, fit the rest (logs of the target, least squares), predict it; a finding where R² ≤ 0."""
+        found, looked = [], False
+        for table in tables:
+            for model in table.about.models:
+                score = _score(table, model, model.of)
+                if score is None:
+                    continue
+                looked = True
+                if score > 0:
+                    continue
+                rival = _score(table, model, model.rival) if model.rival else None
+                better = (
+                    f"; {' and '.join(model.rival)} do with R² = {rival:.2f}"
+                    if rival is not None and rival > 0
+                    else ""
+                )
+                sentence = (
+                    f"“{model.text}”: {' and '.join(model.of)} predict {model.target} of the left-out "
+                    f"{model.group} worse than its mean "
+                    f"(R² = {score:.2f}){better}."
+                )
+                found.append(
+                    self.finding(
+                        table, [], sentence, "Identification is scored on held-out sweeps, forms compared."
+                    )
+                )
+        return found if looked else None
+
+
+def _score(table: Table, model: Model, of: Sequence[str]) -> float | None:
+    """R² of held-out groups on the logarithm of the target; None where a column is
+    missing or there are too few groups."""
+    columns = [_column(table, name) for name in of]
+    if not table.has(model.target, model.group) or any(one is None for one in columns):
+        return None
+    target = table.numbers(model.target)
+    rows = [
+        row
+        for row in range(len(table))
+        if known(target[row]) and all(isfinite(one[row]) for one in columns if one is not None)
+    ]
+    groups = np.array([table.columns[model.group][row] for row in rows])
+    if len(set(groups.tolist())) < 3:
+        return None
+    y: Floats = np.array([log(target[row]) for row in rows])
+    x: Floats = np.column_stack(
+        [np.ones(len(rows)), *(np.array([one[row] for row in rows]) for one in columns if one is not None)]
+    )
+    predicted = np.zeros(len(rows))
+    for group in dict.fromkeys(groups.tolist()):
+        out = groups == group
+        fitted = np.linalg.lstsq(x[~out], y[~out], rcond=None)[0]
+        predicted[out] = x[out] @ fitted
+    spread = float(((y - y.mean()) ** 2).sum())
+    return 1 - float(((y - predicted) ** 2).sum()) / spread if spread > 0 else None
+
+
+def _column(table: Table, name: str) -> list[float] | None:
+    base, _, power = name.partition("^")
+    if not table.has(base) or power not in ("", "2"):
+        return None
+    return [value ** int(power or 1) for value in table.numbers(base)]

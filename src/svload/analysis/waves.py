@@ -1,0 +1,73 @@
+"""Does a series swing? A wave that a reader of the page sees is no steady state (docs/method.md §3, the server).
+
+Fisher's test for the largest ordinate of a periodogram (1929), over what a series that remembers as much (an
+AR(1)) would show; on as many means as the page draws. Queues that wander without a period are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from svload.analysis import limits
+from svload.analysis.laws.levels import Floats
+
+POINTS = 60
+"""Points that the page draws of a line over time at most."""
+_LEAST_POINTS = 20
+_MOST_RHO = 0.95
+
+
+@dataclass(frozen=True)
+class Wave:
+    """`amplitude` over the median, either way; `cycles` of it in the window."""
+
+    amplitude: float
+    cycles: int
+
+
+def wave_in(values: ArrayLike, points: int = POINTS) -> Wave | None:
+    """The wave of evenly spaced values, on so many means of them; None where there is none, or there are too few."""
+    x = np.asarray(values, dtype=float)
+    if not _LEAST_POINTS <= points <= len(x):
+        return None
+    edges = np.linspace(0, len(x), points + 1).astype(np.int64)
+    y = np.add.reduceat(x, edges[:-1]) / np.diff(edges)
+    middle = float(np.median(y))
+    if middle <= 0:
+        return None
+    at = np.arange(points)
+    y = y - np.polyval(np.polyfit(at, y, 1), at)
+    spectrum = np.fft.rfft(y)[1 : (points + 1) // 2]
+    power = np.abs(spectrum) ** 2
+    cycles = int(np.argmax(power)) + 1
+    amplitude = 2 * sqrt(float(power[cycles - 1])) / points / middle
+    if amplitude < limits.WAVES or cycles < limits.WAVE_CYCLES:
+        return None
+    whitened = power / _remembered(y, spectrum[cycles - 1], cycles)
+    share = float(whitened[cycles - 1] / whitened.sum())
+    return Wave(amplitude, cycles) if _fisher_p(share, len(power)) < limits.WAVES_P else None
+
+
+def _remembered(y: Floats, line: complex, cycles: int) -> Floats:
+    """The spectrum of an AR(1) with the lag-1 correlation of what is left without the line."""
+    points = len(y)
+    turn = 2 * np.pi * cycles * np.arange(points) / points
+    rest = y - 2 / points * (line.real * np.cos(turn) - line.imag * np.sin(turn))
+    spread = float((rest**2).sum())
+    rho = float((rest[1:] * rest[:-1]).sum()) / spread if spread > 0 else 0.0
+    rho = min(max(rho + (1 + 4 * max(rho, 0.0)) / points, 0.0), _MOST_RHO)
+    frequency = 2 * np.pi * np.arange(1, (points + 1) // 2) / points
+    return np.asarray(1 / (1 + rho**2 - 2 * rho * np.cos(frequency)))
+
+
+def _fisher_p(share: float, ordinates: int) -> float:
+    """Chance that the largest of so many ordinates of noise has this share of their sum or more."""
+    terms = range(1, min(ordinates, int(1 / share)) + 1)
+    total: float = sum(
+        (-1) ** (j - 1) * comb(ordinates, j) * max(1 - j * share, 0.0) ** (ordinates - 1) for j in terms
+    )
+    return min(max(total, 0.0), 1.0)

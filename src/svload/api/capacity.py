@@ -1,0 +1,275 @@
+"""`svload capacity`: the largest load that keeps criteria, or the one above which more gains little."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from svload.api.studies import (
+    Choices,
+    Emit,
+    RunResult,
+    execute_run,
+    held_certificates,
+    load_lock,
+    misfits,
+    must_fit,
+)
+from svload.api.trust import must_be_trusted
+from svload.api.typed import writing
+from svload.model.errors import SvloadError, fail
+from svload.run.configs import case_config, case_configs
+
+if TYPE_CHECKING:
+    from svload.model.metrics import Criterion
+    from svload.model.study import CapacitySearch, CaseConfig, Lock
+
+LOADS = (1, 10_000)
+"""Where a bare address is searched, unless told otherwise: the upper end is halved until this machine carries it."""
+USERS, RATE = "users", "rate"
+MAX_VUS = 4096
+"""Of a bare address: requests under way at once in an open loop. What waits beyond them waits in its response."""
+_START_USERS, _START_RPS = 8, 64
+"""The first look, where it lies between the ends; a rate of 64 gives a trial of 5 s the requests of a p95."""
+_LONGEST_S, _SHORTEST_S, _TRIALS = 5.0, 1.0, 40
+"""Of a bare address: the measured time of a trial, and how many of them a search takes about."""
+_GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
+_AND = re.compile(r"\s+and\s+", re.IGNORECASE)
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_BESIDE_S = 1.5
+"""What a trial takes beside its load, for the reckoning of how many fit into the time."""
+
+
+@dataclass(frozen=True)
+class CapacityAsk:
+    """What was typed. `target`: a study, or the URL of one server. `least`, `most`: null as
+    the study's open factor has them.
+
+    Without `that` and `until` the study's own thresholds are the criteria. `at_least` makes it a gate.
+    """
+
+    target: str
+    that: str = ""
+    until: str = ""
+    over: str = ""
+    least: int | None = None
+    most: int | None = None
+    tolerance: float = 0.05
+    within_s: float | None = None
+    rate: bool = False
+    duration: str | None = None
+    at_least: int | None = None
+
+
+def capacity(ask: CapacityAsk, choices: Choices, emit: Emit) -> RunResult:
+    """Search, judge, report; the answer is in the findings. Raises SvloadError before anything is started.
+
+    A search that was killed goes on with `svload resume`.
+    """
+    from svload import run
+    from svload.run.policies.capacity import first_batch
+
+    lock = searched_lock(ask, choices)
+    must_be_trusted(lock, ask.target)
+    run.permitted_targets(case_configs(lock).values(), lock.authorised)
+    must_fit(lock)
+    with writing(choices.out):
+        begun = run.begin(lock, choices.out, held_certificates(lock), batch=first_batch(lock))
+    return execute_run(begun, emit, choices)
+
+
+def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
+    """The study's lock with the search in it."""
+    from svload.analysis.capacity.level import LEAST
+
+    bare = bool(_URL.match(ask.target))
+    study, chosen = (_bare(ask, choices) if bare else ask.target), choices
+    if not bare and ask.over and ask.least is not None and ask.most is not None:
+        ends = {"open": [ask.least, ask.most]}
+        searched = {f"factors.{ask.over}": ends, "compare": []}  # comparisons name levels
+        chosen = replace(choices, overrides={**choices.overrides, **searched})
+    lock = load_lock(study, chosen)
+    factor = _open_factor(ask, lock)
+    least, most = _ends(ask, factor)
+    most = _carried(lock, factor[0], least, most, shrinks=bare and ask.most is None)
+    (config,) = case_configs(lock).values()
+    search = _search(ask, config, factor[0], least, most)
+    trial_s = (config.ramp_ns + lock.measure.duration_ns) / 1e9 + _BESIDE_S
+    if ask.within_s is not None:
+        search = search.model_copy(update={"most_trials": max(int(ask.within_s / trial_s), 1)})
+    # Criteria and comparisons of the study are about its own levels: a search breaks them on purpose.
+    source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
+    measure = lock.measure.model_copy(update={"replicates": LEAST})
+    return lock.model_copy(
+        update={"search": search, "source": source, "measure": measure, "thresholds": (), "comparisons": ()}
+    )
+
+
+def _open_factor(ask: CapacityAsk, lock: Lock) -> tuple[str, tuple[float, float]]:
+    found = {factor.name: factor.open for factor in lock.factors if factor.open is not None}
+    if len(found) != 1 or (ask.over and ask.over not in found):
+        had = f"it has {', '.join(found)}" if found else "it has none"
+        raise fail(
+            "usage",
+            reason=f"{ask.target}: a search needs one open factor, and {had}",
+            hint='Write factors: {users: {open: [1, 4000]}} and vus: "${users}" in the study, or name one: '
+            "--over users --from 1 --to 4000.",
+        )
+    if len(lock.valid_cases) != 1:
+        raise fail(
+            "usage",
+            reason=f"{ask.target} has {len(lock.valid_cases)} cases, and a search is about one",
+            hint=f"Choose one with --only: {', '.join(case.name for case in lock.valid_cases[:5])}.",
+        )
+    return next(iter(found.items()))
+
+
+def _ends(ask: CapacityAsk, factor: tuple[str, tuple[float, float]]) -> tuple[int, int]:
+    name, (least, most) = factor
+    low = int(least) if ask.least is None else ask.least
+    high = int(most) if ask.most is None else ask.most
+    if not 1 <= max(low, 1) < high or low < least or high > most:
+        raise fail(
+            "usage",
+            reason=f"a search from {low:,} to {high:,} does not fit {name}, which is open from {least:g} to {most:g}",
+            hint="Write --from 1 --to 4000.",
+        )
+    return max(low, 1), high
+
+
+def _carried(lock: Lock, over: str, least: int, most: int, *, shrinks: bool) -> int:
+    """`most`, or, where it `shrinks`, the largest half of it that this machine carries.
+    Raises SvloadError plan-too-large."""
+    from svload.model.plan import Point
+
+    (case,) = lock.valid_cases
+    while problems := misfits([case_config(lock, case, Point(values={over: most}))], place=lock.study_dir):
+        if not shrinks or most // 2 <= least:
+            raise SvloadError(*problems)
+        most //= 2
+    return most
+
+
+def _search(ask: CapacityAsk, config: CaseConfig, over: str, least: int, most: int) -> CapacitySearch:
+    from svload.analysis.criteria import main_group
+    from svload.model.study import CapacitySearch
+
+    main = next(group for group in config.groups if group.name == main_group(config))
+    first = _START_RPS if main.executor.model == "open loop" else _START_USERS
+    search = CapacitySearch(
+        over=over,
+        least=least,
+        most=most,
+        start=min(max(least, first), most),
+        tolerance=ask.tolerance,
+        at_least=_needed(ask, least, most),
+    )
+    if ask.until:
+        return search.model_copy(update={"gain": _gain(ask)})
+    texts = tuple(text.strip() for text in _AND.split(ask.that) if text.strip()) or config.thresholds
+    if not texts:
+        raise fail(
+            "usage",
+            reason="a search needs a criterion, and the study has no threshold",
+            hint='Write --that "p95 <= 200 ms and success_rate >= 99.9 %", or --until "gain < 10 %".',
+        )
+    return search.model_copy(update={"that": tuple(_criterion(text, config).text for text in texts)})
+
+
+def _needed(ask: CapacityAsk, least: int, most: int) -> int | None:
+    if ask.at_least is None:
+        return None
+    if ask.until:
+        raise fail(
+            "usage",
+            reason="--at-least is about a criterion, and --until asks for none",
+            hint="Write --that.",
+        )
+    if not least <= ask.at_least <= most:
+        raise fail(
+            "usage",
+            reason=f"--at-least {ask.at_least:,} is not between {least:,} and {most:,}, where the search looks",
+            hint=f"Write --to {2 * ask.at_least}.",
+        )
+    return ask.at_least
+
+
+def _gain(ask: CapacityAsk) -> float:
+    found = _GAIN.fullmatch(ask.until)
+    if ask.that or not found:
+        raise fail(
+            "usage",
+            reason=f"--until {ask.until}: a gain was expected, and no --that beside it",
+            hint='Write --until "gain < 10 %".',
+        )
+    return float(found["percent"]) / 100
+
+
+def _criterion(text: str, config: CaseConfig) -> Criterion:
+    """As a study spells it, or as k6's users do (`p95 <= 200 ms`)."""
+    from svload.analysis.capacity.replicates import why_no_limit
+    from svload.analysis.criteria import criterion_of
+    from svload.study.k6 import study_criterion
+
+    found: Criterion | None = None
+    reason = ""
+    try:
+        found = criterion_of(text, config)
+    except ValueError as why:
+        reason = str(why)
+        with suppress(SvloadError, ValueError):
+            found = criterion_of(study_criterion(text), config)
+    reason = why_no_limit(found) if found else reason
+    if found is None or reason:
+        raise fail(
+            "usage",
+            reason=f"--that {text}: {reason}",
+            hint='Write --that "p95 <= 200 ms and success_rate >= 99.9 %".',
+        )
+    return found
+
+
+def _bare(ask: CapacityAsk, choices: Choices) -> str:
+    """A study for one URL, kept beside its run."""
+    from svload.api.load import STUDIES, STUDY
+    from svload.model.private import private_folder
+    from svload.run.trust import trust
+    from svload.study.quick_load import QuickLoad, quick_study
+
+    quick = quick_study(QuickLoad(ask.target, duration=ask.duration or _trial_lasts(ask.within_s)))
+    study: dict[str, Any] = json.loads(quick)
+    over = RATE if ask.rate else USERS
+    ends = [LOADS[0] if ask.least is None else ask.least, LOADS[1] if ask.most is None else ask.most]
+    group = {
+        key: value
+        for key, value in study["traffic"]["load"].items()
+        if key not in ("vus", "rate", "executor")
+    }
+    load = (
+        {"executor": "constant-arrival-rate", "rate": f"${{{over}}}/s", "max_vus": MAX_VUS}
+        if ask.rate
+        else {"executor": "constant-vus", "vus": f"${{{over}}}"}
+    )
+    study |= {
+        "name": "capacity",
+        "question": f"How much load does {ask.target} bear?".replace("${", "$${"),
+        "factors": {over: {"open": ends}},
+        "traffic": {"load": group | load},
+    }
+    text = json.dumps(study, ensure_ascii=False, indent=1) + "\n"
+    folder = choices.out / STUDIES / f"capacity-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    private_folder(folder)
+    path = folder / STUDY
+    path.write_text(text, encoding="utf-8")
+    trust(path)
+    return str(path)
+
+
+def _trial_lasts(within_s: float | None) -> str:
+    """The shorter the less time there is, within bounds."""
+    lasts_s = _LONGEST_S if within_s is None else min(max(within_s / _TRIALS, _SHORTEST_S), _LONGEST_S)
+    return f"{lasts_s:.3g}s"

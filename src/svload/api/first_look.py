@@ -1,0 +1,145 @@
+"""Without a study of one's own: a first look, one transfer, the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from svload.api.studies import Choices, Emit, load_lock
+from svload.api.typed import authority, writing
+from svload.model.errors import SvloadError, fail
+from svload.study.quick_load import header_of
+
+Tell = Callable[[str], None]
+
+
+def init(
+    target: str, folder: Path, authorised: tuple[str, ...] = (), tell: Tell = lambda text: None
+) -> tuple[Path, str]:
+    """Write study.yaml for a URL or a command into `folder` (made if absent); its path and
+    what one look at the server said.
+
+    A command's paths, as typed in this folder, become relative to the study's, where it runs.
+    It is started once: one that does not come up is the error raised, and nothing is written.
+    `tell` gets what is done meanwhile.
+    """
+    from svload import study
+
+    path = folder / "study.yaml"
+    if path.exists():
+        raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
+    study.init_study(target)  # a slip is told before anything is made
+    if study.url_of(target) is None:
+        return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
+    row = probe(target, 1, (), None, authorised, False)[0]
+    _write_study(path, study.init_study(target))
+    return path, _told(target, row, path)
+
+
+def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
+    from svload import run, study
+    from svload.model.study import ServiceSpec
+
+    text = study.init_study(command)
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    tell(f"starting it once: {command} (in {folder})")
+    spec = ServiceSpec(name="server", kit="command", options={"run": study.with_port(command)})
+    try:
+        with run.started_once(spec, folder, lambda event: tell(str(event.data["text"]))) as url:
+            row = probe(f"{url}/", 1, (), None, (), False)[0]
+    except SvloadError as error:
+        for part in made:
+            with suppress(OSError):
+                part.rmdir()
+        ran = command.replace("{", "{{").replace("}", "}}")
+        mend = f"It was started as “{ran}” in {folder}. Mend the command, then init again."
+        raise SvloadError(*(replace(one, details={"remedy": mend, **one.details}) for one in error.problems)) from error  # fmt: skip
+    _write_study(path, text)
+    return f"“{command}” starts. " + _told("GET /", row, path)
+
+
+def _write_study(path: Path, text: str) -> None:
+    """The study, known from now on as the user's own: plan and run need no --trust while it stays as it is."""
+    from svload.run.trust import trust
+    from svload.store import write_text
+
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    trust(path)
+
+
+def _told(what: str, row: Mapping[str, Any], path: Path) -> str:
+    if row["error"]:
+        return f"{what} was not answered ({row['error']}); the study is written all the same."
+    answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
+    if int(row["http_code"]) >= 400:
+        return f"{what} was answered with {answer}: name a path that it knows in {path}."
+    return f"{what} was answered with {answer}."
+
+
+def probe(
+    url: str,
+    count: int,
+    headers: Sequence[str],
+    ca_file: Path | None,
+    authorised: tuple[str, ...],
+    keep_alive: bool,
+) -> list[dict[str, Any]]:
+    """curl's eleven variables of `count` transfers, one after another. Raises SvloadError."""
+    from svload.drive import probe as transfers
+
+    if any(sign.isspace() for sign in url):
+        raise fail("usage", reason=f"the URL “{url}” holds a space", hint="Write it as %20.")
+    pairs = [header_of(header) for header in headers]
+    ca_pem = authority(_read_text(ca_file), ca_file) if ca_file else None
+    return transfers.probe(url, count, pairs, ca_pem, authorised, "keep-alive" if keep_alive else "new")
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as why:
+        raise fail("usage", reason=f"{path} cannot be read ({why.strerror})", hint="") from why
+
+
+def doctor(
+    study_path: str | None,
+    profile: str | None,
+    *,
+    anew: bool = False,
+    emit: Emit = lambda event: None,
+) -> dict[str, Any]:
+    """What this machine is and carries, its instrument certificate, and what a study would miss here.
+
+    Keys: `machine`, `instrument` (null: none), `problems` (sentences). Loopback and timers are
+    measured once a boot, or `anew`.
+    """
+    from svload import host, lab, run
+    from svload.host.machine import kept_certificates
+    from svload.host.machine.conditions import machine
+    from svload.host.machine.preflight import preflight
+    from svload.host.process.warm import warm_state
+    from svload.run.configs import case_configs
+
+    run.put_back(emit)
+    problems: list[str] = []
+    if study_path:
+        lock = load_lock(study_path, Choices(profile=profile))
+        configs = list(case_configs(lock).values())
+        problems = [str(problem) for problem in lab.check(configs[0].services, host.cache_dir())]
+        problems += [str(problem) for problem in run.misfits(configs, machine())]
+    figures = preflight(anew=anew)
+    certificate = kept_certificates.instrument()
+    warm = warm_state()
+    kept = {"warm process": f"until {warm['until']}; “svload warm --end” ends it"} if warm else {}
+    return {
+        "machine": host.describe_machine(figures) | kept,
+        "instrument": certificate.model_dump(mode="json") if certificate else None,
+        "problems": problems,
+    }

@@ -1,0 +1,62 @@
+"""The machines of an inventory: what they can bear, svload on them, and back to what they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.api.studies import Emit
+from svload.model.events import Event
+
+if TYPE_CHECKING:
+    from svload.fleet import FleetResult as FleetResult
+    from svload.fleet import MachineTold as MachineTold
+    from svload.fleet.actions import Step
+
+
+def fleet_check(inventory: Path, emit: Emit) -> FleetResult:
+    """Read every machine, measure its clock and its link from here; what each can bear. Changes nothing there."""
+    from svload import fleet
+
+    return fleet.check(inventory, _steps(emit))
+
+
+def fleet_install(
+    inventory: Path,
+    emit: Emit,
+    wheel: Path | None = None,
+    wheelhouse: Path | None = None,
+    study: Path | None = None,
+    profile: str | None = None,
+) -> FleetResult:
+    """svload on every machine, limits set; the study's servers on those of the group `servers`. A
+    second time it changes nothing."""
+    from svload import fleet
+
+    return fleet.install(inventory, fleet.Package.find(wheel, wheelhouse), _steps(emit), study, profile)
+
+
+def fleet_status(inventory: Path, emit: Emit) -> FleetResult:
+    """What is installed and set on every machine."""
+    from svload import fleet
+
+    return fleet.status(inventory, _steps(emit))
+
+
+def fleet_clean(inventory: Path, emit: Emit) -> FleetResult:
+    """Settings put back and svload's folder removed, on every machine."""
+    from svload import fleet
+
+    return fleet.clean(inventory, _steps(emit))
+
+
+def _steps(emit: Emit) -> Step:
+    """Each step once, whichever machine begins it first."""
+    seen: set[str] = set()
+
+    def step(_machine: str, name: str) -> None:
+        if name not in seen:
+            seen.add(name)
+            emit(Event("phase", {"name": name, "state": "begin"}))
+
+    return step

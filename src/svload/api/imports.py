@@ -1,0 +1,123 @@
+"""Results of other load testers: imported as a run, or, of finished tables, checked for what
+they contradict by themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from svload.api.runs import RUNS
+from svload.api.typed import writing
+from svload.model.errors import fail
+from svload.model.events import Event
+
+if TYPE_CHECKING:
+    from svload.model.results import Findings, Imported
+    from svload.model.tables import TableCheckResult
+    from svload.store import RunDir
+
+Form = Literal["jtl", "locust", "k6", "table"]
+Emit = Callable[[Event], None]
+FACTOR = "file"
+_LEVEL = re.compile(r"[A-Za-z0-9][\w.+-]{0,79}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """An imported run: where it lies, what it means, the files that were written, and
+    whether its blocks are apart in time."""
+
+    run: RunDir
+    imported: Mapping[str, Imported]
+    findings: Findings
+    files: Mapping[str, Path]
+    interleaved: bool
+
+
+def import_files(
+    files: Sequence[str],
+    form: Form | None = None,
+    *,
+    factor: str = FACTOR,
+    name: str = "imported",
+    out: Path = RUNS,
+    emit: Emit = lambda event: None,
+    write_report: bool = True,
+) -> ImportedRun:
+    """Each file as a trial of one run: `FILE`, or `LEVEL=FILE`; several files of a level are its
+    replicates, in the order given.
+
+    Raises SvloadError usage, import-unreadable with file and line. Tables are for `check_tables`.
+    """
+    from svload.api import runs
+    from svload.model.results import TrialSummary
+    from svload.store.foreign.run import Source, interleaved, must_be_read, write_run
+
+    if not _NAME.fullmatch(factor):
+        raise fail(
+            "usage",
+            reason=f"--factor takes a name, not “{factor}”",
+            hint="A letter, then letters, digits, - and _.",
+        )
+    sources = [Source(level, path) for level, path in levels_of(files)]
+    forms = {must_be_read(source.path, form) for source in sources}
+    if "table" in forms or len(forms) > 1:
+        hint = "Import tables with --as table, and files of one tool at a time."
+        raise fail(
+            "usage", reason=f"these files are not of one load tester ({', '.join(sorted(forms))})", hint=hint
+        )
+    with writing(out):
+        run = write_run(out, name, factor, sources, forms.pop(), emit)
+    findings, written = runs.report(run) if write_report else (runs.analyse(run), {})
+    summaries = (TrialSummary.read(run.trial(trial).summary) for trial in run.sealed_trials())
+    imported = {one.trial: one.imported for one in summaries if one.imported is not None}
+    return ImportedRun(run, imported, findings, written, interleaved(run))
+
+
+def levels_of(files: Sequence[str]) -> list[tuple[str, Path]]:
+    """(level, path) of each `FILE` or `LEVEL=FILE`; the level of a bare file is its name. Raises SvloadError usage."""
+    found: list[tuple[str, Path]] = []
+    for text in files:
+        level, equals, rest = text.partition("=")
+        path = Path(text)
+        if equals and not path.exists():
+            if not _LEVEL.fullmatch(level):
+                raise fail(
+                    "usage",
+                    reason=f"“{level}” is no name of a level",
+                    hint="Write it like before=before.jtl: letters, digits, and _ . + -.",
+                )
+            found.append((level, Path(rest)))
+            continue
+        plain = re.sub(r"[^\w.+-]+", "-", path.name.split(".")[0], flags=re.ASCII).strip("-._+")[:60]
+        found.append((plain if _LEVEL.fullmatch(plain) else "load", path))
+    return found
+
+
+def check_tables(files: Sequence[str], given: Sequence[str] = ()) -> tuple[TableCheckResult, ...]:
+    """Every check of finished tables over these CSV files together. `given` are facts that
+    stand in no column, `users=50`.
+
+    Raises SvloadError usage, import-unreadable with file and line.
+    """
+    from svload.analysis.tables import judge_tables
+    from svload.store.foreign.tables import read_table_file
+
+    facts: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not value:
+            raise fail("usage", reason=f"--given {text} is no fact", hint="Write it like --given users=50.")
+        facts[key] = value
+    return judge_tables([read_table_file(Path(file), facts) for file in files])
+
+
+def are_tables(files: Sequence[str]) -> bool:
+    """Whether all of these are CSV files of no load tester that is known. Raises SvloadError import-unreadable."""
+    from svload.store.foreign.run import form_of
+
+    return all(form_of(path) == "table" for _, path in levels_of(files))

@@ -1,0 +1,45 @@
+"""What is typed after an option, as a value or as a place to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from svload.model.errors import fail
+from svload.model.pem import holds_certificate
+
+MOST_S = 30 * 86400.0
+"""What is kept ends by itself: nobody remembers it after a month."""
+
+
+def seconds(text: str, option: str) -> float:
+    """`text`, how long something is kept, in seconds. Raises SvloadError usage, which names the option."""
+    from svload.model.units import parse_quantity
+
+    hint = "Write it like 10min or 2h."
+    try:
+        lasts_s = parse_quantity(text, "time_s")
+    except ValueError as why:
+        raise fail("usage", reason=f"{option} {text}: {why}", hint=hint) from why
+    if not 0 < lasts_s <= MOST_S:
+        raise fail("usage", reason=f"{option} {text} is not between 0 and 30 days", hint=hint)
+    return lasts_s
+
+
+@contextmanager
+def writing(to: Path) -> Iterator[None]:
+    """What cannot be written there is the user's mistake, or their full disk: said in one
+    sentence. Raises SvloadError usage."""
+    try:
+        yield
+    except OSError as why:
+        reason = f"{to} cannot be written: {why.strerror or why}"
+        raise fail("usage", reason=reason, hint="Name another place, or make room.") from why
+
+
+def authority(pem: str, file: Path) -> str:
+    """`pem`, the text of --cacert `file`. Raises SvloadError usage if it holds no certificate."""
+    if not holds_certificate(pem):
+        raise fail("usage", reason=f"--cacert {file} holds no certificate", hint="It is a PEM file.")
+    return pem

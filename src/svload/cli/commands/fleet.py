@@ -1,0 +1,141 @@
+"""`svload fleet check | install | status | clean`: the machines of an Ansible inventory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from svload.cli.commands.studies import JSON, PROFILE
+from svload.cli.output import leave, live, print_json
+from svload.cli.plain import App
+from svload.model.units import show_duration, show_size
+
+if TYPE_CHECKING:
+    from svload.api.fleet import FleetResult, MachineTold
+
+app = App(
+    help="The machines of an Ansible inventory: check, install, status, clean.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+INVENTORY = typer.Option(
+    ..., "--inventory", "-i", help="An Ansible inventory with the groups generators, servers and sites."
+)
+
+
+@app.command()
+def check(inventory: Path = INVENTORY, json: bool = JSON) -> None:
+    """Say what each machine can bear: clock, port, descriptors, bandwidth. Changes nothing."""
+    from svload import api
+
+    with live() as emit:
+        found = api.fleet_check(inventory, emit)
+    _show(found, json, _bears)
+
+
+@app.command()
+def install(
+    inventory: Path = INVENTORY,
+    wheel: Path = typer.Option(
+        None, help="The wheel, or its folder; default dist, where “make wheel” puts it."
+    ),
+    wheelhouse: Path = typer.Option(
+        None, help="Packages for machines that reach no index (pip download -d)."
+    ),
+    study: Path = typer.Option(None, help="A study whose servers are installed on the group servers."),
+    profile: str = PROFILE,
+    json: bool = JSON,
+) -> None:
+    """Install svload on every machine and set limits; a second time it changes nothing."""
+    from svload import api
+
+    with live() as emit:
+        found = api.fleet_install(inventory, emit, wheel, wheelhouse, study, profile)
+    _show(found, json, _done)
+
+
+@app.command()
+def status(inventory: Path = INVENTORY, json: bool = JSON) -> None:
+    """Say what is installed and set on every machine."""
+    from svload import api
+
+    with live() as emit:
+        found = api.fleet_status(inventory, emit)
+    _show(found, json, _state)
+
+
+@app.command()
+def clean(inventory: Path = INVENTORY, json: bool = JSON) -> None:
+    """Put settings back and remove svload from every machine."""
+    from svload import api
+
+    with live() as emit:
+        found = api.fleet_clean(inventory, emit)
+    _show(found, json, _done)
+
+
+def _show(found: FleetResult, as_json: bool, words: Any) -> None:
+    """A line a machine with its notes, then the problems; or JSON."""
+    if as_json:
+        print_json({"machines": [_plain(one) for one in found.machines], "changed": found.changed})
+    else:
+        for one in found.machines:
+            place = f" at {one.member.site}" if one.member.site else ""
+            typer.echo(f"{one.member.name} ({one.member.does}{place}): {_or_failed(one, words)}")
+            for note in one.notes:
+                typer.echo(f"  {note}")
+    for problem in found.problems:
+        typer.echo(f"svload: {problem}", err=True)
+    leave(found.exit_code)
+
+
+def _or_failed(one: MachineTold, words: Any) -> str:
+    return "failed, see below" if one.problems else str(words(one))
+
+
+def _bears(one: MachineTold) -> str:
+    bears = one.bears
+    if bears is None:
+        return "not read"
+    said = [f"{bears.connections} connections ({bears.bound_by})", f"{bears.cores} cores of load"]
+    if one.clock is not None:
+        said.append(f"clock known to ± {show_duration(one.clock.bound_ns / 1e9)}")
+        said.append(f"round trip {show_duration(one.clock.round_trip_ns / 1e9)}")
+    if bears.to_bytes_per_s is not None and bears.back_bytes_per_s is not None:
+        said.append(f"{show_size(bears.to_bytes_per_s)}/s there, {show_size(bears.back_bytes_per_s)}/s back")
+    return ", ".join(said)
+
+
+def _state(one: MachineTold) -> str:
+    if not one.said.get("version"):
+        return "svload is not installed"
+    settings = ", ".join(
+        f"{name} = {' '.join(value.split())}" for name, value in one.said["settings"].items()
+    )
+    return f"svload {one.said['version']}" + (f", set: {settings}" if settings else "")
+
+
+def _done(one: MachineTold) -> str:
+    steps = "1 step" if one.changed == 1 else f"{one.changed} steps"
+    return f"{steps} changed it" if one.changed else "nothing to change"
+
+
+def _plain(one: MachineTold) -> dict[str, Any]:
+    bears = one.bears
+    return {
+        "name": one.member.name,
+        "address": one.member.address,
+        "site": one.member.site,
+        "generates": one.member.generates,
+        "serves": one.member.serves,
+        "facts": one.facts,
+        "bears": vars(bears) if bears is not None else None,
+        "clock": vars(one.clock) if one.clock is not None else None,
+        "wall": vars(one.wall) if one.wall is not None else None,
+        "said": one.said,
+        "changed": one.changed,
+        "notes": one.notes,
+        "problems": [{"code": problem.code, "text": str(problem)} for problem in one.problems],
+    }

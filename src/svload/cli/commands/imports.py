@@ -1,0 +1,98 @@
+"""svload import: results of other load testers, and finished tables."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from svload.cli.commands.studies import JSON, OUT
+from svload.cli.output import leave, print_json
+from svload.model.errors import fail
+
+
+class Form(StrEnum):
+    """What a file is."""
+
+    JTL = "jtl"
+    LOCUST = "locust"
+    K6 = "k6"
+    TABLE = "table"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("import")(import_)
+
+
+def import_(
+    files: list[str] = typer.Argument(
+        help="Files of one load tester, or LEVEL=FILE; several of a level are its replicates. Or tables of "
+        "results as CSV."
+    ),
+    form: Form | None = typer.Option(
+        None,
+        "--as",
+        help="jtl: JMeter's CSV or XML. locust: NAME_stats_history.csv. k6: JSON or CSV. table: finished "
+        "results. Default: by how the file begins.",
+    ),
+    factor: str = typer.Option(
+        "file", "--factor", help="What the levels are levels of, such as build, or users for a sweep."
+    ),
+    name: str = typer.Option("imported", "--name", help="The run's name."),
+    given: list[str] = typer.Option(
+        None,
+        "--given",
+        help="A fact that no column of a table holds, such as users=50 or run_time=60s; repeatable.",
+    ),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
+    """Import what JMeter, Locust or k6 measured as a run, or check a finished table for
+    what it contradicts by itself."""
+    from svload import api
+
+    if form is Form.TABLE or (form is None and api.are_tables(files)):
+        _tables(files, given or [], json)
+        return
+    if given:
+        raise fail(
+            "usage", reason="--given is about finished tables", hint="Add --as table, or leave it out."
+        )
+    told: Any = form.value if form else None
+    result = api.import_files(
+        files,
+        told,
+        factor=factor,
+        name=name,
+        out=out or api.RUNS,
+        emit=lambda event: typer.echo(str(event.data.get("text", "")), err=True),
+    )
+    if json:
+        print_json(
+            {
+                "run": str(result.run.path),
+                "interleaved": result.interleaved,
+                "imported": {trial: told.model_dump(mode="json") for trial, told in result.imported.items()},
+                "files": {name: str(path) for name, path in result.files.items()},
+                "findings": result.findings.model_dump(mode="json"),
+            }
+        )
+    else:
+        from svload.report import show_import
+
+        show_import(result.findings, result.imported, result.files, result.interleaved)
+    leave(api.verdict_exit(result.findings))
+
+
+def _tables(files: list[str], given: list[str], json: bool) -> None:
+    from svload import api
+    from svload.report import show_tables, tables_as_json
+
+    results: Any = api.check_tables(files, given)
+    if json:
+        print_json({"checks": tables_as_json(results)})
+    else:
+        show_tables(results)

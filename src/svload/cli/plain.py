@@ -1,0 +1,119 @@
+"""Commands whose words are taken as they are typed.
+
+typer validates every option with a pydantic type of its own, the ones nobody typed too: 0.2 s before a
+command begins. Words that are plainly what was asked for (a text, a number within its bounds, a path) are
+taken at once; whatever else was typed goes to typer, whose sentence the user then reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+MAY_BE_EMPTY = ("data",)
+"""Options whose empty text says something. Everywhere else it is a script's variable that was never set."""
+
+
+class _Plain:
+    """A command or a group of them whose parameters ask typer only for what is not plain."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """As typer's, among them the one for help."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in found:
+            if hasattr(param, "get_runtime_param") and "get_runtime_param" not in vars(param):
+                vars(param)["get_runtime_param"] = _PlainFirst(param).itself
+        return found
+
+    def invoke(self, ctx: Any) -> Any:
+        """As typer's, which ends a command without a word on Ctrl-C."""
+        try:
+            return super().invoke(ctx)  # type: ignore[misc]
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
+class PlainCommand(_Plain, TyperCommand):
+    """One command."""
+
+
+class PlainGroup(_Plain, TyperGroup):
+    """A group of commands, svload itself among them."""
+
+
+class App(typer.Typer):
+    """A typer application of such commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=PlainGroup, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        return super().command(name, cls=PlainCommand, **options)
+
+
+class _PlainFirst:
+    """Stands for what typer would build to read a parameter's value."""
+
+    def __init__(self, param: Any) -> None:
+        self._typers = param.get_runtime_param
+
+    def itself(self) -> _PlainFirst:
+        """As the parameter hands out its reader."""
+        return self
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value as the command takes it. Raises typer's BadParameter."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if _is_empty(value) and param.param_type_name == "option" and param.name not in MAY_BE_EMPTY:
+            raise typer.BadParameter("nothing stands there; leave the option out for its default", ctx, param)
+        try:
+            return plain(value, param.type_descriptor.annotation, param.type_descriptor.parameter_info)
+        except NotPlain:
+            return self._typers().coerce(value, param=param, ctx=ctx)
+
+
+def _is_empty(value: Any) -> bool:
+    return value == "" or (isinstance(value, list | tuple) and "" in value)
+
+
+class NotPlain(Exception):
+    """typer must look at this itself."""
+
+
+def plain(value: Any, wanted: Any, bounds: Any) -> Any:
+    """`value` as a `wanted` (str, int, float, Path or a list of them) within typer's `bounds`. Raises NotPlain."""
+    if get_origin(wanted) is list and isinstance(value, list | tuple):
+        return [plain(one, get_args(wanted)[0], bounds) for one in value]
+    if wanted in (int, float) and type(value) is wanted:
+        return _within(value, bounds)
+    if not isinstance(value, str) or bounds.parser is not None:
+        raise NotPlain
+    if wanted is str and bounds.path_type is None:
+        return value
+    if wanted is int and _WHOLE.fullmatch(value):
+        return _within(int(value), bounds)
+    if wanted is float and _NUMBER.fullmatch(value):
+        return _within(float(value), bounds)
+    readable = os.access(value, os.R_OK) or not os.path.lexists(value)
+    if wanted is Path and readable and not (bounds.exists or bounds.resolve_path or bounds.allow_dash):
+        return Path(value)
+    raise NotPlain
+
+
+def _within(number: float, bounds: Any) -> float:
+    below = bounds.min is not None and number < bounds.min
+    above = bounds.max is not None and number > bounds.max
+    if below or above:
+        raise NotPlain
+    return number

@@ -1,0 +1,327 @@
+"""Generators of several machines as one: shares dealt to machines, one common start, results brought here.
+
+Each machine's part is followed by a thread of its own, as the generators of one machine are. Stamps of two machines
+meet nowhere: a start is told to each by its own clock, and what comes back counts from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svload.drive.generators import ACT_S, LATE_S, LOOK_S, AgentLike, Generators, Load, Progress, ended_server
+from svload.drive.progress import continued, merge_progress
+from svload.model.clocks import MachineClock
+from svload.model.errors import fail
+
+if TYPE_CHECKING:
+    from svload.drive.share.cut import Share
+    from svload.host.clock.offset import Offset
+
+START_MARGIN_NS = 400_000_000
+"""The common start lies this far ahead of the last machine's READY: its own message takes a while."""
+READY_WITHIN_S = 120.0
+
+
+class MachineLike(Protocol):
+    """What is used of `svload.host.Machine`."""
+
+    name: str
+    site: str
+    here: bool
+    pid: int
+
+    @property
+    def agent(self) -> Any: ...
+
+    @property
+    def cores(self) -> Any: ...
+
+    @property
+    def dir(self) -> Path: ...
+
+    def offset(self) -> Offset:
+        """Its clock minus this one's."""
+
+    def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
+        """Write a file there."""
+
+    def collect(self, path: str | Path) -> bytes:
+        """A file of it, whole."""
+
+
+def seats(cores: Sequence[int]) -> tuple[int, ...]:
+    """The machine of each generator process: machines in turn, and again, one process a core of load."""
+    return tuple(
+        machine for turn in range(max(cores, default=0)) for machine, own in enumerate(cores) if turn < own
+    )
+
+
+class CommonStart:
+    """All parts wait here until each is ready; then all know when to begin (this machine's clock)."""
+
+    def __init__(self, parts: int, ready: Callable[[int], None]) -> None:
+        self.at_ns = 0
+        self._ready = ready
+        self._barrier = threading.Barrier(parts, action=self._decide)
+
+    def _decide(self) -> None:
+        self.at_ns = time.monotonic_ns() + START_MARGIN_NS
+        self._ready(self.at_ns)
+
+    def wait(self) -> int:
+        """The start. Raises SvloadError generator-failed where another part was not ready."""
+        try:
+            self._barrier.wait(READY_WITHIN_S)
+        except threading.BrokenBarrierError:
+            raise fail("generator-failed", reason="another machine was not ready") from None
+        return self.at_ns
+
+    def give_up(self) -> None:
+        """No start: whoever waits is told."""
+        self._barrier.abort()
+
+
+class MachineGenerators(Generators):
+    """The generators of one machine of a fleet."""
+
+    def __init__(self, machine: MachineLike) -> None:
+        cores = machine.cores
+        super().__init__(machine.agent, machine.dir, cores.load if cores.pinned else None)
+        self.machine = machine
+        self.start: CommonStart | None = None
+        self._offset: Offset | None = None
+        self._there: dict[str, str] = {}
+        self._here = Path()
+
+    def measure_offset(self) -> Offset:
+        """How its clock stands now; the next start rests on it."""
+        self._offset = self.machine.offset()
+        return self._offset
+
+    def _python(self) -> str:
+        return str(self.machine.agent.python)
+
+    def _start_at_ns(self, lone: bool) -> int:
+        assert self.start is not None
+        return self.start.wait()
+
+    def _begin(self, children: list[str], at_ns: int, lone: bool) -> None:
+        assert self._offset is not None
+        self._agent.start_at(children, self._offset.there(at_ns))
+
+    def _hear_begun(self, load: Load, start_at_ns: int) -> None:
+        """They began when they were told: the common start holds for all machines."""
+
+    def _table(self, path: Path) -> str:
+        """The table there, put there once."""
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        if digest not in self._there:
+            there = str(self.machine.dir / "inputs" / f"{digest[:16]}.csv")
+            self.machine.put(there, data, 0o600, temporary=True)
+            self._there[digest] = there
+        return self._there[digest]
+
+    def _out(self, out: Path, share: Share) -> str:
+        self._here = out
+        return str(self.machine.dir / f"{share.name}.tables")
+
+    def _fetched(self, share: Share, tables: str) -> Path:
+        found = self._here / f"{share.name}.tables"
+        found.write_bytes(self.machine.collect(tables))
+        return found
+
+
+class FleetGenerators(Generators):
+    """The generator processes of all machines, as a run uses those of one. `agent` is the one of this machine,
+    whose servers are watched beside the load."""
+
+    def __init__(self, agent: AgentLike, machines: Sequence[MachineLike]) -> None:
+        super().__init__(agent, Path(), None)
+        self.parts = [MachineGenerators(machine) for machine in machines]
+        self.seats = seats([len(machine.cores.load) for machine in machines])
+        self._calibrated: list[float] = []
+
+    def machine_of(self, process: int) -> str:
+        """Where the run's process of that number is."""
+        return self.parts[self.seats[process % len(self.seats)]].machine.name
+
+    def _dealt(self, count: int) -> dict[int, list[int]]:
+        """Machine → numbers of the shares that run there."""
+        dealt: dict[int, list[int]] = {}
+        for number in range(count):
+            dealt.setdefault(self.seats[number % len(self.seats)], []).append(number)
+        return dealt
+
+    def _on_all(
+        self, act: Callable[[MachineGenerators], Any], parts: Sequence[MachineGenerators]
+    ) -> list[Any]:
+        with ThreadPoolExecutor(max(1, len(parts)), thread_name_prefix="svload-fleet") as pool:
+            return list(pool.map(act, parts))
+
+    def ensure(self, count: int) -> None:
+        """Have processes for `count` shares where they will run. Raises SvloadError."""
+        dealt = self._dealt(count)
+        self._on_all(
+            lambda part: part.ensure(len(dealt[self.parts.index(part)])), [self.parts[at] for at in dealt]
+        )
+
+    def children(self, count: int) -> list[str]:
+        """None of this machine's own."""
+        self.ensure(count)
+        return []
+
+    def calibrate(self) -> float:
+        """As of one machine, by the one that has slowed down most since the first time."""
+        found = self._on_all(lambda part: part.calibrate(), self.parts)
+        self._calibrated = self._calibrated or found
+        slowest: float = max(now / first for now, first in zip(found, self._calibrated, strict=True))
+        return self._calibrated[0] * slowest
+
+    def restart(self) -> None:
+        """End all processes; the next load starts new ones."""
+        self._on_all(lambda part: part.restart(), self.parts)
+
+    def load(
+        self,
+        shares: Sequence[Share],
+        tables: Mapping[str, Path],
+        out: Path,
+        on_progress: Progress | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+        meanwhile: Callable[[int], None] | None = None,
+        may_end: Callable[[str, int], bool] = lambda service, offset_ns: False,
+        on_start: Callable[[int], None] | None = None,
+    ) -> Load:
+        """As of one machine. A machine that is lost stops all others; what they saw then counts for nothing."""
+        dealt = {
+            self.parts[at]: [shares[number] for number in numbers]
+            for at, numbers in self._dealt(len(shares)).items()
+        }
+        before = dict(zip(dealt, self._on_all(lambda part: part.measure_offset(), list(dealt)), strict=True))
+        begun = threading.Event()
+        start = CommonStart(len(dealt), lambda at_ns: begun.set())
+        follower = _Follower(should_stop, start)
+        threads = []
+        for part, own in dealt.items():
+            part.start = start
+            threads.append(follower.follow(part, own, tables, out))
+        deadline = (
+            time.monotonic() + READY_WITHIN_S + max(share.spec.end_ns for share in shares) / 1e9 + 2 * LATE_S
+        )
+        since, _ = self._agent.status(-1)
+        told_start = on_start is None
+        while any(thread.is_alive() for thread in threads):
+            since, notices = self._agent.status(since, LOOK_S if meanwhile is None else ACT_S)
+            offset_ns = time.monotonic_ns() - start.at_ns
+            if begun.is_set() and not told_start and on_start is not None:
+                told_start = True
+                on_start(start.at_ns)
+            for notice in notices:
+                if (error := ended_server(notice, start.at_ns, may_end)) is not None:
+                    follower.fail(error)
+            if on_progress is not None and (latest := follower.news()):
+                on_progress(latest)
+            if meanwhile is not None and begun.is_set():
+                meanwhile(offset_ns)
+            if time.monotonic() > deadline:
+                follower.fail(fail("generator-failed", reason="the fleet did not end in time"))
+                break
+        for thread in threads:
+            thread.join(LATE_S)
+        load = follower.outcome(start.at_ns)
+        order = [share.name for share in shares]
+        load.results.sort(key=lambda result: order.index(result.share.name))
+        if not load.stopped:
+            after = dict(
+                zip(dealt, self._on_all(lambda part: part.measure_offset(), list(dealt)), strict=True)
+            )
+            self.clocks = tuple(_clock(part.machine, before[part], after[part]) for part in dealt)
+        return load
+
+
+class _Follower:
+    """Follows each machine's part by a thread; one that fails stops the others."""
+
+    def __init__(self, should_stop: Callable[[], bool], start: CommonStart) -> None:
+        self._should_stop, self._start = should_stop, start
+        self._lock = threading.Lock()
+        self._failed = threading.Event()
+        self._error: BaseException | None = None
+        self._loads: list[Load] = []
+        self._latest: dict[str, dict[str, Any]] = {}
+        self._unseen: dict[str, dict[str, Any]] = {}
+
+    def follow(
+        self, part: MachineGenerators, shares: Sequence[Share], tables: Mapping[str, Path], out: Path
+    ) -> threading.Thread:
+        name = part.machine.name
+
+        def run() -> None:
+            try:
+                done = part.load(shares, tables, out, lambda merged: self._hear(name, merged), self._stop)
+            except BaseException as why:  # told by the thread that asked
+                self.fail(why)
+            else:
+                for result in done.results:
+                    result.machine, result.site = name, part.machine.site
+                with self._lock:
+                    self._loads.append(done)
+
+        thread = threading.Thread(target=run, name=f"svload-load-{name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _stop(self) -> bool:
+        return self._failed.is_set() or self._should_stop()
+
+    def fail(self, why: BaseException) -> None:
+        """The first one counts: what follows is what it caused."""
+        with self._lock:
+            self._error = self._error or why
+        self._failed.set()
+        self._start.give_up()
+
+    def _hear(self, name: str, merged: dict[str, Any]) -> None:
+        with self._lock:
+            self._unseen[name] = continued(self._unseen.get(name), merged)
+
+    def news(self) -> dict[str, Any] | None:
+        """Progress of all machines together since it was asked last; None where nothing came."""
+        with self._lock:
+            heard, self._unseen = self._unseen, {}
+            self._latest |= heard
+            return merge_progress(self._latest.values()) if heard else None
+
+    def outcome(self, start_at_ns: int) -> Load:
+        """What all left. Raises what the first of them raised."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            load = Load(start_at_ns)
+            for one in self._loads:
+                load.results += one.results
+                if one.stopped_ns is not None:
+                    load.stopped_ns = min(one.stopped_ns, load.stopped_ns or one.stopped_ns)
+            return load
+
+
+def _clock(machine: MachineLike, before: Offset, after: Offset) -> MachineClock:
+    from svload.host.clock.offset import over
+
+    both = over(before, after)
+    return MachineClock(
+        machine=machine.name,
+        site=machine.site,
+        here=machine.here,
+        offset_ns=both.offset_ns,
+        bound_ns=both.bound_ns,
+        start_offset_ns=before.offset_ns,
+        round_trip_ns=both.round_trip_ns,
+    )

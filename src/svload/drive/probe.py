@@ -1,0 +1,137 @@
+"""`svload probe URL`: a few transfers measured as curl does, without a lab, a run or an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from svload import _native
+from svload.drive.share.executor_spec import ConstantArrivalRate
+from svload.drive.share.request_spec import RequestSpec, TextPart
+from svload.drive.share.spec import EndpointSpec, GroupSpec, ShareSpec, TlsSpec
+from svload.drive.share.write import text_of
+from svload.drive.targets import Target, allowed_blocks, parse_url, resolve_target, system_authorities
+from svload.model.columns import SAMPLES, WIDTH
+from svload.model.errors import fail
+from svload.model.facts import Endpoint
+from svload.model.request_errors import ERRORS
+
+MOST_TRANSFERS = 100_000
+SECOND_NS = 1_000_000_000
+Connection = Literal["keep-alive", "new"]
+VARIABLES = (
+    "size_download",
+    "size_header",
+    "size_request",
+    "speed_download",
+    "time_namelookup",
+    "time_connect",
+    "time_appconnect",
+    "time_pretransfer",
+    "time_starttransfer",
+    "time_redirect",
+    "time_total",
+)
+"""curl's eleven, in the paper's words; times in s, sizes in bytes, speed in bytes/s."""
+
+
+def probe(
+    url: str,
+    count: int = 1,
+    headers: Sequence[tuple[str, str]] = (),
+    ca_pem: str | None = None,
+    authorised: Sequence[str] = (),
+    connection: Connection = "new",
+    timeout_s: float = 30.0,
+) -> list[dict[str, Any]]:
+    """`count` transfers of `url`, one after another: a dict of `VARIABLES` each, with `http_code` and `error`.
+
+    Raises SvloadError: url-bad, unauthorised-target (before any packet), usage.
+    """
+    if not 1 <= count <= MOST_TRANSFERS:
+        raise fail("usage", reason=f"--count takes 1 to {MOST_TRANSFERS}", hint="")
+    target = parse_url(url)
+    endpoint = resolve_target(target, authorised)
+    share = _share(target, endpoint, count, headers, ca_pem, connection, timeout_s)
+    tables = _native.run_share(text_of(share), {}, lambda text: None)
+    return [curl_variables(row) for row in rows_of(tables["samples"])]
+
+
+def _share(
+    target: Target,
+    endpoint: Endpoint,
+    count: int,
+    headers: Sequence[tuple[str, str]],
+    ca_pem: str | None,
+    connection: Connection,
+    timeout_s: float,
+) -> ShareSpec:
+    tls = None
+    if target.scheme == "https":
+        tls = TlsSpec(server_name=target.host, ca_pem=ca_pem or system_authorities())
+    timeout_ns = round(timeout_s * 1e9)
+    request = RequestSpec(
+        name="probe",
+        method="GET",
+        endpoint=target.endpoint,
+        path=(TextPart(target.path),),
+        headers=tuple((name, (TextPart(value),)) for name, value in headers),
+        timeout_ns=timeout_ns,
+        expect_status=((100, 599),),
+    )
+    group = GroupSpec(
+        name="probe",
+        client="curl",
+        connection=connection,
+        tls_resumption=False,
+        record="rows",
+        stop_offset_ns=SECOND_NS,
+        graceful_stop_ns=timeout_ns * count,
+        executor=ConstantArrivalRate(rate_rps=1000.0 * count, limit=count, max_vus=1),
+        request=request,
+    )
+    return ShareSpec(
+        id="probe.0",
+        seed=0,
+        interval_ns=SECOND_NS,
+        window_ns=(0, SECOND_NS),
+        endpoints={target.endpoint: EndpointSpec(address=endpoint.connects_to, tls=tls)},
+        allowed=tuple(allowed_blocks([endpoint])),
+        groups=(group,),
+    )
+
+
+def rows_of(samples: dict[str, tuple[str, bytes]]) -> list[dict[str, int]]:
+    """A samples table of the engine as one dict a request."""
+    columns = {}
+    for name, code in SAMPLES.items():
+        data = samples[name][1]
+        width = WIDTH[code]
+        signed = code.startswith("i")
+        columns[name] = [
+            int.from_bytes(data[at : at + width], "little", signed=signed)
+            for at in range(0, len(data), width)
+        ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def curl_variables(row: dict[str, int]) -> dict[str, Any]:
+    """curl's eleven variables of one request (docs/method.md §6): times in s from the start of the transfer."""
+    begun, done = row["begun_ns"], row["done_ns"]
+    total_s = max(done - begun, 0) / 1e9 if done >= 0 else 0.0
+    first_byte = row["first_byte_ns"]
+    return {
+        "size_download": row["body_bytes"],
+        "size_header": row["header_bytes"],
+        "size_request": row["request_bytes"],
+        "speed_download": row["body_bytes"] / total_s if total_s else 0.0,
+        "time_namelookup": max(row["lookup_ns"], 0) / 1e9,
+        "time_connect": max(row["connect_ns"], 0) / 1e9,
+        "time_appconnect": max(row["appconnect_ns"], 0) / 1e9,
+        "time_pretransfer": max(row["pretransfer_ns"], 0) / 1e9,
+        "time_starttransfer": max(first_byte - begun, 0) / 1e9 if first_byte >= 0 else 0.0,
+        "time_redirect": max(row["redirect_ns"], 0) / 1e9,
+        "time_total": total_s,
+        "http_code": row["status"],
+        "error": ERRORS[row["error"]],
+    }

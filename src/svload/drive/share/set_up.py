@@ -1,0 +1,139 @@
+"""Set-up before a trial's load: its requests as shares of their own, and what they took. Pure.
+
+What is asked once for a trial is one iteration of all those requests in order; what is asked once for a VU is
+an iteration of each VU of a group. Neither is part of the load: nothing of it stands in the trial's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from svload.drive.packing import Part
+from svload.drive.share import executor_spec as spec
+from svload.drive.share.cut import Share, around, group_spec
+from svload.drive.share.requests import Taken, feeders_of
+from svload.drive.share.timeline import Timeline
+from svload.model.errors import fail
+from svload.model.executors import ClosedLoop, PerVuIterations
+from svload.model.facts import Endpoint
+from svload.model.study import CaseConfig
+from svload.model.traffic import Group, Http2, Scenario, SetUp, Step, TakenPart
+
+APART_NS = 1_000_000
+"""VUs are set up this far apart: a thousand a second."""
+ITSELF = "setup"
+
+
+class VuSetUp(NamedTuple):
+    """The share that sets up each of so many VUs."""
+
+    share: Share
+    vus: int
+
+
+def trial_set_up(
+    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
+) -> Share | None:
+    """The share that sets up the trial; None where nothing is to be done once a trial. `taken` holds the secrets."""
+    parts = [part for part in config.set_up if part.once == "trial"]
+    if not parts:
+        return None
+    once = spec.SharedIterations(vus=1, vus_total=1, iterations=1)
+    return _share(config, parts, once, _spoken(parts, config.groups), seed, endpoints, allowed, taken)
+
+
+def vu_set_ups(
+    config: CaseConfig, seed: int, endpoints: Mapping[str, Endpoint], allowed: Sequence[str], taken: Taken
+) -> dict[str, VuSetUp]:
+    """The shares that set up each VU, by the group that they serve: its requests use a variable of `once: vu`."""
+    parts = [part for part in config.set_up if part.once == "vu"]
+    given = {name for part in parts for name in part.request.takes}
+    found = {}
+    for group in config.groups:
+        executor = group.executor
+        if isinstance(executor, ClosedLoop) and given & _used(group):
+            vus = executor.most_vus
+            each = spec.PerVuIterations(vus=vus, vus_total=vus, iterations=1, spread_ns=APART_NS * (vus - 1))
+            http2 = _spoken(parts, [group])
+            share = _share(config, parts, each, http2, seed, endpoints, allowed, taken)
+            found[group.name] = VuSetUp(share, vus)
+    return found
+
+
+def _used(group: Group) -> set[str]:
+    parts = (part for request in group.requests for part in request.parts)
+    return {part.taken for part in parts if isinstance(part, TakenPart)}
+
+
+def _spoken(parts: Sequence[SetUp], groups: Sequence[Group]) -> Http2:
+    """HTTP/2 if all these requests go to what the groups ask over it; a server of
+    another kind may know HTTP/1.1 alone."""
+    told = {endpoint: group.http2 for group in groups if group.http2 for endpoint in group.endpoints}
+    said = {told.get(part.request.endpoint, False) for part in parts}
+    return said.pop() if len(said) == 1 else False
+
+
+def _share(
+    config: CaseConfig,
+    parts: Sequence[SetUp],
+    executor: spec.SharedIterations | spec.PerVuIterations,
+    http2: Http2,
+    seed: int,
+    endpoints: Mapping[str, Endpoint],
+    allowed: Sequence[str],
+    taken: Taken,
+) -> Share:
+    """One iteration of all `parts` in order by each of the executor's VUs, who tell what they took."""
+    steps = tuple(Step(name=f"{number}", request=part.request) for number, part in enumerate(parts))
+    group = Group(
+        name=ITSELF,
+        executor=PerVuIterations(vus=executor.vus, iterations=1),
+        request=parts[0].request,
+        scenarios=(Scenario(name=ITSELF, steps=steps),),
+        http2=http2,
+        record="histogram",
+    )
+    used = set(feeders_of(group.requests))
+    feeders = tuple(feeder for feeder in config.feeders if feeder.name in used)
+    alone = config.model_copy(update={"groups": (group,), "feeders": feeders})
+    length_ns = APART_NS * executor.vus + sum(part.request.timeout_ns for part in parts)
+    times = Timeline(0, length_ns, work_only=True)
+    writer = taken.writer(ITSELF)
+    asked = group_spec(alone, group, (0, times.end_ns), executor, endpoints, writer, report_taken=True)
+    return around(
+        f"{ITSELF}.0", alone, [group], [asked], [writer], seed, times, endpoints, allowed, (Part(0, 0),)
+    )
+
+
+def taken_of(summary: Mapping[str, Any], parts: Sequence[SetUp], vus: int) -> dict[str, list[str]]:
+    """Variable → values by VU number, of a set-up's share. Raises SvloadError set-up-failed if a VU has none."""
+    group = summary["groups"][0]
+    by_vu = {one["vu"]: one["values"] for one in group.get("taken", [])}
+    if len(by_vu) < vus:
+        failed = next((step for step in group["steps"] if step["failed"]), None)
+        request = parts[int(failed["name"])].request if failed else parts[0].request
+        why = _why(failed, group) if failed else f"no answer came within {request.timeout_ns / 1e9:g} s"
+        told = f"{request.name} ({request.method}) failed for {vus - len(by_vu)} of {vus}: {why}"
+        raise fail("set-up-failed", reason=told, request=request.name)
+    names = [name for part in parts for name in part.request.takes]
+    return {name: [by_vu[vu][name] for vu in range(vus)] for name in names}
+
+
+def _why(step: Mapping[str, Any], group: Mapping[str, Any]) -> str:
+    """`capture (a variable was not found in the answer), status 401`."""
+    words: dict[str, int] = step["errors"]
+    told = [_WORDS.get(name, str(name)) for name in words]
+    if "status" in words:
+        told = [f"status {', '.join(step['status'])}" if word == "status" else word for word in told]
+    checks = [
+        name
+        for name, count in group["checks_failed"].items()
+        if count and name.startswith(f"{step['name']}: ")
+    ]
+    if "check" in words:
+        told += [name.partition(": ")[2] for name in checks]
+    return ", ".join(told)
+
+
+_WORDS = {"capture": "what it takes was not found in the answer", "check": "a check"}

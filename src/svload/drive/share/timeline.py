@@ -1,0 +1,69 @@
+"""A trial's clock: when load and kept window begin and end, and how wide the intervals of its series are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svload.model.results import GroupSummary
+from svload.model.study import CaseConfig
+
+MSER_OBSERVATIONS = 600
+"""docs/method.md §1: the interval is duration/600, at most 1 s, so that MSER-5 has its observations."""
+MIN_INTERVAL_NS = 1_000_000
+WORK_INTERVAL_NS = 100_000_000
+"""The widest interval where all load is a fixed amount of work, whose end nobody knows before."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A trial's clock in ns from its start: load begins at 0, the kept window is [ramp, end), the drain follows."""
+
+    ramp_ns: int
+    duration_ns: int
+    work_only: bool = False
+
+    @property
+    def end_ns(self) -> int:
+        """Where nothing new is due any more."""
+        return self.ramp_ns + self.duration_ns
+
+    def until(self, stopped_ns: int) -> tuple[int, int]:
+        """The kept window of a load that was stopped: whole intervals, none if it was still in its ramp."""
+        whole_ns = stopped_ns // self.interval_ns * self.interval_ns
+        return self.ramp_ns, max(self.ramp_ns, min(self.end_ns, whole_ns))
+
+    @property
+    def interval_ns(self) -> int:
+        """Width of the series' intervals."""
+        widest = WORK_INTERVAL_NS if self.work_only else 1_000_000_000
+        return max(MIN_INTERVAL_NS, min(widest, self.duration_ns // MSER_OBSERVATIONS))
+
+
+def timeline(config: CaseConfig, duration_ns: int) -> Timeline:
+    """The trial's timeline: ramps first, then `duration_ns`."""
+    work_only = all(group.executor.shape == "finite" for group in config.groups)
+    return Timeline(config.ramp_ns, duration_ns, work_only)
+
+
+def shortened(
+    times: Timeline, groups: Sequence[GroupSummary]
+) -> tuple[tuple[int, int], tuple[GroupSummary, ...]]:
+    """The kept window and the groups' totals over it.
+
+    Where all load is a fixed amount of work that was done before the time was over, the window ends with the
+    interval of the last answer. Nothing was in flight after that, so a time average over the shorter window
+    is the same area over less time.
+    """
+    window_ns = (times.ramp_ns, times.end_ns)
+    last_ns = max((group.last_done_ns for group in groups), default=-1)
+    if not (times.work_only and last_ns >= 0 and all(group.plan_done for group in groups)):
+        return window_ns, tuple(groups)
+    end_ns = min(
+        times.end_ns,
+        times.ramp_ns + (-(-(last_ns + 1 - times.ramp_ns) // times.interval_ns)) * times.interval_ns,
+    )
+    stretch = (times.end_ns - times.ramp_ns) / (end_ns - times.ramp_ns)
+    return (times.ramp_ns, end_ns), tuple(
+        group.model_copy(update={"in_flight_mean": group.in_flight_mean * stretch}) for group in groups
+    )

@@ -1,0 +1,36 @@
+"""Many machines: the user's Ansible inventory, what each machine can bear, and svload on all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svload.model.late import late
+
+if TYPE_CHECKING:
+    from svload.fleet.actions import Package, check, clean, install, status
+    from svload.fleet.bears import FleetResult, MachineTold
+    from svload.fleet.inventory import Fleet, Member
+    from svload.fleet.reaching import reaches
+
+__all__ = [
+    "Fleet",
+    "FleetResult",
+    "MachineTold",
+    "Member",
+    "Package",
+    "check",
+    "clean",
+    "install",
+    "reaches",
+    "status",
+]
+
+__getattr__ = late(
+    __name__,
+    {
+        "actions": ("Package", "check", "clean", "install", "status"),
+        "bears": ("FleetResult", "MachineTold"),
+        "inventory": ("Fleet", "Member"),
+        "reaching": ("reaches",),
+    },
+)

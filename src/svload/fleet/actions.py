@@ -1,0 +1,200 @@
+"""`check`, `install`, `status` and `clean`: each a play on all machines of an inventory, and what it found."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from svload.fleet import ansible
+from svload.fleet.bears import FleetResult, MachineTold, against
+from svload.fleet.inventory import DEFAULT_PORT, Fleet, Member, read_inventory
+from svload.fleet.on_host import machine as machine_program
+from svload.fleet.played import Played, understand
+from svload.host.clock import answerer, exchange
+from svload.host.clock.offset import estimate
+from svload.model.errors import Problem, fail
+
+LIMITS: Mapping[str, str] = {"net.core.somaxconn": "65535", "net.ipv4.ip_local_port_range": "16384 60999"}
+"""Settings of every machine of a fleet. Servers listen below the ports that connections take."""
+_ANSWERS_FOR_S = 300
+_LEFT_OUT = ("runs", "__pycache__", ".git")
+Step = Callable[[str, str], None]
+"""Called with a machine and a step as Ansible begins it."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What is installed: a wheel, the pinned requirements beside it (None: pip resolves), packages
+    for machines without an index."""
+
+    wheel: Path
+    requirements: Path | None = None
+    wheelhouse: Path | None = None
+
+    @staticmethod
+    def find(wheel: Path | None, wheelhouse: Path | None) -> Package:
+        """The wheel named, else the newest one in dist/; its requirements.txt stands beside it.
+        Raises SvloadError fleet-no-wheel."""
+        named = wheel or Path("dist")
+        found = sorted(named.glob("svload-*.whl"), key=_age) if named.is_dir() else [named]
+        if not found or not found[-1].is_file() or found[-1].suffix != ".whl":
+            raise fail("fleet-no-wheel", path=named)
+        if wheelhouse is not None and not (wheelhouse.is_dir() and any(wheelhouse.iterdir())):
+            raise fail(
+                "usage",
+                reason=f"--wheelhouse {wheelhouse} holds no packages",
+                hint="Name a folder that pip download filled.",
+            )
+        beside = found[-1].with_name("requirements.txt")
+        return Package(found[-1].absolute(), beside.absolute() if beside.is_file() else None, wheelhouse)
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides what comes to be installed."""
+        held = hashlib.sha256(self.wheel.read_bytes())
+        if self.requirements is not None:
+            held.update(self.requirements.read_bytes())
+        return held.hexdigest()
+
+
+def check(inventory: Path, step: Step) -> FleetResult:
+    """Read every machine, measure its clock and its link from here, one machine after
+    another; changes nothing there."""
+    fleet, word = _fleet(inventory), secrets.token_hex(16)
+    played = _play("check", fleet, inventory, step, svload_word=word, svload_seconds=_ANSWERS_FOR_S)
+    return FleetResult(tuple(_measured(member, played[member.name], word) for member in fleet.members))
+
+
+def install(
+    inventory: Path, package: Package, step: Step, study: Path | None = None, profile: str | None = None
+) -> FleetResult:
+    """svload on every machine, the study's servers on those that serve, limits set. A
+    second time it changes nothing."""
+    fleet = _fleet(inventory)
+    with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
+        files = [package.wheel, *([package.requirements] if package.requirements else [])]
+        if package.wheelhouse is not None:
+            files.append(_archive(package.wheelhouse, Path(folder) / "wheelhouse.tar"))
+        played = _play(
+            "install", fleet, inventory, step,
+            svload_files=[str(path) for path in files],
+            svload_wheel=package.wheel.name,
+            svload_requirements=package.requirements.name if package.requirements else "-",
+            svload_wheelhouse="wheelhouse.tar" if package.wheelhouse is not None else "-",
+            svload_digest=package.digest,
+            svload_limits=dict(LIMITS),
+            svload_study=str(_staged(study, Path(folder) / "study")) if study else "",
+            svload_profile=["--profile", profile] if profile else [],
+        )  # fmt: skip
+    return FleetResult(tuple(_told(member, played[member.name], "set limits") for member in fleet.members))
+
+
+def status(inventory: Path, step: Step) -> FleetResult:
+    """What is installed and set on every machine."""
+    fleet = _fleet(inventory)
+    played = _play("status", fleet, inventory, step)
+    return FleetResult(
+        tuple(_told(member, played[member.name], "look at svload") for member in fleet.members)
+    )
+
+
+def clean(inventory: Path, step: Step) -> FleetResult:
+    """Labs ended, settings put back, svload's folder removed, on every machine."""
+    fleet = _fleet(inventory)
+    played = _play("clean", fleet, inventory, step)
+    return FleetResult(tuple(_told(member, played[member.name], "clean") for member in fleet.members))
+
+
+def _fleet(inventory: Path) -> Fleet:
+    return read_inventory(ansible.list_inventory(inventory), str(inventory))
+
+
+def _play(name: str, fleet: Fleet, inventory: Path, step: Step, **variables: Any) -> dict[str, Played]:
+    events: list[ansible.Event] = []
+
+    def on_event(event: ansible.Event) -> None:
+        data = event.get("event_data") or {}
+        if event.get("event") == "runner_on_start":
+            step(str(data.get("host")), str(data.get("task")))
+        events.append(event)
+
+    programs = {
+        "svload_machine": str(Path(machine_program.__file__)),
+        "svload_answerer": str(Path(answerer.__file__)),
+        "svload_default_port": DEFAULT_PORT,
+    }
+    ansible.play(name, inventory, fleet.names, {**programs, **variables}, on_event)
+    return understand(events, fleet.names)
+
+
+def _told(member: Member, played: Played, last: str) -> MachineTold:
+    return MachineTold(
+        member,
+        facts=played.said.get("read the machine"),
+        said=played.said.get(last, {}),
+        changed=played.changed,
+        problems=tuple(played.problems),
+    )
+
+
+def _measured(member: Member, played: Played, word: str) -> MachineTold:
+    """The machine with its clock and its link, as far as they can be had from here."""
+    told = _told(member, played, "answer")
+    facts = told.facts
+    if facts is None or "answer" not in played.said:
+        return told
+    try:
+        with exchange.connect(member.address, member.port, word) as connection:
+            stamps = exchange.ping_pong(connection)
+        link = exchange.measure_link(member.address, member.port, word)
+        told = replace(told, clock=estimate(stamps.monotonic), wall=estimate(stamps.wall), link=link)
+    except OSError as why:
+        details = {
+            "host": member.name,
+            "address": member.address,
+            "port": member.port,
+            "reason": why.strerror or why,
+        }
+        return replace(told, problems=(*told.problems, Problem("fleet-port-closed", details)))
+    except ValueError as why:
+        said = Problem("fleet-step", {"host": member.name, "step": "clock", "reason": str(why)})
+        return replace(told, problems=(*told.problems, said))
+    finally:
+        exchange.tell_to_end(member.address, member.port, word)
+    return replace(told, problems=(*told.problems, *against(member, facts, told.wall)))
+
+
+def _archive(folder: Path, to: Path) -> Path:
+    """The folder's files in one, the same bytes whenever it is made."""
+    with tarfile.open(to, "w") as archive:
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                archive.add(path, path.name, filter=_plain)
+    return to
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.mtime = entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o644
+    return entry
+
+
+def _staged(study: Path, to: Path) -> Path:
+    """The study's folder without what runs left in it. Raises SvloadError study-not-found."""
+    source = study if study.is_dir() else study.parent
+    if not (source / "study.yaml").is_file():
+        raise fail("study-not-found", path=study)
+    shutil.copytree(source, to, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    return to
+
+
+def _age(path: Path) -> float:
+    return path.stat().st_mtime

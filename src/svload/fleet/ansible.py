@@ -1,0 +1,128 @@
+"""Ansible, called: an inventory read, a play run on its machines. What it said is understood elsewhere (`played`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload.model.errors import fail
+
+PLAYS = Path(__file__).parent / "plays"
+FORKS = 20
+_LIST_WITHIN_S = 60
+PLAY_WITHIN_S = 3600
+Event = Mapping[str, Any]
+
+
+def list_inventory(path: Path) -> dict[str, Any]:
+    """The inventory as `ansible-inventory --list` has it. Raises SvloadError fleet-inventory, or tool-missing."""
+    if not path.exists():
+        raise fail("fleet-inventory", str(path), reason="there is no such file")
+    done = subprocess.run(
+        [_program("ansible-inventory"), "-i", str(path.absolute()), "--list"],
+        env={**os.environ, **_settings()},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_LIST_WITHIN_S,
+        check=False,
+    )
+    try:
+        found = json.loads(done.stdout) if done.returncode == 0 else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise fail("fleet-inventory", str(path), reason=_why(done.stderr))
+    return found
+
+
+def play(
+    name: str,
+    inventory: Path,
+    machines: Sequence[str],
+    variables: Mapping[str, Any],
+    on_event: Callable[[Event], None],
+) -> None:
+    """Run plays/NAME.yaml on `machines`; every event goes to `on_event`. A machine's failure
+    is an event and raises nothing.
+
+    Raises SvloadError fleet-ansible where Ansible itself failed, tool-missing without it; KeyboardInterrupt.
+    """
+    _program("ansible-playbook")
+    import ansible_runner
+
+    seen: list[str] = []
+
+    def handle(event: dict[str, Any]) -> bool:
+        if str(event.get("event", "")).startswith("runner_on_"):
+            seen.append(str(event["event"]))
+        on_event(event)
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="svload-fleet-") as folder:
+        run = ansible_runner.run(
+            private_data_dir=folder,
+            playbook=str(PLAYS / f"{name}.yaml"),
+            inventory=str(inventory.absolute()),
+            limit=",".join(machines),
+            extravars=dict(variables),
+            envvars={"PATH": _path(), **_settings()},
+            forks=FORKS,
+            quiet=True,
+            timeout=PLAY_WITHIN_S,
+            event_handler=handle,
+            settings={"suppress_env_files": True},
+        )
+        if run.status == "canceled":
+            raise KeyboardInterrupt
+        if run.status in ("failed", "error", "timeout") and not any(
+            kind in ("runner_on_failed", "runner_on_unreachable") for kind in seen
+        ):
+            said = run.stdout.read() if run.stdout is not None else ""
+            raise fail(
+                "fleet-ansible", reason=_why(said) if run.status != "timeout" else "it did not end in an hour"
+            )
+
+
+def _settings() -> dict[str, str]:
+    """Variables for Ansible beside the user's own; the user's ansible.cfg counts wherever Ansible is started."""
+    found = {
+        "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+        "ANSIBLE_RETRY_FILES_ENABLED": "false",
+        "ANSIBLE_DEPRECATION_WARNINGS": "false",
+        "ANSIBLE_NOCOLOR": "true",
+    }
+    if "ANSIBLE_CONFIG" not in os.environ and Path("ansible.cfg").is_file():
+        found["ANSIBLE_CONFIG"] = str(Path("ansible.cfg").absolute())
+    return found
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=_path())
+    if found is None:
+        raise fail("tool-missing", kit="svload fleet", what=name, hint="pip install 'svload[fleet]'.")
+    return found
+
+
+def _why(said: str) -> str:
+    """What Ansible says is wrong, in a line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    chosen = (
+        [line for line in lines if "ERROR" in line]
+        or [line for line in lines if "WARNING" not in line]
+        or lines
+    )
+    words = chosen[0] if chosen else "Ansible did not say why"
+    return words.removeprefix("[ERROR]: ").removeprefix("ERROR! ").rstrip(".")[:400]

@@ -1,0 +1,294 @@
+"""What `svload fleet` does on a machine, whole and idempotent. Imports the standard library alone:
+Ansible hands it over as text.
+
+python - facts HOME               what the machine is
+python - claim HOME               make the folder ours
+python - install HOME WHEEL DIGEST REQUIREMENTS WHEELHOUSE    (file names in HOME; "-": none)
+python - limits HOME JSON         set kernel settings, old values written down before
+python - status HOME              what is installed and set
+python - clean HOME               end labs, put settings back, remove the folder
+
+Each prints one JSON object; `changed` says whether anything was. A failure is {"problem": code, …} and exit 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MARK, INSTALLED, LIMITS = "svload-fleet", "installed.json", "limits.json"
+PIP_WITHIN_S = 1200
+_SETTINGS = Path("/proc/sys")
+_NAME = re.compile(r"net(\.[a-z0-9_]+)+")
+_CAP_SYS_RESOURCE = 24
+
+
+class Refused(Exception):
+    """A failure with its code of the catalogue."""
+
+    def __init__(self, problem: str, **details: Any) -> None:
+        super().__init__(problem)
+        self.said = {"problem": problem, **details}
+
+
+def facts(home: Path) -> dict[str, Any]:
+    """What decides how much load the machine bears."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low, high = _read("/proc/sys/net/ipv4/ip_local_port_range", "32768 60999").split()
+    place = home
+    while not place.exists():
+        place = place.parent
+    return {
+        "home": str(home),
+        "python": platform.python_version(),
+        "architecture": platform.machine(),
+        "kernel": platform.release(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "open_files_soft": soft,
+        "open_files": _most_open_files(hard),
+        "local_ports": int(high) - int(low) + 1,
+        "listen_backlog": int(_read("/proc/sys/net/core/somaxconn", "0")),
+        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "root": os.geteuid() == 0,
+        "free_bytes": shutil.disk_usage(place).free,
+        "writable": os.access(place, os.W_OK),
+        "installed": (_kept(home / INSTALLED) or {}).get("digest"),
+    }
+
+
+def claim(home: Path) -> dict[str, Any]:
+    """The folder, ours by a mark; a folder with something else in it is never taken."""
+    if (home / MARK).exists():
+        return {"changed": False}
+    if home.exists() and any(home.iterdir()):
+        raise Refused("fleet-folder", path=str(home))
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (home / MARK).write_text("svload fleet clean removes this folder\n")
+    return {"changed": True}
+
+
+def install(home: Path, wheel: str, digest: str, requirements: str, wheelhouse: str) -> dict[str, Any]:
+    """An environment with the wheel in it; nothing is done where that very wheel is there already."""
+    if (_kept(home / INSTALLED) or {}).get("digest") == digest and (home / "venv/bin/svload").exists():
+        return {"changed": False}
+    (home / INSTALLED).unlink(missing_ok=True)
+    if not (home / "venv/bin/pip").exists():
+        shutil.rmtree(home / "venv", ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(home / "venv")])
+    with tempfile.TemporaryDirectory(dir=home) as unpacked:
+        source = []
+        if wheelhouse != "-":
+            with tarfile.open(home / wheelhouse) as archive:
+                _unpack(archive, Path(unpacked))
+            source = ["--no-index", "--find-links", unpacked]
+        pip = [str(home / "venv/bin/pip"), "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+        if requirements != "-":
+            _run([*pip, *source, "--require-hashes", "-r", str(home / requirements)])
+            _run([*pip, "--no-deps", "--force-reinstall", str(home / wheel)])
+        else:
+            _run([*pip, *source, "--force-reinstall", f"{home / wheel}[machine]"])
+    version = _run([str(home / "venv/bin/svload"), "--version"]).split()[-1]
+    _write(home / INSTALLED, {"digest": digest, "wheel": wheel, "version": version})
+    return {"changed": True, "version": version}
+
+
+def limits(home: Path, wanted: dict[str, str]) -> dict[str, Any]:
+    """Set kernel settings of the network; the old values stand in the folder before anything is set."""
+    if os.geteuid() != 0:
+        return {"changed": False, "refused": sorted(wanted)}
+    kept = _kept(home / LIMITS) or {}
+    old = dict(kept["old"]) if kept.get("where") == _where() else {}
+    to_set = {name: value for name, value in wanted.items() if _normal(_setting(name)) != _normal(value)}
+    if not to_set:
+        return {"changed": False, "refused": []}
+    for name in to_set:
+        old.setdefault(name, _setting(name))
+    _write(home / LIMITS, {"where": _where(), "old": old, "set": {**kept.get("set", {}), **to_set}})
+    refused = []
+    for name, value in to_set.items():
+        try:
+            _path(name).write_text(value)
+        except OSError:
+            refused.append(name)
+    return {"changed": len(refused) < len(to_set), "refused": refused}
+
+
+def put_back(home: Path) -> list[str]:
+    """Settings back to what they were, where they still are as they were set; their names."""
+    kept = _kept(home / LIMITS)
+    if kept is None or kept.get("where") != _where():
+        return []
+    back = []
+    for name, value in kept["old"].items():
+        if _normal(_setting(name)) == _normal(kept["set"][name]) != _normal(value):
+            _path(name).write_text(value)
+            back.append(name)
+    (home / LIMITS).unlink()
+    return back
+
+
+def status(home: Path) -> dict[str, Any]:
+    """What is installed, whether it runs, and which settings are ours."""
+    kept, settings = _kept(home / INSTALLED), _kept(home / LIMITS)
+    version = ""
+    if kept is not None:
+        try:
+            version = _run([str(home / "venv/bin/svload"), "--version"], within_s=60).split()[-1]
+        except Refused as why:
+            version = f"broken: {why.said['reason']}"
+    here = settings is not None and settings.get("where") == _where()
+    return {
+        "version": version,
+        "digest": (kept or {}).get("digest"),
+        "settings": {name: _setting(name) for name in settings["set"]} if here and settings else {},
+    }
+
+
+def clean(home: Path) -> dict[str, Any]:
+    """All that was done here undone; a folder without our mark is not touched."""
+    if not home.exists():
+        return {"changed": False, "back": []}
+    if not (home / MARK).exists():
+        raise Refused("fleet-folder", path=str(home))
+    if (home / INSTALLED).exists():
+        _run([str(home / "venv/bin/svload"), "lab", "down"], within_s=120)
+    back = put_back(home)
+    shutil.rmtree(home)
+    return {"changed": True, "back": back}
+
+
+def _run(words: list[str], within_s: float = PIP_WITHIN_S) -> str:
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=within_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Refused(
+            "fleet-step", reason=f"{Path(words[0]).name} did not end within {within_s:g} s"
+        ) from None
+    except OSError as why:
+        raise Refused("fleet-step", reason=f"{words[0]}: {why.strerror}") from None
+    if done.returncode == 0:
+        return done.stdout
+    said = (done.stderr or done.stdout).strip()
+    if "No space left" in said or "Errno 28" in said:
+        raise Refused("fleet-disk-full", path=words[0])
+    if (
+        "No matching distribution" in said
+        or "Could not find a version" in said
+        or "NewConnectionError" in said
+    ):
+        raise Refused("fleet-no-index", reason=_last(said))
+    raise Refused("fleet-step", reason=f"{Path(words[0]).name}: {_last(said)}")
+
+
+def _unpack(archive: tarfile.TarFile, to: Path) -> None:
+    """Its plain files, all into one folder (extraction filters are there from Python 3.11.4 on alone)."""
+    for entry in archive:
+        held = archive.extractfile(entry) if entry.isfile() else None
+        if held is not None:
+            with held, open(to / Path(entry.name).name, "wb") as file:
+                shutil.copyfileobj(held, file)
+
+
+def _last(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["it said nothing"])[-1][:300]
+
+
+def _path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise Refused("fleet-step", reason=f"{name} is no setting of the network")
+    return _SETTINGS / name.replace(".", "/")
+
+
+def _setting(name: str) -> str:
+    return _read(str(_path(name)))
+
+
+def _normal(value: str) -> str:
+    return " ".join(value.split())
+
+
+def _where() -> str:
+    """Names this boot and this network: settings are of both."""
+    return f"{_read('/proc/sys/kernel/random/boot_id')} {os.readlink('/proc/self/ns/net')}"
+
+
+def _most_open_files(hard: int) -> int:
+    """Descriptors that a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open."""
+    most = int(_read("/proc/sys/fs/nr_open", str(hard)))
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read("/proc/self/status"), re.MULTILINE)
+    may_raise = found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
+    return most if hard == resource.RLIM_INFINITY or may_raise else hard
+
+
+def _read(path: str, otherwise: str = "") -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return otherwise
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    """Whole or not there."""
+    fresh = path.with_name(f".{path.name}.new")
+    with open(fresh, "w") as file:
+        file.write(json.dumps(value) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+
+
+VERBS: dict[str, Callable[..., dict[str, Any]]] = {
+    "facts": facts,
+    "claim": claim,
+    "install": install,
+    "status": status,
+    "clean": clean,
+}
+
+
+def main(words: list[str]) -> int:
+    """One verb; its answer on stdout."""
+    verb, home, rest = words[0], Path(words[1]).expanduser().absolute(), words[2:]
+    try:
+        said = limits(home, json.loads(rest[0])) if verb == "limits" else VERBS[verb](home, *rest)
+    except Refused as why:
+        print(json.dumps(why.said))
+        return 1
+    except OSError as why:
+        code = "fleet-disk-full" if why.errno == 28 else "fleet-step"
+        print(
+            json.dumps(
+                {"problem": code, "path": str(why.filename), "reason": f"{why.filename}: {why.strerror}"}
+            )
+        )
+        return 1
+    print(json.dumps(said))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""From an inventory to how svload itself reaches its machines: Ansible's variables become SSH's words."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from svload.fleet import ansible
+from svload.fleet.inventory import Member, read_inventory
+from svload.host.machines.reach import PYTHON, Reach, connects_by_itself
+
+LOOPBACK = "127.0.0.1"
+
+
+def reaches(inventory: Path) -> tuple[Reach, ...]:
+    """The machines that make load. Raises SvloadError fleet-inventory, fleet-group, tool-missing."""
+    listing = ansible.list_inventory(inventory)
+    fleet = read_inventory(listing, str(inventory))
+    variables: Mapping[str, Any] = listing.get("_meta", {}).get("hostvars", {})
+    return tuple(reach_of(one, variables.get(one.name, {})) for one in fleet.members if one.generates)
+
+
+def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:
+    """One machine. Pure."""
+    home = str(variables.get("svload_home", "")).rstrip("/")
+    python = str(variables.get("svload_python") or (f"{home}/venv/bin/python" if home else PYTHON))
+    ssh: tuple[str, ...] = ()
+    address = member.address
+    if connects_by_itself(variables):
+        address = str(variables.get("svload_address") or LOOPBACK)
+        python = str(variables.get("svload_python") or sys.executable)
+    else:
+        ssh = ("ssh", *_ssh_words(variables), str(variables.get("ansible_host") or member.name))
+    return Reach(member.name, address, member.site, member.port, python, ssh)
+
+
+def _ssh_words(variables: Mapping[str, Any]) -> list[str]:
+    """As Ansible's own SSH connection has them."""
+    words = []
+    if port := variables.get("ansible_port") or variables.get("ansible_ssh_port"):
+        words += ["-p", str(port)]
+    if user := variables.get("ansible_user") or variables.get("ansible_ssh_user"):
+        words += ["-l", str(user)]
+    if key := variables.get("ansible_ssh_private_key_file") or variables.get("ansible_private_key_file"):
+        words += ["-i", str(Path(str(key)).expanduser())]
+    for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
+        words += shlex.split(str(variables.get(name) or ""))
+    return words

@@ -1,0 +1,479 @@
+"""The controller's side of the agent: start one, connect to one, ask it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import queue
+import select
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from svload.host.agent import journal
+from svload.host.agent.files import PART_BYTES
+from svload.host.agent.folders import AGENT_LOG, JOURNAL, LOCK, NEW_OWNER, OWNER, SOCKET
+from svload.host.agent.unix_socket import is_own, short_path
+from svload.host.machine import linux
+from svload.model.errors import CATALOGUE, Problem, SvloadError, fail
+from svload.model.messages import Action, Lease, Notice
+from svload.model.private import private_folder
+
+PROTOCOL = 1
+_START_BOUND_S = 30.0
+_REPLY_BOUND_S = 30.0
+_SEND_BOUND_S = 30
+_END_BOUND_S = 20.0
+_LOCK_BOUND_S = 1.0
+_MORE_S = 10.0
+_detached: list[subprocess.Popen[bytes]] = []
+
+
+class Clock(NamedTuple):
+    """The agent's clocks at one moment: `monotonic_ns` (that of all loads and monitors) and seconds since the epoch."""
+
+    monotonic_ns: int
+    wall: float
+
+
+class Agent:
+    """One machine's agent, as its controller sees it. One thread may ask while another waits in `status`.
+
+    `pid` is the agent's machine pid; `python` the interpreter that svload runs by there; `cores` those it may use; `root` whether it may set limits and settings;
+    `isolated` whether all its children share a PID namespace with it (their own pids are then not the
+    machine's); `own_network` whether they share a network namespace that nothing else is in. Every method
+    raises SvloadError agent-lost when the connection is gone and agent-refused for what the agent cannot do.
+    """
+
+    def __init__(
+        self, folder: Path, lease: Lease | None, owner: str, keeper: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        self.dir = folder
+        self._keeper = keeper
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._replies: dict[int, queue.SimpleQueue[dict[str, Any] | None]] = {}
+        self._lost = ""
+        self._closing = False
+        self._socket = _connect(folder)
+        self._reader = threading.Thread(target=self._read, name="svload-agent", daemon=True)
+        self._reader.start()
+        try:
+            told = lease.plain() if lease is not None else None
+            said = self.ask("HELLO", _REPLY_BOUND_S, version=PROTOCOL, owner=owner, lease=told)
+        except BaseException:
+            self._hang_up()
+            raise
+        self._greeted(said)
+        self._owns = lease is not None and lease.kind == "connection"
+
+    def _greeted(self, said: Mapping[str, Any]) -> None:
+        self.said: Mapping[str, Any] = said
+        self.pid: int = said["agent_pid"]
+        self.machine: str = said["machine"]
+        self.python: str = said["python"]
+        self.cores: tuple[int, ...] = tuple(said["cores"])
+        self.root: bool = said["root"]
+        self.isolated: bool = said["isolated"]
+        self.own_network: bool = said["own_network"]
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[None]:
+        """This thread, in the lab's network: only from there its servers can be asked.
+        Raises SvloadError agent-refused."""
+        if not self.own_network:
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(linux.in_network(f"/proc/{self.pid}/ns/net"))
+            except OSError as why:
+                raise fail("agent-refused", reason=f"its network cannot be joined ({why})", hint="") from why
+            yield
+
+    def clock(self) -> Clock:
+        """Both clocks of the agent's machine now."""
+        said = self.ask("CLOCK", _REPLY_BOUND_S)
+        return Clock(said["monotonic_ns"], said["wall"])
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry the actions out in order, one result each; stops at the first failure,
+        which leaves the earlier ones done.
+
+        `timeout_s` bounds them all; time-outs of tools and of answers come on top. Raises also
+        what a speaking child answered.
+        """
+        for action in actions:
+            if action.do == "tell" or (action.do == "spawn" and action.role == "tool"):
+                timeout_s += action.timeout_s
+        plain = [action.plain() for action in actions]
+        said = self.ask("PREPARE", timeout_s + _MORE_S, actions=plain, timeout_s=timeout_s)
+        results: list[dict[str, Any]] = said["results"]
+        return results
+
+    def start_at(self, children: Sequence[str], at_ns: int) -> None:
+        """Tell generators to begin at `at_ns` of the agent's monotonic clock (0: now)."""
+        self.ask("START_AT", _REPLY_BOUND_S, children=list(children), at_ns=at_ns)
+
+    def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
+        """Notices numbered `since` and up (at most 1,000) and the number to ask for next;
+        waits up to `wait_s` for the first.
+
+        A negative `since` means from now on: `status(-1)` gives the number to begin with.
+        """
+        said = self.ask("STATUS", wait_s + _REPLY_BOUND_S, since=since, wait_s=wait_s)
+        return said["next"], [Notice.read(notice) for notice in said["notices"]]
+
+    def exited(self, child: str) -> int | None:
+        """The exit code (negative: the signal) if the child has ended, else None. Raises
+        agent-refused if there never was one."""
+        known: dict[str, int | None] = self.ask("STATUS", _REPLY_BOUND_S, since=1 << 60, wait_s=0.0)[
+            "children"
+        ]
+        if child not in known:
+            raise fail("agent-refused", reason=f"there is no child “{child}”", hint="")
+        return known[child]
+
+    def stop(
+        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
+    ) -> dict[str, int]:
+        """Stop children (None: all), generators and monitors before the others; their
+        exit codes (negative: the signal).
+
+        A speaking child is sent {"stop": true} and the end of input, any other its stop signal; who is
+        left after `grace_s`, or with `now` at once, is killed with all of its session. Bounded by twice
+        (once a phase) grace_s + 10 s.
+        """
+        names = "all" if children is None else list(children)
+        bound_s = 2 * (grace_s + 10.0) + _MORE_S
+        exits: dict[str, int] = self.ask("STOP", bound_s, children=names, grace_s=grace_s, now=now)["exits"]
+        return exits
+
+    def collect(self, path: str | Path, offset: int = 0) -> bytes:
+        """A file of the agent's machine, from `offset` to its end."""
+        data = b""
+        while True:
+            said = self.ask("COLLECT", _REPLY_BOUND_S, path=str(path), offset=offset + len(data))
+            data += base64.b64decode(said["data"])
+            if not said["more"]:
+                return data
+
+    def put(self, path: str | Path, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
+        """Write a file of the agent's machine; it is whole or not there. Parents are made;
+        `temporary`: removed when the lab ends."""
+        for offset in range(0, max(1, len(data)), PART_BYTES):
+            part = data[offset : offset + PART_BYTES]
+            self.ask(
+                "PUT", _REPLY_BOUND_S, path=str(path), offset=offset, data=base64.b64encode(part).decode("ascii"),
+                more=offset + len(part) < len(data), mode=mode, temporary=temporary,
+            )  # fmt: skip
+
+    def end(self, grace_s: float = 5.0) -> None:
+        """End the lab whatever its lease: stop all children, put settings back, wait until the agent is gone."""
+        self._closing = True
+        with _gone(self.dir):
+            with contextlib.suppress(SvloadError):
+                bound_s = 2 * (grace_s + 10.0) + _MORE_S
+                self.ask("STOP", bound_s, children="all", grace_s=grace_s, now=False, end=True)
+            self._hang_up()
+        self._wait_for_keeper()
+
+    def close(self) -> None:
+        """Leave. If this is the owner's connection the lab ends, and this returns when
+        everything is gone (bounded by 20 s)."""
+        self._closing = True
+        if not self._owns:
+            self._hang_up()
+            return
+        with _gone(self.dir):
+            self._hang_up()
+        self._wait_for_keeper()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, kind: str, bound_s: float, **fields: Any) -> dict[str, Any]:
+        """One message and its answer, within `bound_s`."""
+        answer: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        with self._lock:
+            if self._lost:
+                raise fail("agent-lost", reason=self._lost)
+            number, self._next_id = self._next_id, self._next_id + 1
+            self._replies[number] = answer
+            try:
+                self._socket.sendall(json.dumps({"id": number, "kind": kind, **fields}).encode() + b"\n")
+            except OSError as why:
+                self._replies.pop(number, None)
+                raise fail("agent-lost", reason=self._why_lost(str(why))) from why
+            except BaseException:  # interrupted within a line: nothing after it could be understood
+                self._socket.shutdown(socket.SHUT_RDWR)
+                raise
+        try:
+            reply = answer.get(timeout=bound_s)
+        except queue.Empty:
+            raise fail("agent-lost", reason=f"no answer to {kind} within {bound_s:.0f} s") from None
+        finally:
+            self._replies.pop(number, None)
+        if reply is None:
+            raise fail("agent-lost", reason=self._lost)
+        return answered(reply)
+
+    def _read(self) -> None:
+        """The reader thread: hands each reply to who waits for it; at the end, nothing to all."""
+        reason = "its connection closed"
+        try:
+            with self._socket.makefile("rb") as lines:
+                for line in lines:
+                    reply = json.loads(line)
+                    waiting = self._replies.get(reply["id"])
+                    if waiting is not None:
+                        waiting.put(reply)
+        except (OSError, ValueError) as why:
+            reason = str(why)
+        with self._lock:
+            self._lost = self._why_lost(reason)
+            for waiting in list(self._replies.values()):
+                waiting.put(None)
+
+    def _why_lost(self, reason: str) -> str:
+        last = "" if self._closing else _tail(self.dir / AGENT_LOG)
+        return f"{reason}; its last words: {last}" if last else reason
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._reader.join(timeout=_MORE_S)
+        self._socket.close()
+
+    def _wait_for_keeper(self) -> None:
+        if self._keeper is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._keeper.wait(timeout=_END_BOUND_S)
+
+
+def answered(reply: dict[str, Any]) -> dict[str, Any]:
+    """An agent's answer. Raises SvloadError for one that tells a failure."""
+    if "error" in reply:
+        code = reply["error"]["code"]
+        raise SvloadError(Problem(code if code in CATALOGUE else "agent-refused", reply["error"]["details"]))
+    return reply
+
+
+class StartingAgent:
+    """An agent whose process has been started and may not answer yet. `connect` is called once; if nobody
+    ever comes, it ends by itself."""
+
+    def __init__(
+        self, folder: Path, lease: Lease, owner: str, keeper: subprocess.Popen[bytes], ready: int
+    ) -> None:
+        self.folder = folder
+        self._lease = lease
+        self._owner = owner
+        self._keeper = keeper
+        self._ready = ready
+
+    def connect(self) -> Agent:
+        """The agent, once it answers. Raises SvloadError agent-lost (it did not come up, with its last words)."""
+        try:
+            _await_ready(self.folder, self._ready)
+        finally:
+            os.close(self._ready)
+        if self._lease.kind == "until":
+            _detached.append(self._keeper)
+        return Agent(self.folder, self._lease, self._owner, self._keeper)
+
+
+def launch_agent(
+    folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
+) -> StartingAgent:
+    """Start this machine's agent without waiting for it; else like `start_agent`. Raises SvloadError agent-refused."""
+    folder = folder.absolute()
+    made, lock = _claim(folder)
+    try:
+        _write_owner(folder, lease, owner, made)
+        ready_read, ready_write = os.pipe()
+        try:
+            more = [*([] if isolate else ["--plain"]), *(["--own-network"] if own_network else [])]
+            keeper = _popen(folder, lock, ready_write, more)
+        except BaseException:
+            os.close(ready_read)
+            raise
+        finally:
+            os.close(ready_write)
+    finally:
+        os.close(lock)
+    return StartingAgent(folder, lease, owner, keeper, ready_read)
+
+
+def start_agent(
+    folder: Path, lease: Lease, owner: str, *, isolate: bool = True, own_network: bool = False
+) -> Agent:
+    """Start this machine's agent for a lab that lives in `folder` (made, 0700, and removed with the lab if it
+    was not there); what a dead agent left there is undone first.
+
+    `owner` says to others whose lab it is. `isolate` False makes no PID namespace, `own_network` a network
+    namespace (where root lacks, there are none anyway). Raises SvloadError agent-refused (a living agent has
+    the folder) or agent-lost (it did not come up, with its last words).
+    """
+    return launch_agent(folder, lease, owner, isolate=isolate, own_network=own_network).connect()
+
+
+def connect_agent(folder: Path, owner: str = "a guest") -> Agent:
+    """Connect to a living lab's agent as a guest: closing leaves the lab alive, `end` ends it.
+    Raises SvloadError agent-lost."""
+    return Agent(folder.absolute(), None, owner)
+
+
+def _popen(folder: Path, lock: int, ready: int, more: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "svload.host.agent", "--dir", str(folder)]
+    command += ["--lock-fd", str(lock), "--ready-fd", str(ready), *more]
+    with open(folder / AGENT_LOG, "ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ,  # the user's, without what host/algebra told the C library
+            pass_fds=(lock, ready),
+            start_new_session=True,
+        )
+
+
+def _await_ready(folder: Path, descriptor: int) -> None:
+    if not select.select([descriptor], [], [], _START_BOUND_S)[0]:
+        raise fail(
+            "agent-lost",
+            reason=f"it did not come up within {_START_BOUND_S:.0f} s; {_tail(folder / AGENT_LOG)}",
+        )
+    if os.read(descriptor, 16) != b"ready\n":
+        raise fail("agent-lost", reason=f"it did not come up; {_tail(folder / AGENT_LOG)}")
+
+
+def _write_owner(folder: Path, lease: Lease, owner: str, made: bool) -> None:
+    text = json.dumps(
+        {
+            "format": 1, "owner": owner, "lease": lease.plain(), "controller_pid": os.getpid(),
+            "started_wall": time.time(), "made_folder": made,
+        },
+        indent=1,
+    )  # fmt: skip
+    fresh = folder / NEW_OWNER
+    fresh.write_text(text + "\n", encoding="utf-8")
+    os.replace(fresh, folder / OWNER)
+
+
+def _claim(folder: Path) -> tuple[bool, int]:
+    """Make the folder or take it over, what a dead agent left there undone; whether we made it, and its lock.
+
+    Raises SvloadError agent-refused if a living agent has it or something of a dead one cannot be undone.
+    """
+    made, deadline = False, time.monotonic() + _LOCK_BOUND_S
+    while time.monotonic() < deadline:
+        if not folder.exists():
+            private_folder(folder)
+            made = True
+        with contextlib.suppress(FileNotFoundError):
+            lock = try_lock(folder)
+            if lock is not None:
+                _take_over(folder, lock)
+                return made, lock
+        time.sleep(0.02)
+    hint = "Use it, or end it with “svload lab down”."
+    raise fail("agent-refused", reason=f"{folder} has a living agent already", hint=hint)
+
+
+def _take_over(folder: Path, lock: int) -> None:
+    failures = journal.undo(folder).failures
+    if failures:
+        os.close(lock)
+        raise fail(
+            "agent-refused", reason=f"an earlier lab in {folder} cannot be undone: {failures[0]}", hint=""
+        )
+    (folder / JOURNAL).unlink(missing_ok=True)
+
+
+def try_lock(folder: Path) -> int | None:
+    """The lab's lock, which passes on to the agent; None if somebody has it. Raises
+    FileNotFoundError with the folder."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+@contextlib.contextmanager
+def _gone(folder: Path) -> Iterator[None]:
+    """After the body, wait until neither agent nor keeper of that folder is left (bounded)."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        yield
+        return
+    try:
+        yield
+        deadline = time.monotonic() + _END_BOUND_S
+        while not _is_free(descriptor) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
+def is_served(folder: Path) -> bool:
+    """Whether a living agent (or its keeper) holds the lab's lock."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _is_free(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _connect(folder: Path) -> socket.socket:
+    """Connected to the lab's socket. Raises SvloadError agent-lost."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_BOUND_S, 0))
+    try:
+        with short_path(folder, SOCKET) as path:
+            connection.connect(path)
+        if not is_own(connection):
+            raise OSError("another user's process answers there")
+    except OSError as why:
+        connection.close()
+        gone = f"nobody answers at {folder / SOCKET}" if folder.is_dir() else f"{folder} is gone"
+        raise fail("agent-lost", reason=gone) from why
+    return connection
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")[-1000:].strip().replace("\n", " | ")
+    except OSError:
+        return ""

@@ -1,0 +1,130 @@
+"""The lab's control groups by name: each is journaled before it is made, and removed on request or with the lab.
+
+A limit that is changed while a group's processes run is journaled too, with what was in force before the first change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from svload.host.agent.journal import Journal
+from svload.host.machine.disks import disk_of
+from svload.host.process import cgroups
+from svload.host.process.spawn import refused
+from svload.model.messages import MakeGroup, SetLimits
+
+
+@dataclass(frozen=True)
+class _Made:
+    place: str
+    paths: dict[str, str]
+    entry: int
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """Limits that are not as the group was given them: what each was before (None: there was none)."""
+
+    before: dict[str, float | None]
+    entry: int
+
+
+class Groups:
+    """Groups of one lab, below a folder of its `mark`."""
+
+    def __init__(self, mark: str, journal: Journal) -> None:
+        self._mark, self._journal = mark, journal
+        self._by_name: dict[str, _Made] = {}
+        self._changed: dict[str, _Changed] = {}
+
+    def make(self, order: MakeGroup) -> dict[str, Any]:
+        """Make it, or set its limits where it is there. The action's result. Raises SvloadError agent-refused."""
+        made = self._by_name.get(order.name)
+        fresh = made is None
+        try:
+            made = made or self._planned(order)
+            cgroups.create(made.paths, order.limits, _disks_of(order))
+        except (cgroups.CgroupError, OSError) as why:
+            if fresh and made is not None:
+                self._remove(made)
+            hint = "Leave cpus, memory, pids and disk_rate out, or run as root."
+            raise refused(f"{order.name} cannot be limited: {why}", hint) from why
+        self._by_name[order.name] = made
+        return {"paths": made.paths, "found": cgroups.read_back(made.paths)}
+
+    def set_limits(self, order: SetLimits) -> dict[str, Any]:
+        """Change limits in place, all or none. The action's result. Raises SvloadError agent-refused."""
+        paths = self.paths(order.name)
+        now = cgroups.read_back(paths)
+        told = self._changed.get(order.name)
+        kinds = (*order.limits.kinds, *order.lifted)
+        before = {kind: now.get(kind) for kind in kinds} | (told.before if told else {})
+        entry = self._journal.announce("limits", name=order.name, paths=paths, before=before)
+        try:
+            cgroups.change(paths, order.limits, order.lifted)
+        except (cgroups.CgroupError, OSError) as why:
+            with contextlib.suppress(cgroups.CgroupError, OSError):
+                cgroups.put_back(paths, {kind: now.get(kind) for kind in kinds})
+            self._journal.done(entry)
+            raise refused(f"the limits of {order.name} could not be changed: {why}") from why
+        if told:
+            self._journal.done(told.entry)
+        self._changed[order.name] = _Changed(before, entry)
+        found = cgroups.read_back(paths)
+        if all(found.get(kind) == value for kind, value in before.items()):
+            self._forget(order.name)
+        return {"before": now, "found": found}
+
+    def paths(self, name: str) -> dict[str, str]:
+        """Its folders by controller. Raises SvloadError agent-refused."""
+        if name not in self._by_name:
+            raise refused(f"there is no group “{name}”")
+        return self._by_name[name].paths
+
+    def drop(self, name: str) -> dict[str, Any]:
+        """End what is in it and remove it. Raises SvloadError agent-refused where something in it does not die."""
+        made = self._by_name.pop(name, None)
+        if made is None:
+            return {"removed": False}
+        try:
+            cgroups.remove(made.paths)
+        except OSError as why:
+            self._by_name[name] = made
+            raise refused(f"the group {name} could not be removed: {why}") from why
+        self._forget(name)
+        self._journal.done(made.entry)
+        return {"removed": True}
+
+    def _forget(self, name: str) -> None:
+        """Its limits are as it was given them, or have gone with it."""
+        changed = self._changed.pop(name, None)
+        if changed is not None:
+            self._journal.done(changed.entry)
+
+    def _planned(self, order: MakeGroup) -> _Made:
+        above = self._by_name.get(order.within) if order.within is not None else None
+        if order.within is not None and above is None:
+            raise refused(f"there is no group “{order.within}” for {order.name} to be in")
+        place = f"{above.place}/{order.name}" if above else order.name
+        paths = cgroups.plan(
+            self._mark, place, order.limits, tuple(above.paths) if above else (), order.open_to
+        )
+        return _Made(place, paths, self._journal.announce("cgroup", name=order.name, paths=paths))
+
+    def _remove(self, made: _Made) -> None:
+        with contextlib.suppress(OSError):
+            cgroups.remove(made.paths)
+            self._journal.done(made.entry)
+
+
+def _disks_of(order: MakeGroup) -> list[str]:
+    """The disks whose rates are limited. Raises CgroupError where the files are on none."""
+    if not any(kind.startswith("disk_") for kind in order.limits.kinds):
+        return []
+    found = {folder: disk_of(folder) for folder in order.folders}
+    disks = sorted({disk for disk in found.values() if disk is not None})
+    if not disks:
+        raise cgroups.CgroupError(f"no disk is known under {' and '.join(found) or 'its files'}")
+    return disks

@@ -1,0 +1,262 @@
+"""The undo journal: what was done to the machine, written and fsynced before the deed, and how to take it back.
+
+One JSON object a line: `{"entry": n, "kind": …}` announces a deed, `{"found": n, …}` adds what it led to,
+`{"done": n}` says that it is undone. A torn last line announces a deed that did not happen. Undoing is
+idempotent and checks before it acts: a process by start time and boot, a setting by the value that we set, a
+folder of cgroups by being ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from svload.host.agent.folders import JOURNAL
+from svload.host.machine import linux
+from svload.host.process import cgroups
+
+MARK = "SVLOAD_LAB"
+_KILL_BOUND_S = 3.0
+_POLL_S = 0.01
+
+Entry = dict[str, Any]
+
+
+class Journal:
+    """Appends to a lab's journal. One writer: the living agent, or whoever holds the lock of a dead one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        _fsync_folder(folder)
+        text = (folder / JOURNAL).read_bytes()
+        self._next = 1 + max((entry["entry"] for entry in read_entries(folder)), default=-1)
+        self._torn = text != b"" and not text.endswith(b"\n")
+
+    def announce(self, kind: str, **what: object) -> int:
+        """Write a deed before doing it; its number, for `found` and `done`."""
+        number, self._next = self._next, self._next + 1
+        self._write({"entry": number, "kind": kind, **what})
+        os.fsync(self._file)
+        return number
+
+    def found(self, number: int, **what: object) -> None:
+        """Add what the deed led to."""
+        self._write({"found": number, **what})
+        os.fsync(self._file)
+
+    def done(self, number: int) -> None:
+        """The deed is undone. Losing this line is harmless, so it is neither waited for nor an error (a full disk)."""
+        with contextlib.suppress(OSError):
+            self._write({"done": number})
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def _write(self, line: Entry) -> None:
+        data = b"\n" * self._torn + json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        self._torn = True
+        if os.write(self._file, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._torn = False
+
+
+@dataclass
+class Undone:
+    """What an undo did, a sentence each, and what it could not do."""
+
+    lines: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """All announced deeds in order, each with `done` (bool) and what was found added. Torn lines are left out."""
+    entries: dict[int, Entry] = {}
+    try:
+        text = (folder / JOURNAL).read_bytes()
+    except FileNotFoundError:
+        return []
+    for raw in text.splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            _read_line(json.loads(raw), entries)
+    return list(entries.values())
+
+
+def _read_line(line: Entry, entries: dict[int, Entry]) -> None:
+    if "entry" in line:
+        entries[line["entry"]] = {**line, "done": False}
+    elif "done" in line:
+        entries[line["done"]]["done"] = True
+    elif "found" in line:
+        entries[line["found"]].update({key: value for key, value in line.items() if key != "found"})
+
+
+def undo(folder: Path) -> Undone:
+    """Take back, newest first, what the journal in `folder` says and is not undone. Bounded; safe to repeat.
+
+    Processes go first: nothing may use a setting that is being put back.
+    """
+    outcome = Undone()
+    open_entries = [entry for entry in reversed(read_entries(folder)) if not entry["done"]]
+    if not open_entries:
+        return outcome
+    journal = Journal(folder)
+    try:
+        for entry in sorted(open_entries, key=lambda entry: entry["kind"] not in ("process", "lab")):
+            _undo_one(entry, journal, outcome)
+    finally:
+        journal.close()
+    return outcome
+
+
+def _undo_one(entry: Entry, journal: Journal, outcome: Undone) -> None:
+    try:
+        line = _UNDOERS[entry["kind"]](entry)
+    except (OSError, KeyError, ValueError) as why:
+        outcome.failures.append(f"{entry['kind']} {entry.get('name', entry['entry'])}: {why}")
+        return
+    journal.done(entry["entry"])
+    if line:
+        outcome.lines.append(line)
+
+
+def _undo_process(entry: Entry) -> str | None:
+    """Kill the process and what is left of its session, each only if it is provably the one we started."""
+    if entry["boot_id"] != linux.boot_id():
+        return None
+    ended = _kill_all(lambda: session_of(entry["pid"], entry["start_ticks"], entry["mark"]))
+    return f"ended {entry['name']} (pid {entry['pid']})" if ended else None
+
+
+def _undo_lab(entry: Entry) -> str | None:
+    """Kill what left its session, by the mark in its environment."""
+    if entry["boot_id"] != linux.boot_id():
+        return None
+    ended = _kill_all(lambda: marked(entry["mark"]))
+    return f"ended {ended} strays" if ended else None
+
+
+def _kill_all(find: Callable[[], list[linux.ProcessStat]]) -> int:
+    """Kill until none is found; how many there were at first. Raises PermissionError, TimeoutError."""
+    first = targets = find()
+    deadline = time.monotonic() + _KILL_BOUND_S
+    while targets:
+        for target in targets:
+            linux.send_signal(target.pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"pid {targets[0].pid} does not die")
+        time.sleep(_POLL_S)
+        targets = find()
+    return len(first)
+
+
+def session_of(
+    pid: int, start_ticks: int, mark: str, *, own_namespace: bool = False
+) -> list[linux.ProcessStat]:
+    """Living processes of the session that machine pid `pid` leads or led, as far as they are provably the lab's.
+
+    Proof is the leader's start time or, once it is gone, the lab's mark in a member's first environment;
+    inside the agent's own PID namespace (`own_namespace`) every process is the lab's.
+    """
+    leader = linux.process_stat(pid)
+    if leader is not None and leader.start_ticks != start_ticks:
+        return []
+    here = linux.pid_namespace("self")
+
+    def proven(member: int) -> bool:
+        if leader is not None or _is_marked(member, mark):
+            return True
+        return own_namespace and linux.pid_namespace(str(member)) == here
+
+    return [
+        found
+        for found in linux.processes()
+        if pid in (found.pid, found.session) and found.state not in "ZX" and proven(found.pid)
+    ]
+
+
+def marked(mark: str) -> list[linux.ProcessStat]:
+    """Living processes whose first environment carries the lab's mark."""
+    return [found for found in linux.processes() if found.state not in "ZX" and _is_marked(found.pid, mark)]
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    return linux.environment_has(pid, f"{MARK}={mark}".encode())
+
+
+def _undo_sysctl(entry: Entry) -> str | None:
+    """Put the old value back if ours still stands, in the network namespace where it was set.
+
+    A lab's own namespace has gone with the lab. Raises OSError where the machine's setting is to be
+    put back from within another one.
+    """
+    name = entry["name"]
+    if name.startswith("net.") and entry["network"] != linux.network_namespace():
+        if entry.get("layer") == "machine":
+            raise OSError("it was set in another network namespace")
+        return None
+    path = sysctl_path(name)
+    now = normal(path.read_text(encoding="utf-8"))
+    ours = {normal(entry["value"]), normal(entry["set_to"] if "set_to" in entry else entry["value"])}
+    if now == normal(entry["old"]) or now not in ours:
+        return None
+    path.write_text(entry["old"], encoding="utf-8")
+    return f"put {name} back to {normal(entry['old'])}"
+
+
+def _undo_file(entry: Entry) -> str | None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(entry["name"])
+        return f"removed {entry['name']}"
+    return None
+
+
+def _undo_cgroup(entry: Entry) -> str | None:
+    return f"removed the limits of {entry['name']}" if cgroups.remove(entry["paths"]) else None
+
+
+def _undo_limits(entry: Entry) -> str | None:
+    """Put limits back that were changed in a group that is still there."""
+    if not all(os.path.isdir(path) for path in entry["paths"].values()):
+        return None
+    cgroups.put_back(entry["paths"], entry["before"])
+    return f"put the limits of {entry['name']} back"
+
+
+_UNDOERS: dict[str, Callable[[Entry], str | None]] = {
+    "lab": _undo_lab,
+    "process": _undo_process,
+    "sysctl": _undo_sysctl,
+    "file": _undo_file,
+    "cgroup": _undo_cgroup,
+    "limits": _undo_limits,
+}
+
+
+def sysctl_path(name: str) -> Path:
+    """/proc/sys/… of `net.ipv4.x` or `net/ipv4/x`. Raises ValueError for a name that leaves the folder."""
+    parts = name.split("/") if "/" in name else name.split(".")
+    if not parts or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"“{name}” is no name of a system setting")
+    return Path("/proc/sys", *parts)
+
+
+def normal(value: str) -> str:
+    """A system setting's value without the kernel's own spacing."""
+    return " ".join(value.split())
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

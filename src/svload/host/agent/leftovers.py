@@ -1,0 +1,109 @@
+"""Labs on this machine: which live, and finishing what a killed agent left behind; quick where there is nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from svload.host.agent import journal
+from svload.host.agent.client import is_served, try_lock
+from svload.host.agent.folders import JOURNAL, OWNER, clear, labs_dir
+
+_NASCENT_S = 60.0
+
+
+@dataclass(frozen=True)
+class LabState:
+    """One lab of this user. `until_wall` is None for a lease that is a connection; `alive` says that its agent is."""
+
+    id: str
+    dir: Path
+    owner: str
+    until_wall: float | None
+    controller_pid: int
+    started_wall: float
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something that a killed svload left: what was done about it (`undone`), or why nothing could be."""
+
+    lab: str
+    what: str
+    undone: bool
+    journal: Path
+
+    def __str__(self) -> str:
+        return f"{self.lab}: {self.what}" if self.undone else f"{self.lab}: could not be undone: {self.what}"
+
+
+def list_labs(state: Path | None = None) -> list[LabState]:
+    """All labs under `state` (None: this user's), living or left behind, oldest first."""
+    labs = []
+    for folder in _folders(state):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            said = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            until, started = said["lease"]["until_wall"], said["started_wall"]
+            labs.append(
+                LabState(
+                    folder.name,
+                    folder,
+                    said["owner"],
+                    until,
+                    said["controller_pid"],
+                    started,
+                    is_served(folder),
+                )
+            )
+    return sorted(labs, key=lambda lab: lab.started_wall)
+
+
+def finish_leftovers(state: Path | None = None) -> list[Leftover]:
+    """Finish the journals of labs whose agent is gone, and remove their folders; what came of each of their entries.
+
+    What cannot be undone now (another user's process) is said and stays for the next call. At most a few seconds a lab.
+    """
+    return [found for folder in _folders(state) for found in _finish(folder)]
+
+
+def _finish(folder: Path) -> list[Leftover]:
+    def told(lines: Iterable[str], undone: bool) -> list[Leftover]:
+        return [Leftover(folder.name, line, undone, folder / JOURNAL) for line in lines]
+
+    with contextlib.suppress(OSError):
+        if not (folder / OWNER).exists() and time.time() - folder.stat().st_mtime < _NASCENT_S:
+            return []
+    try:
+        lock = try_lock(folder)
+    except OSError as why:
+        return told([f"it cannot be looked at ({why.strerror})"], False) if folder.exists() else []
+    if lock is None:
+        return []
+    try:
+        outcome = journal.undo(folder)
+        if not outcome.failures:
+            clear(folder)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        return [*told(outcome.lines, True), *told(outcome.failures, False)]
+    finally:
+        os.close(lock)
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    """A folder of this user's: another's journal would say what is undone here."""
+    return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+
+
+def _folders(state: Path | None) -> list[Path]:
+    try:
+        with os.scandir(labs_dir(state)) as found:
+            return sorted(Path(entry.path) for entry in found if _is_own(entry))
+    except OSError:
+        return []

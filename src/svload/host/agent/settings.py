@@ -1,0 +1,126 @@
+"""The kernel's settings that a lab holds: written to the journal before they are set, put back
+when they are no longer asked for.
+
+A lab may have a network namespace of its own; what that has for itself (net.core.somaxconn) is set there. All
+else is the whole machine's, and changes only where the user said so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from svload.host.agent.journal import Journal, normal, sysctl_path
+from svload.host.machine import linux
+from svload.host.process.spawn import refused
+from svload.model.messages import HoldSysctls
+from svload.model.parameters import is_network
+
+KernelLayer = Literal["network", "machine"]
+_OF_THE_MACHINE = "it is a setting of the whole machine, which changes only with --host-settings"
+_UNKNOWN = "this kernel has no such setting"
+
+
+@dataclass(frozen=True)
+class _Held:
+    layer: KernelLayer
+    old: str
+    value: str
+    entry: int
+
+
+class Settings:
+    """What one lab holds. `outside` is the file of the machine's own network namespace, where
+    the lab has another; else None."""
+
+    def __init__(self, journal: Journal, outside: str | None) -> None:
+        self._journal, self._outside = journal, outside
+        self._held: dict[str, _Held] = {}
+
+    def hold(self, order: HoldSysctls) -> dict[str, Any]:
+        """All of them or none: if one cannot even be tried, what this call had set is put back.
+        Raises SvloadError agent-refused."""
+        before = {name: held.value for name, held in self._held.items()}
+        try:
+            for name in [name for name in self._held if name not in order.values]:
+                self._put_back(name)
+            settings = [self._set(name, value, order.host) for name, value in order.values.items()]
+        except (OSError, ValueError) as why:
+            with contextlib.suppress(OSError, ValueError):
+                self._restore(before)
+            raise refused(f"settings of the kernel could not be changed: {why}") from why
+        return {"settings": settings}
+
+    def release(self) -> None:
+        """Put everything back, newest first. Raises OSError."""
+        for name in reversed(list(self._held)):
+            self._put_back(name)
+
+    def _restore(self, before: Mapping[str, str]) -> None:
+        for name in [name for name in self._held if name not in before]:
+            self._put_back(name)
+        for name, value in before.items():
+            self._set(name, value, host=True)
+
+    def _set(self, name: str, value: str, host: bool) -> dict[str, Any]:
+        layer = self._layer_of(name)
+        told: dict[str, Any] = {"name": name, "asked": value, "layer": layer, "why": ""}
+        with self._in(layer):
+            path = sysctl_path(name)
+            if not path.exists():
+                return {**told, "old": None, "found": None, "why": _UNKNOWN}
+            now = path.read_text(encoding="utf-8").rstrip("\n")
+            told |= {"old": now, "found": now}
+            if normal(now) == normal(value):
+                return told
+            if layer == "machine" and not host:
+                return {**told, "why": _OF_THE_MACHINE}
+            return told | self._write(name, layer, path, now, value)
+
+    def _write(self, name: str, layer: KernelLayer, path: Path, now: str, value: str) -> dict[str, Any]:
+        held = self._held.get(name)
+        old = held.old if held else now
+        network = linux.network_namespace()
+        entry = self._journal.announce(
+            "sysctl", name=name, old=old, value=value, network=network, layer=layer
+        )
+        try:
+            path.write_text(value, encoding="utf-8")
+        except OSError as why:
+            self._journal.done(entry)
+            return {"why": f"the kernel refused it ({why.strerror})"}
+        found = path.read_text(encoding="utf-8").rstrip("\n")
+        self._journal.found(entry, set_to=found)
+        if held:
+            self._journal.done(held.entry)
+        self._held[name] = _Held(layer, old, value, entry)
+        return {
+            "old": old,
+            "found": found,
+            "why": "" if normal(found) == normal(value) else "the kernel took another value",
+        }
+
+    def _put_back(self, name: str) -> None:
+        held = self._held[name]
+        with self._in(held.layer):
+            sysctl_path(name).write_text(held.old, encoding="utf-8")
+        self._journal.done(held.entry)
+        del self._held[name]
+
+    def _layer_of(self, name: str) -> KernelLayer:
+        """The lab's network has for itself what can be written in it: what is the machine's
+        is hidden there, or read only."""
+        path = sysctl_path(name)
+        own = self._outside is not None and is_network(name) and path.exists()
+        return "network" if own and path.stat().st_mode & 0o222 else "machine"
+
+    @contextlib.contextmanager
+    def _in(self, layer: KernelLayer) -> Iterator[None]:
+        if layer == "network" or self._outside is None:
+            yield
+            return
+        with linux.in_network(self._outside):
+            yield

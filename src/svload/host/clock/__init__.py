@@ -1,0 +1,1 @@
+"""What one machine's clocks read while another's read this: an exchange over TCP, and what its stamps prove."""

@@ -1,0 +1,128 @@
+"""Answers what another machine asks of this one's clocks and of the link between them.
+Imports the standard library alone.
+
+`python answerer.py PORT SECONDS`, the word that callers must know in $SVLOAD_WORD (`fleet check` hands the
+file to a machine that has no svload yet, on its standard input). It prints {"port": N} once it listens,
+leaves its starter, and ends after SECONDS or when it is told to. Port 0: a free one. A connection begins with
+the word and a line feed; then, in network byte order:
+
+P number(8)      → number(8) received(8) answered(8) of CLOCK_MONOTONIC, received(8) answered(8) of CLOCK_REALTIME, all ns
+D milliseconds(4)  → zeros for so long (10 s at most), then the end
+U …              → as many bytes as come, up to the end; then their number(8)
+Q                → ends
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+PING = struct.Struct("!Q")
+PONG = struct.Struct("!Qqqqq")
+TIME = struct.Struct("!I")
+COUNT = struct.Struct("!Q")
+CHUNK = 1 << 18
+LONGEST_WORD = 128
+_MOST_MS = 10_000
+_IDLE_S = 15.0
+
+
+def serve(listening: socket.socket, word: bytes) -> None:
+    """Answer whoever knows the word, side by side; returns when told to end, or when the socket is closed."""
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        threading.Thread(target=_answer, args=(connection, word, listening), daemon=True).start()
+
+
+def _answer(connection: socket.socket, word: bytes, listening: socket.socket) -> None:
+    try:
+        with connection:
+            connection.settimeout(_IDLE_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not hmac.compare_digest(_line(connection), word):
+                return
+            while asked := connection.recv(1):
+                if asked == b"P":
+                    _pong(connection)
+                elif asked == b"D":
+                    return _send(connection, min(TIME.unpack(exactly(connection, TIME.size))[0], _MOST_MS))
+                elif asked == b"U":
+                    return _count(connection)
+                else:
+                    if asked == b"Q":
+                        listening.shutdown(socket.SHUT_RDWR)
+                    return
+    except OSError:
+        return
+
+
+def _pong(connection: socket.socket) -> None:
+    number = exactly(connection, PING.size)
+    received, wall_received = time.monotonic_ns(), time.time_ns()
+    wall_answered, answered = time.time_ns(), time.monotonic_ns()
+    connection.sendall(PONG.pack(PING.unpack(number)[0], received, answered, wall_received, wall_answered))
+
+
+def _send(connection: socket.socket, milliseconds: int) -> None:
+    zeros, until = bytes(CHUNK), time.monotonic() + milliseconds / 1000
+    while time.monotonic() < until:
+        connection.sendall(zeros)
+
+
+def _count(connection: socket.socket) -> None:
+    buffer, total = bytearray(CHUNK), 0
+    while got := connection.recv_into(buffer):
+        total += got
+    connection.sendall(COUNT.pack(total))
+
+
+def _line(connection: socket.socket) -> bytes:
+    found = b""
+    while len(found) <= LONGEST_WORD and (one := connection.recv(1)) not in (b"", b"\n"):
+        found += one
+    return found
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """The next `size` bytes. Raises ConnectionError where the other side ends before."""
+    found = b""
+    while len(found) < size:
+        part = connection.recv(size - len(found))
+        if not part:
+            raise ConnectionError("the other side has ended")
+        found += part
+    return found
+
+
+def main(words: list[str]) -> int:
+    """Listen, say where, leave the starter, answer."""
+    port, seconds, word = int(words[0]), int(words[1]), os.environ["SVLOAD_WORD"].encode()
+    try:
+        listening = socket.create_server(("", port), backlog=64)
+    except OSError as why:
+        print(json.dumps({"problem": "fleet-port-taken", "port": port, "reason": why.strerror}))
+        return 1
+    print(json.dumps({"port": listening.getsockname()[1]}), flush=True)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    signal.alarm(seconds)  # its default is the end of the process
+    serve(listening, word)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,21 @@
+"""This machine's own addresses, as others see them."""
+
+from __future__ import annotations
+
+import socket
+
+from svload.model.errors import fail
+
+_ANY_PORT = 9
+
+
+def own_address_towards(other: str) -> str:
+    """The address that this machine would speak to `other` from; nothing is sent. Raises SvloadError fleet-unreachable."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(other, _ANY_PORT, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(place)
+            return str(probe.getsockname()[0])
+    except OSError as why:
+        hint = "Name the machine's address as svload_address in the inventory."
+        raise fail("fleet-unreachable", host=other, reason=why.strerror or str(why), hint=hint) from why

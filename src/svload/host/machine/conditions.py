@@ -1,0 +1,63 @@
+"""The machine beside a load: its clocks, the ports that still rest, the memory, descriptors and
+ports that a plan must fit into."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterable
+
+from svload.host.machine.cores import split_cores
+from svload.host.machine.linux import descriptors, most_open_files, read
+from svload.host.machine.ports import local_ports, port_reuse_s
+from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, tcp_sockets
+from svload.model.conditions import Machine, Moment
+
+CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+
+def moment(calibration_ns: float | None = None, *, ports: bool = False) -> Moment:
+    """The machine now; the ports that rest are counted if asked (some 10 ms where thousands do). The clocks
+    are read within a microsecond."""
+    return Moment(
+        monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+        realtime_ns=time.clock_gettime_ns(time.CLOCK_REALTIME),
+        boottime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        clock_source=read(CLOCK_SOURCE) or None,
+        calibration_ns=calibration_ns,
+        time_wait=count_time_wait(local_ports()) if ports else None,
+    )
+
+
+def machine(loopback_bytes_per_s: float | None = None, timer_floor_ns: float | None = None) -> Machine:
+    """What this machine can carry; the two figures are those of `host.preflight`."""
+    available = os.sched_getaffinity(0)
+    return Machine(
+        kernel=platform.release(),
+        cores=len(available),
+        load_cores=len(split_cores(available).load),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        open_files=most_open_files(),
+        local_ports=len(local_ports()),
+        port_reuse_s=port_reuse_s(loopback=True),
+        clock_source=read(CLOCK_SOURCE) or None,
+        loopback_bytes_per_s=loopback_bytes_per_s,
+        timer_floor_ns=timer_floor_ns,
+    )
+
+
+def listeners(ports: Iterable[int]) -> set[int]:
+    """Pids of the processes that listen on any of these TCP ports, as far as this user may see their descriptors."""
+    wanted = set(ports)
+    inodes = {
+        f"socket:[{one.inode}]"
+        for family in _FAMILIES
+        for one in tcp_sockets(family, TCP_LISTEN)
+        if one.port in wanted
+    }
+    if not inodes:
+        return set()
+    return {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and descriptors(int(pid)) & inodes}

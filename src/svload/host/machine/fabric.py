@@ -1,0 +1,166 @@
+"""A network of several namespaces: a hub, and one for each linked service, joined to it by an interface at either end.
+
+A service's namespace is an open descriptor and has no name, so it goes with the process that holds it and the
+last one inside, and its interfaces with it: nothing of it can be left behind. Works by `ip` and `tc`, in
+namespaces that are not the machine's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+
+from svload.host.machine import linux
+
+HUB = "10.203.0.1"
+"""The hub's address, by which a linked service reaches one that is not."""
+INSIDE = "lab"
+"""A linked service's interface, as it has it."""
+MOST = 250
+_MTU_BYTES = 1500
+_QUEUE_PACKETS = 10_000
+_LEAST_BURST_BYTES = 16_384
+_BURST_S = 0.001
+_QUEUE_S = 0.05
+"""What waits longer for the rate is dropped."""
+_BOUND_S = 10.0
+_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+
+
+def lacking(latency: bool) -> str | None:
+    """Why this machine cannot hold links; None: it can. Tries it in a network that ends with the trial."""
+    if os.geteuid() != 0:
+        return "links need root"
+    if missing := [name for name in ("ip", "tc", "unshare") if shutil.which(name, path=_PATH) is None]:
+        return f"{missing[0]} is not installed (apt install iproute2)"
+    for need, words in _NEEDS.items():
+        if (latency or need != "TUN devices") and not _works(words):
+            return f"the kernel has no {need}, or a container hides it"
+    return None
+
+
+_NEEDS = {
+    "veth": "ip link add one type veth peer name two",
+    "tbf": "ip link add one type veth peer name two && tc qdisc add dev one root tbf rate 1mbit burst 16kb "
+    "latency 50ms",
+    "TUN devices": "ip tuntap add dev one mode tun",
+}
+
+
+@cache
+def _works(words: str) -> bool:
+    command = ("unshare", "--net", "sh", "-c", words)
+    return _run_plain(command).returncode == 0
+
+
+def is_of_a_lab(address: str) -> bool:
+    """Whether it is one of a lab's own network with links."""
+    return address.startswith("10.203.")
+
+
+def address_of(number: int) -> str:
+    """Of the service with this link."""
+    return f"10.203.{number}.2"
+
+
+def outside_of(number: int) -> str:
+    """The hub's interface of this link."""
+    return f"link{number}"
+
+
+def open_hub() -> None:
+    """Let this network carry links: an address of its own, and a way from one link to another. Raises OSError."""
+    _run(("ip", "addr", "replace", f"{HUB}/32", "dev", "lo"))
+    with open("/proc/sys/net/ipv4/ip_forward", "w", encoding="ascii") as file:
+        file.write("1")
+
+
+def new_network() -> int:
+    """A network namespace with loopback alone, as a descriptor; this thread stays where it is. Raises OSError."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        linux.unshare(linux.CLONE_NEWNET)
+        try:
+            linux.raise_loopback()
+            return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            with linux.in_network(f"/proc/self/fd/{before}", stay=True):
+                pass
+    finally:
+        os.close(before)
+
+
+def join(network: int, number: int, *, delayed: bool) -> None:
+    """Give the namespace its interface, and the hub the other end; a `delayed` link's packets are
+    carried by a process. Raises OSError."""
+    outside, gateway = outside_of(number), f"10.203.{number}.1"
+    if delayed:
+        _run(("ip", "tuntap", "add", "dev", outside, "mode", "tun"))
+        _run(("ip", "tuntap", "add", "dev", INSIDE, "mode", "tun"), network)
+    else:
+        peer = f"{outside}p"
+        _run(("ip", "link", "add", outside, "type", "veth", "peer", "name", peer))
+        _run(("ip", "link", "set", peer, "netns", f"/proc/self/fd/{network}", "name", INSIDE), keep=network)
+    for device, address, where in ((outside, gateway, None), (INSIDE, address_of(number), network)):
+        size = ("mtu", str(_MTU_BYTES), "txqueuelen", str(_QUEUE_PACKETS))
+        _run(("ip", "addr", "add", f"{address}/24", "dev", device), where)
+        _run(("ip", "link", "set", device, *size, "up"), where)
+    _run(("ip", "route", "add", "default", "via", gateway), network)
+
+
+def part(number: int) -> None:
+    """Remove a link, both its ends; one that has gone already is no error."""
+    with contextlib.suppress(OSError):
+        _run(("ip", "link", "del", outside_of(number)))
+
+
+def hold_rate(network: int, number: int, rate_bytes_per_s: int | None) -> list[int]:
+    """Hold both ends to this rate (None: to none); what the kernel then holds, of each
+    end that has one. Raises OSError."""
+    for device, where in ((outside_of(number), None), (INSIDE, network)):
+        if rate_bytes_per_s is not None:
+            burst = max(_LEAST_BURST_BYTES, round(rate_bytes_per_s * _BURST_S))
+            words = (
+                "rate",
+                f"{rate_bytes_per_s * 8}bit",
+                "burst",
+                str(burst),
+                "latency",
+                f"{_QUEUE_S * 1e3:g}ms",
+            )
+            _run(("tc", "qdisc", "replace", "dev", device, "root", "tbf", *words), where)
+        elif _rates(device, where):
+            _run(("tc", "qdisc", "del", "dev", device, "root"), where)
+    return [*_rates(outside_of(number), None), *_rates(INSIDE, network)]
+
+
+def _rates(device: str, network: int | None) -> list[int]:
+    told = json.loads(_run(("tc", "-j", "qdisc", "show", "dev", device), network) or "[]")
+    return [int(one["options"]["rate"]) for one in told if one.get("kind") == "tbf"]
+
+
+def _run(command: Sequence[str], network: int | None = None, keep: int | None = None) -> str:
+    """What it printed. Raises OSError with what it said."""
+    with linux.in_network(f"/proc/self/fd/{network}") if network is not None else contextlib.nullcontext():
+        ended = _run_plain(command, () if keep is None else (keep,))
+    if ended.returncode != 0:
+        raise OSError(f"“{' '.join(command[:6])} …” said: {ended.stderr.strip()[-200:]}")
+    return ended.stdout
+
+
+def _run_plain(command: Sequence[str], keep: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
+    program = shutil.which(command[0], path=_PATH) or command[0]
+    return subprocess.run(
+        (program, *command[1:]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_BOUND_S,
+        pass_fds=tuple(keep),
+        env={**os.environ, "LC_ALL": "C", "PATH": _PATH},
+    )

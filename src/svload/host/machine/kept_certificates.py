@@ -1,0 +1,90 @@
+"""Where certificates are kept: the state folder, one file a place (and settings), found again only where they hold."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from svload.host.machine.facts import processor
+from svload.model.certificates import AaCertificate, Certificates, InstrumentCertificate, Place
+from svload.model.environment import state_dir
+from svload.model.errors import SvloadError
+from svload.model.private import private_folder
+
+Kind = TypeVar("Kind", InstrumentCertificate, AaCertificate)
+
+
+def place() -> Place:
+    """Where we are: the processor and a digest of the host's name (a pack tells no names),
+    kernel, the native engine's digest."""
+    name = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    return Place(host=f"{processor()} #{name}", kernel=platform.release(), engine=_engine_digest())
+
+
+def held(settings: str, state: Path | None = None) -> Certificates:
+    """The certificates that hold here now; `settings` is the study's digest (`analysis.settings_digest`)."""
+    return Certificates(instrument=instrument(state), aa=aa(settings, state))
+
+
+def instrument(state: Path | None = None) -> InstrumentCertificate | None:
+    """The instrument's certificate for this place."""
+    return _held(InstrumentCertificate, "instrument", "", state)
+
+
+def aa(settings: str, state: Path | None = None) -> AaCertificate | None:
+    """The A/A certificate of this place and these settings."""
+    found = _held(AaCertificate, "aa", settings, state)
+    return found if found is not None and found.settings == settings else None
+
+
+def keep(certificate: InstrumentCertificate | AaCertificate, state: Path | None = None) -> Path:
+    """Write it, atomically, in place of an older one of the same place; where it lies. Raises OSError."""
+    kind, settings = (
+        ("aa", certificate.settings) if isinstance(certificate, AaCertificate) else ("instrument", "")
+    )
+    path = _path(kind, certificate.place, settings, state)
+    private_folder(path.parent)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(certificate.to_json(), encoding="utf-8")
+    fresh.replace(path)
+    return path
+
+
+def _held(kind: type[Kind], name: str, settings: str, state: Path | None) -> Kind | None:
+    if not any(
+        _folder(state).glob(f"{name}-*.json")
+    ):  # to know where we are is to read the whole engine (30 ms)
+        return None
+    here = place()
+    found = _read(kind, _path(name, here, settings, state))
+    return found if found is not None and found.place == here else None
+
+
+def _folder(state: Path | None) -> Path:
+    return (state or state_dir()) / "certificates"
+
+
+def _path(kind: str, where: Place, settings: str, state: Path | None) -> Path:
+    key = hashlib.sha256(f"{where.model_dump_json()} {settings}".encode()).hexdigest()[:16]
+    return _folder(state) / f"{kind}-{key}.json"
+
+
+def _read(kind: type[Kind], path: Path) -> Kind | None:
+    try:
+        return kind.read(path)
+    except (OSError, SvloadError):
+        return None
+
+
+@cache
+def _engine_digest() -> str:
+    found = importlib.util.find_spec("svload._native")
+    if found is None or found.origin is None:
+        return "none"
+    with open(found.origin, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,219 @@
+"""The few system calls and /proc readings that the standard library lacks. Linux only; imports nothing of ours.
+
+Two kinds of pid are told apart everywhere in this room: the *local* pid, by which this process may
+signal, and the *machine* pid, as the mounted /proc shows it. They differ inside the agent, which is the
+first process of a PID namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import resource
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+_CAP_SYS_RESOURCE = 24
+_SIOCSIFFLAGS, _IFF_UP, _IFF_RUNNING = 0x8914, 0x1, 0x40
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _call(name: str, *arguments: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+
+
+def unshare(flags: int) -> None:
+    """Leave the named namespaces for new ones. Raises OSError (EPERM without root)."""
+    _call("unshare", flags)
+
+
+def die_with_parent() -> None:
+    """SIGKILL for this process when the thread that forked it ends. Not inherited by its own children."""
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent died become children of this process."""
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def enter_network_namespace(name: str) -> None:
+    """Move this process into /run/netns/`name`. Raises OSError if there is none or it is not allowed."""
+    with in_network(f"/run/netns/{name}", stay=True):
+        pass
+
+
+@contextlib.contextmanager
+def in_network(path: str, *, stay: bool = False) -> Iterator[None]:
+    """This thread, in the network namespace of that file (/proc/PID/ns/net); afterwards where
+    it was, unless it is to `stay`.
+
+    Raises OSError if there is none or it is not allowed.
+    """
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        wanted = os.open(path, os.O_RDONLY)
+        try:
+            _call("setns", wanted, CLONE_NEWNET)
+        finally:
+            os.close(wanted)
+        try:
+            yield
+        finally:
+            if not stay:
+                _call("setns", before, CLONE_NEWNET)
+    finally:
+        os.close(before)
+
+
+def raise_loopback() -> None:
+    """Bring `lo` up in this network namespace. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        fcntl.ioctl(asker, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", _IFF_UP | _IFF_RUNNING))
+
+
+class ProcessStat(NamedTuple):
+    """Part of /proc/PID/stat, in machine pids. `start_ticks` since boot tells a process from a reused pid,
+    `cpu_ticks` are its own CPU time."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    start_ticks: int
+    cpu_ticks: int
+
+
+def machine_pid() -> int:
+    """This process's pid as the mounted /proc shows it."""
+    return int(os.readlink("/proc/self"))
+
+
+def process_stat(pid: int) -> ProcessStat | None:
+    """What /proc says of a machine pid; None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    parent, group, session, user, system, start = (int(fields[at]) for at in (1, 2, 3, 11, 12, 19))
+    return ProcessStat(pid, fields[0], parent, group, session, start, user + system)
+
+
+def is_alive(pid: int, start_ticks: int) -> bool:
+    """Whether that very process (not a reuse of its pid) still runs; a zombie does not."""
+    found = process_stat(pid)
+    return found is not None and found.start_ticks == start_ticks and found.state not in "ZX"
+
+
+def processes() -> Iterator[ProcessStat]:
+    """All processes that /proc shows now."""
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (found := process_stat(int(name))) is not None:
+            yield found
+
+
+def local_pid(pid: int) -> int | None:
+    """The pid by which this process may signal machine pid `pid`; None if it is gone or in no namespace of ours."""
+    own, other = _namespace_pids("self"), _namespace_pids(str(pid))
+    return other[len(own) - 1] if len(other) >= len(own) > 0 else None
+
+
+def _namespace_pids(name: str) -> list[int]:
+    try:
+        with open(f"/proc/{name}/status", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("NSpid:"):
+                    return [int(part) for part in line.split()[1:]]
+    except OSError:
+        pass
+    return []
+
+
+def environment_has(pid: int, mark: bytes) -> bool:
+    """Whether machine pid `pid` was started with `mark` (b"NAME=value") in its environment."""
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Signal a machine pid, by its local pid; one that is gone is no error. Raises PermissionError."""
+    local = local_pid(pid)
+    if local is not None and local > 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(local, number)
+
+
+def boot_id() -> str:
+    """A text that changes with every boot: start ticks only compare within one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def network_namespace() -> str:
+    """The identity of this thread's network namespace; empty if it cannot be read."""
+    return _link("/proc/thread-self/ns/net")
+
+
+def pid_namespace(pid: str) -> str:
+    """The identity of a machine pid's (or `self`'s) PID namespace; empty if it cannot be read."""
+    return _link(f"/proc/{pid}/ns/pid")
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def descriptors(pid: int) -> set[str]:
+    """What a process's descriptors are (`socket:[123]`, paths); what we may not see, or
+    closes meanwhile, is left out."""
+    folder = f"/proc/{pid}/fd"
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"{folder}/{name}"))
+    return found
+
+
+def most_open_files() -> int:
+    """Descriptors that a process may have: its hard limit, which CAP_SYS_RESOURCE may raise to fs.nr_open
+    (root in a container may lack it)."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = int(read("/proc/sys/fs/nr_open") or hard)
+    return most if hard == resource.RLIM_INFINITY or _may_raise_limits() else hard
+
+
+def _may_raise_limits() -> bool:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read("/proc/self/status"), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> _CAP_SYS_RESOURCE & 1)
+
+
+def read(path: str, otherwise: str = "") -> str:
+    """What one of the kernel's files says, without spaces around it; `otherwise` where it is
+    not there or not ours to read."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return otherwise

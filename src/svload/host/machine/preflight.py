@@ -1,0 +1,134 @@
+"""What this machine can carry, measured: loopback's bandwidth and how late a short sleep
+wakes. Kept until the next boot."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from svload.model.environment import state_dir
+from svload.model.private import private_folder
+
+FORMAT = 1
+_TRIES, _TRY_S = 5, 0.01
+_CHUNK_BYTES = 1 << 18
+_SLEEPS, _SLEEP_S = 20, 0.001
+_PR_SET_TIMERSLACK = 29
+
+
+class Preflight(NamedTuple):
+    """Figures of `model.conditions.Machine`; None: it could not be measured."""
+
+    loopback_bytes_per_s: float | None
+    timer_floor_ns: float | None
+
+
+def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
+    """The figures as they were measured since this boot, else measured now (some 0.1 s). Never raises.
+
+    `anew` measures in any case; the faster of two figures for loopback is kept, since a
+    busy machine can only be too slow.
+    """
+    path = (state or state_dir()) / "preflight.json"
+    known = _kept(path)
+    if known is not None and not anew:
+        return known
+    found = Preflight(measure_loopback(), measure_timer_floor())
+    if known is not None and known.loopback_bytes_per_s is not None:
+        rate = max(known.loopback_bytes_per_s, found.loopback_bytes_per_s or 0.0)
+        found = found._replace(loopback_bytes_per_s=rate)
+    text = json.dumps({"format": FORMAT, "boot": _boot(), **found._asdict()})
+    with contextlib.suppress(OSError):
+        private_folder(path.parent)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.replace(path)
+    return found
+
+
+def measure_loopback() -> float | None:
+    """Bytes a second of one TCP stream over loopback: the best of a few short tries; None where sockets are refused.
+
+    The sender hands over a file's pages without a copy (sendfile), as the fastest servers do, so
+    that no honest server is faster.
+    """
+    try:
+        return max(_stream() for _ in range(_TRIES))
+    except OSError:
+        return None
+
+
+def _stream() -> float:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sender = socket.create_connection(listening.getsockname())
+        receiver, _ = listening.accept()
+    with sender, receiver:
+        sending = threading.Thread(target=_send, args=(sender,), daemon=True)
+        sending.start()
+        buffer = bytearray(_CHUNK_BYTES)
+        begun = time.perf_counter()
+        received = 0
+        while (spent := time.perf_counter() - begun) < _TRY_S:
+            received += receiver.recv_into(buffer)
+        receiver.shutdown(socket.SHUT_RDWR)
+        receiver.close()
+        sending.join(5.0)
+        return received / spent
+
+
+def _send(to: socket.socket) -> None:
+    pages = os.memfd_create("svload-preflight")
+    try:
+        os.ftruncate(pages, _CHUNK_BYTES)
+        with contextlib.suppress(OSError):
+            while True:
+                os.sendfile(to.fileno(), pages, 0, _CHUNK_BYTES)
+    finally:
+        os.close(pages)
+
+
+def measure_timer_floor() -> float | None:
+    """Median lateness of a sleep of 1 ms, ns, with the timers as sharp as the load's."""
+    late: list[float] = []
+
+    def sleeper() -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        for _ in range(_SLEEPS):
+            begun_ns = time.perf_counter_ns()
+            time.sleep(_SLEEP_S)
+            late.append(time.perf_counter_ns() - begun_ns - _SLEEP_S * 1e9)
+
+    # The slack belongs to a thread: one of its own, so that the caller keeps its own.
+    thread = threading.Thread(target=sleeper)
+    thread.start()
+    thread.join()
+    return sorted(late)[len(late) // 2] if late else None
+
+
+def _kept(path: Path) -> Preflight | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT or found["boot"] != _boot():
+            return None
+        return Preflight(found["loopback_bytes_per_s"], found["timer_floor_ns"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _boot() -> str:
+    """Names this boot of this kernel."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{boot} {platform.release()}"

@@ -1,0 +1,177 @@
+"""The kernel's table of TCP sockets by sock_diag, as `ss` reads it and ends what rests there (Linux,
+linux/inet_diag.h): without a line of text."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Collection, Container, Iterator
+from ipaddress import ip_address
+from typing import NamedTuple
+
+_SOCK_DIAG_BY_FAMILY = 20
+_SOCK_DESTROY = 21
+_REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300  # NLM_F_REQUEST, NLM_F_ACK, NLM_F_ROOT | NLM_F_MATCH
+_NLMSG_DONE, _NLMSG_ERROR = 3, 2
+_NETLINK_SOCK_DIAG = 4
+TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
+# struct inet_diag_msg: family, state, timer, retrans, sockid {sport, dport, src[4], dst[4], if, cookie[2]},
+# expires, rqueue, wqueue, uid, inode
+_ENTRY_BYTES = 72
+
+
+_SKMEMINFO, _DROPS = 7, 8  # INET_DIAG_SKMEMINFO; SK_MEMINFO_DROPS in it
+
+
+class Socket(NamedTuple):
+    """One socket: local address and port, the write queue's figure (a listener's limit),
+    its inode (0 where it has none).
+
+    The read queue's figure is, of a listener, how many connections wait to be accepted; `drops` what it
+    dropped, None where the kernel does not tell.
+    """
+
+    family: int
+    address: str
+    port: int
+    write_queue: int
+    inode: int
+    read_queue: int = 0
+    drops: int | None = None
+
+
+def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
+    """All TCP sockets of this network namespace in `state`; what can't be asked gives none."""
+    for entry in _entries(family, state, 1 << (_SKMEMINFO - 1)):
+        length = 4 if entry[0] == socket.AF_INET else 16
+        address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
+        [port] = struct.unpack_from("!H", entry, 4)
+        read_queue, write_queue = struct.unpack_from("=II", entry, 56)
+        [inode] = struct.unpack_from("=I", entry, 68)
+        yield Socket(entry[0], address, port, write_queue, inode, read_queue, _drops(entry))
+
+
+class Buffers(NamedTuple):
+    """One end of an open connection: bytes not read, bytes not acknowledged, and the
+    share of each buffer's size in use.
+    """
+
+    unread_bytes: int
+    unsent_bytes: int
+    receive_share: float
+    send_share: float
+
+
+def buffers(ports: Collection[int]) -> dict[int, list[Buffers]]:
+    """By local port among these: the open connections' own ends; what can't be asked gives none."""
+    found: dict[int, list[Buffers]] = {port: [] for port in ports}
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for entry in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1)):
+            [port] = struct.unpack_from("!H", entry, 4)
+            if port in found:
+                unread, unsent = struct.unpack_from("=II", entry, 56)
+                receive, send = _shares(_memory(entry))
+                found[port].append(Buffers(unread, unsent, receive, send))
+    return found
+
+
+def _shares(memory: tuple[int, ...]) -> tuple[float, float]:
+    """(receive, send) buffer in use over its size, of struct sk_meminfo: rmem, rcvbuf, wmem,
+    sndbuf, fwd, queued for sending, …
+    """
+    if len(memory) < 6:
+        return 0.0, 0.0
+    return memory[0] / max(memory[1], 1), memory[5] / max(memory[3], 1)
+
+
+def _drops(entry: bytes) -> int | None:
+    memory = _memory(entry)
+    return memory[_DROPS] if len(memory) > _DROPS else None
+
+
+def _memory(entry: bytes) -> tuple[int, ...]:
+    """struct sk_meminfo as it stands in the attributes behind an entry (struct nlattr: length,
+    type); empty where it does not.
+    """
+    at = _ENTRY_BYTES
+    while len(entry) - at >= 4:
+        length, kind = struct.unpack_from("=HH", entry, at)
+        if length < 4:
+            return ()
+        if kind == _SKMEMINFO:
+            return struct.unpack_from(f"={(length - 4) // 4}I", entry, at + 4)
+        at += (length + 3) & ~3
+    return ()
+
+
+def count_time_wait(among: range) -> int:
+    """Sockets in TIME_WAIT whose local port is `among` these: those that keep a port from a new connection of ours."""
+    ports = struct.Struct("!H").unpack_from
+    return sum(
+        ports(entry, 4)[0] in among
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for entry in _entries(family, TCP_TIME_WAIT)
+    )
+
+
+def end_time_wait(servers: Container[int]) -> int:
+    """End connections over loopback that rest in TIME_WAIT towards these ports, as RST at their end would
+    have (SOCK_DESTROY); how many.
+
+    Their local ports are free at once. 0 where this user or kernel may not (CAP_NET_ADMIN, CONFIG_INET_DIAG_DESTROY).
+    """
+    ended = 0
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for entry in list(_entries(family, TCP_TIME_WAIT)):
+            [server] = struct.unpack_from("!H", entry, 6)
+            length = 4 if family == socket.AF_INET else 16
+            to = ip_address(entry[24 : 24 + length])
+            if to.is_loopback and server in servers:
+                if not _destroy(family, entry[4:52]):
+                    return ended
+                ended += 1
+    return ended
+
+
+def _destroy(family: int, socket_id: bytes) -> bool:
+    """End the socket of a struct inet_diag_sockid; False where it may not be. One that
+    has gone meanwhile has ended too."""
+    query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 0, 1 << TCP_TIME_WAIT) + socket_id
+    answer = next(_messages(_SOCK_DESTROY, _REQUEST | _ACK, query), None)
+    if answer is None or answer[0] != _NLMSG_ERROR:
+        return False
+    [code] = struct.unpack_from("=i", answer[1], 0)
+    return -code in (0, errno.ENOENT)
+
+
+def _entries(family: int, state: int, attributes: int = 0) -> Iterator[bytes]:
+    # struct inet_diag_req_v2: family, protocol, ext, pad, states, then struct
+    # inet_diag_sockid (48 bytes, all zero: any)
+    query = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, attributes, 1 << state) + bytes(48)
+    for kind, payload in _messages(_SOCK_DIAG_BY_FAMILY, _REQUEST | _DUMP, query):
+        if kind in (_NLMSG_DONE, _NLMSG_ERROR):
+            return
+        if len(payload) >= _ENTRY_BYTES:
+            yield payload
+
+
+def _messages(kind: int, flags: int, query: bytes) -> Iterator[tuple[int, bytes]]:
+    """What the kernel answers, message by message (type, payload), until nothing more is read;
+    what can't be asked gives none."""
+    message = struct.pack("=IHHII", 16 + len(query), kind, flags, 1, 0) + query
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
+            netlink.settimeout(1.0)
+            netlink.send(message)
+            while True:
+                data = netlink.recv(1 << 17)
+                at = 0
+                while len(data) - at >= 16:
+                    length, answer = struct.unpack_from("=IH", data, at)
+                    if length < 16:
+                        return
+                    yield answer, data[at + 16 : at + length]
+                    at += (length + 3) & ~3
+    except OSError:
+        return

@@ -1,0 +1,1 @@
+"""Machines as a run sees them: one contract, one file a way to reach one."""

@@ -1,0 +1,234 @@
+"""The fleet of one run, brought together: Dask's scheduler here, a worker on every machine by SSH, an agent by each.
+
+All of Dask's connections lie within SSH's: the scheduler listens on this machine's loopback alone, and so does each
+worker on its own. A cluster that somebody else runs is used by its scheduler's address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import secrets
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from svload.host.machine.ports import free_port
+from svload.host.machines.bearer import Bearer
+from svload.host.machines.cluster_security import SETTINGS, Pems, make_pems, security_of
+from svload.host.machines.dask_carrier import DaskCarrier
+from svload.host.machines.reach import Reach
+from svload.host.machines.remote import RemoteMachine
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.private import private_folder
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_SCHEDULER_WITHIN_S = 30.0
+_WORKER_WITHIN_S = 60.0
+_AGENT_WITHIN_S = 60.0
+_END_WITHIN_S = 5.0
+
+
+@dataclass
+class _Started:
+    reach: Reach
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@contextlib.contextmanager
+def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[list[RemoteMachine]]:
+    """The machines with an agent each, in the order of `reaches`; all of it ends with the block.
+
+    What the workers say lies in `folder`. Raises SvloadError with every machine that could not be had (fleet-unreachable,
+    fleet-no-svload, fleet-worker), and tool-missing without Dask.
+    """
+    if not _has_dask():
+        raise fail(
+            "tool-missing",
+            kit="svload run --inventory",
+            what="distributed",
+            hint="pip install 'svload[fleet]'.",
+        )
+    import dask
+
+    private_folder(folder)
+    _silence()
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(SETTINGS))
+        pems = make_pems()
+        address = _scheduler(stack, pems, folder)
+        workers = _workers(stack, reaches, pems, address, folder)
+        client = _client(stack, address, pems)
+        yield _machines(stack, client, workers, owner)
+
+
+def _silence() -> None:
+    """What is lost is told by the run, in its own words. Dask sets the levels of its loggers when it is imported."""
+    import distributed  # noqa: F401
+
+    for name in ["asyncio", "tornado", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in ("asyncio", "distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _has_dask() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("distributed") is not None
+
+
+def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
+    started = _start(
+        stack, [sys.executable, "-P", "-m", "svload.host.machines.scheduler"], folder / "scheduler.log"
+    )
+    _tell(started, pems)
+    said = _first_line(started, time.monotonic() + _SCHEDULER_WITHIN_S)
+    if said is None:
+        raise fail(
+            "fleet-worker",
+            host="this machine",
+            reason=f"Dask's scheduler did not start; {_tail(folder / 'scheduler.log')}",
+        )
+    return str(said["address"])
+
+
+def _workers(
+    stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path
+) -> list[_Started]:
+    """Started side by side. Raises SvloadError with all that did not come up."""
+    started, scheduler_port = [], int(scheduler.rsplit(":", 1)[1])
+    for reach in reaches:
+        port, log = free_port(), folder / f"{reach.name}.log"
+        words = reach.words("svload.host.machines.worker", {"-R": scheduler_port, "-L": port})
+        process = _start(stack, words, log)
+        _tell(process, {"pems": pems, "scheduler": scheduler, "name": reach.name, "port": port})
+        started.append(_Started(reach, process, log))
+    deadline = time.monotonic() + _WORKER_WITHIN_S
+    problems = [_why_not(one) for one in started if _first_line(one.process, deadline) is None]
+    if problems:
+        raise SvloadError(*problems)
+    return started
+
+
+def _client(stack: ExitStack, address: str, pems: Pems) -> Client:
+    from distributed import Client
+
+    client = Client(  # type: ignore[no-untyped-call]
+        address, security=security_of(pems), timeout=_SCHEDULER_WITHIN_S, set_as_default=True
+    )
+    stack.callback(client.close, timeout=_END_WITHIN_S)
+    return client
+
+
+def _machines(
+    stack: ExitStack, client: Client, workers: Sequence[_Started], owner: str
+) -> list[RemoteMachine]:
+    word = secrets.token_hex(16)
+    asked = [
+        client.submit(
+            Bearer, f"{owner}-{one.reach.name}", owner, one.reach.port, word, actor=True, workers=[one.reach.name],
+            allow_other_workers=False, pure=False, retries=0, resources={"svload": 1},
+        )
+        for one in workers
+    ]  # fmt: skip
+    machines: list[RemoteMachine] = []
+    problems: list[Problem] = []
+    deadline = time.monotonic() + _AGENT_WITHIN_S
+    for one, future in zip(workers, asked, strict=True):
+        try:
+            actor = future.result(timeout=max(1.0, deadline - time.monotonic()))
+            machine = RemoteMachine(one.reach, DaskCarrier(one.reach.name, actor), word)
+        except SvloadError as why:
+            problems += why.problems
+        except Exception as why:  # what the bearer's start raised there, or Dask
+            problems.append(
+                Problem("fleet-worker", {"host": one.reach.name, "reason": f"{type(why).__name__}: {why}"})
+            )
+        else:
+            stack.callback(machine.close)
+            machines.append(machine)
+    if problems:
+        raise SvloadError(*problems)
+    return machines
+
+
+def _start(stack: ExitStack, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, start_new_session=True
+        )
+    stack.callback(_end, process)
+    return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The end of its input ends it; else it is killed."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _tell(process: subprocess.Popen[bytes], message: Any) -> None:
+    with contextlib.suppress(OSError):  # it is gone: its log says why
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _first_line(process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any] | None:
+    """What it says first; None where it ends, or says nothing until `deadline` (CLOCK_MONOTONIC)."""
+    assert process.stdout is not None
+    out: IO[bytes] = process.stdout
+    if not select.select([out], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        return None
+    try:
+        said = json.loads(out.readline())
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _why_not(one: _Started) -> Problem:
+    """Why no worker runs there, as SSH, its shell or Python said it."""
+    said, host = _tail(one.log), one.reach.name
+    try:
+        code: int | None = one.process.wait(_END_WITHIN_S / 5)
+    except subprocess.TimeoutExpired:
+        code = None
+    if code == 255:
+        hint = "Try “ssh” to it by hand with the inventory's user, port and key; sshd must allow forwarded ports."
+        return Problem("fleet-unreachable", {"host": host, "reason": said or "SSH ended", "hint": hint})
+    if code in (126, 127) or "No module named" in said:
+        return Problem("fleet-no-svload", {"host": host, "python": one.reach.python})
+    return Problem(
+        "fleet-worker", {"host": host, "reason": said or f"it said nothing within {_WORKER_WITHIN_S:.0f} s"}
+    )
+
+
+def _tail(path: Path) -> str:
+    try:
+        lines = [
+            line.strip()
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if line.strip()
+        ]
+    except OSError:
+        return ""
+    return lines[-1][-300:] if lines else ""

@@ -1,0 +1,44 @@
+"""The certificates of one run's Dask cluster: made for it, held in memory, handed over standard input alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+Pems = dict[str, str]
+ROLES = ("scheduler", "worker", "client")
+SETTINGS: dict[str, Any] = {
+    "distributed.scheduler.allowed-failures": 0,  # load is never made a second time
+    "distributed.scheduler.worker-ttl": "10s",
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.comm.timeouts.tcp": "15s",
+    "distributed.comm.retry.count": 0,
+    "distributed.admin.large-graph-warning-threshold": "1GB",
+}
+"""Dask's, for scheduler, workers and client alike."""
+
+
+def make_pems() -> Pems:
+    """An authority of its own, and a certificate that every part of the cluster shows."""
+    import trustme
+
+    authority = trustme.CA(organization_name="svload")
+    issued = authority.issue_cert("svload.invalid")
+    chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
+    return {
+        "ca": authority.cert_pem.bytes().decode(),
+        "cert": chain.decode(),
+        "key": issued.private_key_pem.bytes().decode(),
+    }
+
+
+def security_of(pems: Pems) -> Security:
+    """Both sides show a certificate of the authority; nothing is sent in the clear."""
+    from distributed.security import Security
+
+    parts = {f"tls_{role}_{what}": pems[what] for role in ROLES for what in ("cert", "key")}
+    return Security(require_encryption=True, tls_ca_file=pems["ca"], **parts)  # type: ignore[no-untyped-call]

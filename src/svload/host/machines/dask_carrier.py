@@ -1,0 +1,66 @@
+"""Messages to one machine by Dask: an actor pinned to its worker. Every wait is bounded, nothing is tried twice."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from svload.model.errors import SvloadError, fail
+
+BEAT_S = 1.0
+CALL_S = 30.0
+_MORE_S = 5.0
+_END_S = 25.0
+
+
+class DaskCarrier:
+    """The carrier of the machine `name`, whose bearer is `actor`. It says once a second that the controller lives."""
+
+    def __init__(self, name: str, actor: Any) -> None:
+        self._name, self._actor = name, actor
+        self._lost = ""
+        self._ended = threading.Event()
+        threading.Thread(target=self._beat, name=f"svload-beat-{name}", daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            with contextlib.suppress(SvloadError):
+                self.call("beat")
+
+    def lose(self, reason: str) -> None:
+        """Whatever is asked from now on is refused at once."""
+        self._lost = self._lost or reason
+
+    def ask(self, kind: str, bound_s: float, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The agent's answer. Raises SvloadError agent-lost."""
+        answer: dict[str, Any] = self._call("ask", bound_s + _MORE_S, kind, bound_s, dict(fields))
+        return answer
+
+    def call(self, method: str, *words: Any) -> Any:
+        """A method of the bearer. Raises SvloadError agent-lost."""
+        return self._call(method, CALL_S, *words)
+
+    def _call(self, method: str, bound_s: float, *words: Any) -> Any:
+        if self._lost:
+            raise fail("agent-lost", reason=self._lost)
+        try:
+            return getattr(self._actor, method)(*words).result(timeout=bound_s)
+        except (
+            Exception
+        ) as why:  # whatever Dask raises for a worker, a scheduler or a connection that is gone
+            reason = (
+                f"{self._name} is lost ({type(why).__name__}: {why})" if str(why) else f"{self._name} is lost"
+            )
+            if method != "ask" or not isinstance(why, TimeoutError):
+                self.lose(reason)
+            raise fail("agent-lost", reason=reason) from why
+
+    def close(self) -> None:
+        """End the agent there, if it can be told; one that cannot ends by itself within 5 s."""
+        self._ended.set()
+        if not self._lost:
+            with contextlib.suppress(SvloadError):
+                self._call("close", _END_S)
+        self.lose(f"{self._name} was let go")

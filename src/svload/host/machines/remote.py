@@ -1,0 +1,56 @@
+"""A machine of a fleet: its agent by a carrier, its clock by exchanges over a TCP connection of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from svload.host.agent.leftovers import Leftover
+from svload.host.clock import exchange
+from svload.host.clock.offset import Offset, estimate
+from svload.host.machines.base import Machine, offset_by_agent
+from svload.host.machines.carried import CarriedAgent, Carrier
+from svload.host.machines.reach import Reach
+from svload.model import conditions
+from svload.model.plan import Room
+
+
+class Bearing(Carrier, Protocol):
+    """What is used of `dask_carrier.DaskCarrier`."""
+
+    def call(self, method: str, *words: Any) -> Any:
+        """A method of the machine's bearer."""
+
+
+class RemoteMachine(Machine):
+    """One machine of an inventory. `site` is the inventory's; `facts` what it can carry; `clock_closed`
+    why its clock can't be asked over a connection of its own (empty: it can); `pid` the worker's there; `here`: it is the controller's own machine; `left`: what killed
+    svloads had left there, put right before."""
+
+    def __init__(self, reach: Reach, carrier: Bearing, word: str) -> None:
+        told = carrier.call("hello")
+        super().__init__(CarriedAgent(carrier, Path(told["dir"]), told["said"]))
+        self.name, self.address, self.site = reach.name, reach.address, reach.site
+        self.here = not reach.ssh
+        self.left = tuple(
+            Leftover(lab, what, undone, Path(journal)) for lab, what, undone, journal in told["left"]
+        )
+        self.facts = conditions.Machine.model_validate(told["machine"])
+        self.pid: int = told["pid"]
+        self._carrier, self._word = carrier, word
+        self._clock_port: int = told["clock_port"]
+        self.clock_closed: str = told["clock_closed"]
+
+    def room(self, wanted: int) -> Room:
+        """As /proc and the limits of its worker say."""
+        return Room.model_validate(self._carrier.call("room", wanted))
+
+    def offset(self) -> Offset:
+        """By a connection of its own; where that cannot be had, by the agent's messages, with a wider bound."""
+        if not self.clock_closed:
+            try:
+                with exchange.connect(self.address, self._clock_port, self._word) as connection:
+                    return estimate(exchange.ping_pong(connection).monotonic)
+            except OSError as why:
+                self.clock_closed = why.strerror or str(why)
+        return offset_by_agent(self.agent)

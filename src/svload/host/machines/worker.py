@@ -1,0 +1,56 @@
+"""Dask's worker on a machine of a fleet: `python -m svload.host.machines.worker`, started by SSH.
+
+The first line of its input is JSON: certificates, the scheduler's address, its own name and port. It answers
+{"ready": version}; the end of its input, as when SSH ends, ends it at once, and with it the agent whose owner it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+from typing import Any
+
+from svload.host.machines.cluster_security import SETTINGS, security_of
+
+_BEGUN_WITHIN_S = 30
+
+
+async def serve(told: dict[str, Any]) -> None:
+    """One task at a time, until the input ends or the scheduler is gone."""
+    from distributed import Worker
+
+    import svload
+
+    with tempfile.TemporaryDirectory(prefix="svload-worker-") as folder:
+        made = Worker(
+            told["scheduler"], name=told["name"], nthreads=1, host="127.0.0.1", port=told["port"],
+            security=security_of(told["pems"]), local_directory=folder, dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
+            death_timeout=_BEGUN_WITHIN_S, resources={"svload": 1},
+        )  # fmt: skip
+        async with made as worker:
+            print(json.dumps({"ready": svload.__version__}), flush=True)
+            await worker.finished()
+
+
+def _end_with_input() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
+def main() -> int:
+    """0 once the scheduler has let it go."""
+    import dask
+
+    told = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    with dask.config.set(SETTINGS):
+        asyncio.run(serve(told))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,322 @@
+"""Limits that processes share, by the kernel's control groups: version 1 (one hierarchy a
+controller) or 2, written directly.
+
+A lab's groups are made below the caller's own ones, so that no limit lifts one that the caller lives under;
+with version 2, where a group with processes cannot have limited children, at the top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from svload.host.process import disk_rates
+from svload.model.messages import GroupLimits
+
+PERIOD_US = 100_000
+UNIFIED = "unified"
+_CONTROLLERS = {
+    "cpus": ("cpu", "cpuacct"),
+    "memory_bytes": ("memory",),
+    "pids": ("pids",),
+    **{disk_rates.kind_of(way): (disk_rates.BLKIO,) for way in disk_rates.WAYS},
+}
+"""The controllers of version 1 that each limit needs; version 2 counts CPU by its cpu controller."""
+_OF_VERSION_2 = ("cpu", "memory", "pids", "io")
+_REMOVE_BOUND_S = 3.0
+_POLL_S = 0.01
+_TOP = "svload"
+
+
+class CgroupError(ValueError):
+    """A limit that this machine cannot hold; the text says why."""
+
+
+def writes_escape() -> bool:
+    """Whether disks are limited by version 1 here, which does not hold writes that the page cache makes later."""
+    return disk_rates.BLKIO in _mounts()
+
+
+def plan(
+    lab: str, place: str, limits: GroupLimits, above: Sequence[str] = (), open_to: Sequence[str] = ()
+) -> dict[str, str]:
+    """The folders to make, by controller (`cpu`, `memory`, `blkio` …; `unified` with version 2). Raises CgroupError.
+
+    `place` may be below another group, whose controllers are `above`: what that one limits holds its
+    members too. `open_to` are limits that `change` may set later. Changes nothing, so that the answer
+    can be journaled before `create`.
+    """
+    kinds = (*limits.kinds, *open_to)
+    wanted = list(dict.fromkeys([name for kind in kinds for name in _CONTROLLERS[kind]]))
+    mounts, own = _mounts(), _groups("/proc/self/cgroup")
+    if above == (UNIFIED,) or (not all(name in mounts for name in wanted) and _offers(mounts, wanted)):
+        bases = {UNIFIED: mounts[UNIFIED][0]}
+    elif all(name in mounts for name in wanted):
+        wanted = list(dict.fromkeys([*wanted, *above]))
+        bases = {name: _below(mounts[name], own.get(name, "/")) for name in wanted}
+    else:
+        lacking = " and ".join(name for name in wanted if name not in mounts)
+        raise CgroupError(f"the kernel offers no cgroup for {lacking}")
+    for base in bases.values():
+        if not os.access(base, os.W_OK):
+            raise CgroupError(f"{base} is not writable; limits need root")
+    return {name: str(Path(base, _TOP, lab, place)) for name, base in bases.items()}
+
+
+def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] = ()) -> None:
+    """Make the planned folders, or find them, and set the limits, those of `disks`
+    (`major:minor`) too. Raises OSError."""
+    for controller, path in paths.items():
+        if controller == UNIFIED:
+            _open_version_2(Path(path))
+        os.makedirs(path, exist_ok=True)
+    rates = {way: rate for way in disk_rates.WAYS if (rate := getattr(limits, disk_rates.kind_of(way)))}
+    if rates:
+        disk_rates.hold(paths, rates, disks)
+    change(paths, replace(limits, **{disk_rates.kind_of(way): None for way in disk_rates.WAYS}))
+
+
+def change(paths: Mapping[str, str], limits: GroupLimits, lifted: Iterable[str] = ()) -> None:
+    """Set limits of a group that is there, and take the `lifted` ones off. Raises OSError, or
+    CgroupError before anything is set."""
+    lifted = tuple(lifted)
+    for kind in (*limits.kinds, *lifted):
+        if UNIFIED not in paths and not all(name in paths for name in _CONTROLLERS[kind]):
+            raise CgroupError(f"the group was made without {kind}")
+    for kind in limits.kinds:
+        _SETTERS[kind](paths, getattr(limits, kind))
+    for kind in lifted:
+        _SETTERS[kind](paths, None)
+
+
+def put_back(paths: Mapping[str, str], before: Mapping[str, float | None]) -> None:
+    """Let a group have these limits again; None: no limit. Raises OSError, CgroupError."""
+    held = {
+        kind: float(value) if kind == "cpus" else int(value)
+        for kind, value in before.items()
+        if value is not None
+    }
+    lifted = [kind for kind, value in before.items() if value is None]
+    change(paths, GroupLimits.read(held), lifted)
+
+
+def _set_cpus(paths: Mapping[str, str], cpus: float | None) -> None:
+    quota_us = -1 if cpus is None else max(1000, round(cpus * PERIOD_US))
+    if "cpu" in paths:
+        Path(paths["cpu"], "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        Path(paths["cpu"], "cpu.cfs_quota_us").write_text(str(quota_us))
+    else:
+        Path(paths[UNIFIED], "cpu.max").write_text(f"{'max' if cpus is None else quota_us} {PERIOD_US}")
+
+
+def _set_memory(paths: Mapping[str, str], memory_bytes: int | None) -> None:
+    """Raises OSError (EBUSY when more is in use than can be reclaimed). What is limited is memory:
+    none of it may go to swap instead."""
+    if "memory" in paths:
+        folder = paths["memory"]
+        total = Path(folder, "memory.memsw.limit_in_bytes")
+        if total.exists():  # never below the limit of memory alone
+            total.write_text("-1")
+        Path(folder, "memory.limit_in_bytes").write_text("-1" if memory_bytes is None else str(memory_bytes))
+        if total.exists() and memory_bytes is not None:
+            total.write_text(str(memory_bytes))
+        return
+    swap = Path(paths[UNIFIED], "memory.swap.max")
+    if swap.exists():
+        swap.write_text("max" if memory_bytes is None else "0")
+    Path(paths[UNIFIED], "memory.max").write_text("max" if memory_bytes is None else str(memory_bytes))
+
+
+def _set_pids(paths: Mapping[str, str], pids: int | None) -> None:
+    Path(paths.get("pids") or paths[UNIFIED], "pids.max").write_text("max" if pids is None else str(pids))
+
+
+def _set_disk(way: disk_rates.Way, paths: Mapping[str, str], rate: int | None) -> None:
+    """On the disks that the group was made with a rate for. Raises CgroupError where it has none."""
+    disks = disk_rates.disks(paths, way)
+    if not disks:
+        raise CgroupError(f"the group was made without {disk_rates.kind_of(way)}")
+    disk_rates.hold(paths, {way: rate}, disks)
+
+
+_SETTERS: Mapping[str, Callable[[Mapping[str, str], Any], None]] = {
+    "cpus": _set_cpus,
+    "memory_bytes": _set_memory,
+    "pids": _set_pids,
+    **{disk_rates.kind_of(way): partial(_set_disk, way) for way in disk_rates.WAYS},
+}
+"""How each limit is set, and taken off (None), while processes run: a further kind of limit is a line
+here and one in `_CONTROLLERS`."""
+
+
+def read_back(paths: Mapping[str, str]) -> dict[str, float]:
+    """The limits as the kernel holds them, by the names of `GroupLimits`; absent where there is none."""
+    found: dict[str, float] = {}
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        period = int(Path(paths["cpu"], "cpu.cfs_period_us").read_text())
+        quota = int(Path(paths["cpu"], "cpu.cfs_quota_us").read_text())
+        if quota > 0:
+            found["cpus"] = quota / period
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        quota_text, period_text = Path(paths[UNIFIED], "cpu.max").read_text().split()
+        found["cpus"] = int(quota_text) / int(period_text)
+    for name, controller, old, new in (
+        ("memory_bytes", "memory", "memory.limit_in_bytes", "memory.max"),
+        ("pids", "pids", "pids.max", "pids.max"),
+    ):
+        for folder, file in ((controller, old), (UNIFIED, new)):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                value = int(Path(paths[folder], file).read_text())
+                if 0 <= value < _UNLIMITED:
+                    found[name] = value
+    for way in disk_rates.WAYS:
+        if (rate := disk_rates.held(paths, way)) is not None:
+            found[disk_rates.kind_of(way)] = rate
+    return found
+
+
+_UNLIMITED = 1 << 62
+"""Version 1 shows a memory limit that was never set as the largest number of pages."""
+
+
+def throttled_s(paths: Mapping[str, str]) -> float | None:
+    """How long tasks of the group were held back by its CPU quota so far; None where the kernel does not tell."""
+    old = _field(paths, "cpu", "cpu.stat", "throttled_time")
+    new = _field(paths, UNIFIED, "cpu.stat", "throttled_usec")
+    return old / 1e9 if old is not None else new / 1e6 if new is not None else None
+
+
+def cpu_s(paths: Mapping[str, str]) -> float | None:
+    """CPU time that the group's processes used so far, ended ones included; None where the kernel does not tell."""
+    new = _field(paths, UNIFIED, "cpu.stat", "usage_usec")
+    if new is not None:
+        return new / 1e6
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return int(Path(paths["cpuacct"], "cpuacct.usage").read_text()) / 1e9
+    return None
+
+
+def oom_kills(paths: Mapping[str, str]) -> int | None:
+    """How many of the group's processes the kernel killed for want of memory so far; None where nobody counts them.
+
+    With version 1 a group that a parent's limit kills in counts it itself.
+    """
+    old = _field(paths, "memory", "memory.oom_control", "oom_kill")
+    return old if old is not None else _field(paths, UNIFIED, "memory.events", "oom_kill")
+
+
+def _field(paths: Mapping[str, str], controller: str, file: str, wanted: str) -> int | None:
+    for line in _lines(os.path.join(paths.get(controller, "/proc/nowhere"), file)):
+        name, _, value = line.partition(" ")
+        if name == wanted:
+            return int(value)
+    return None
+
+
+def join(paths: Iterable[str]) -> None:
+    """Move the calling process in (before exec, so that all it starts is inside from birth). Raises OSError."""
+    for path in paths:
+        Path(path, "cgroup.procs").write_text("0")
+
+
+def remove(paths: Mapping[str, str]) -> bool:
+    """End what is still inside, remove the folders and, with the lab's last, the lab's; False if none was there.
+
+    Raises OSError when it lasts.
+    """
+    there = [path for path in paths.values() if os.path.isdir(path)]
+    deadline = time.monotonic() + _REMOVE_BOUND_S
+    for path in there:
+        while not _try_remove(path):
+            if time.monotonic() > deadline:
+                raise OSError(f"{path} stays busy")
+            time.sleep(_POLL_S)
+        for parent in _of_the_lab(Path(path)):
+            with contextlib.suppress(OSError):
+                os.rmdir(parent)
+    return bool(there)
+
+
+def _of_the_lab(path: Path) -> list[Path]:
+    """The lab's own folder and svload's. A group that others share lies between: it is removed by its own entry."""
+    return [parent for parent in path.parents if parent.name == _TOP or parent.parent.name == _TOP]
+
+
+def _try_remove(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        for pid in Path(path, "cgroup.procs").read_text().split():
+            if int(pid) > 1:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+    try:
+        os.rmdir(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _mounts() -> dict[str, tuple[str, str]]:
+    """Controller → (mount point, root of the mount within the hierarchy)."""
+    mounts: dict[str, tuple[str, str]] = {}
+    for line in _lines("/proc/self/mountinfo"):
+        head, _, tail = line.partition(" - ")
+        fields, kind = head.split(), tail.split()
+        if kind[0] == "cgroup2":
+            mounts[UNIFIED] = (fields[4], fields[3])
+        elif kind[0] == "cgroup":
+            for option in kind[2].split(","):
+                mounts.setdefault(option, (fields[4], fields[3]))
+    return mounts
+
+
+def _groups(path: str) -> dict[str, str]:
+    """Controller → group, of a process's /proc/…/cgroup."""
+    groups: dict[str, str] = {}
+    for line in _lines(path):
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller or UNIFIED] = path
+    return groups
+
+
+def _below(mount: tuple[str, str], own: str) -> str:
+    """Where this process's own group is visible; the mount's top if it is not."""
+    point, root = mount
+    relative = os.path.relpath(own, root)
+    path = point if relative == "." or relative.startswith("..") else os.path.join(point, relative)
+    return path if os.path.isdir(path) else point
+
+
+def _offers(mounts: Mapping[str, tuple[str, str]], wanted: Sequence[str]) -> bool:
+    """Whether version 2 has them: a hybrid machine's has few or none."""
+    if UNIFIED not in mounts:
+        return False
+    offered = [word for line in _lines(f"{mounts[UNIFIED][0]}/cgroup.controllers") for word in line.split()]
+    names = {"cpuacct": "cpu", disk_rates.BLKIO: "io"}
+    return all(names.get(name, name) in offered for name in wanted)
+
+
+def _open_version_2(path: Path) -> None:
+    """Let controllers through all parents, from the hierarchy's top to the one that the group is made in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = [parent.name for parent in path.parents]
+    for parent in reversed(list(path.parents)[: names.index(_TOP) + 2]):
+        for controller in _OF_VERSION_2:
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

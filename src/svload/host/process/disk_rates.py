@@ -1,0 +1,76 @@
+"""Rates of a control group's reads from disks and writes to them: blkio.throttle of version 1, io.max of version 2.
+
+Version 1 cannot tell whose a write is that the page cache makes later: such writes are not held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+Way = Literal["read", "write"]
+WAYS: tuple[Way, Way] = ("read", "write")
+BLKIO, UNIFIED = "blkio", "unified"
+_COUNTED = {"read": ("Read", "rbytes"), "write": ("Write", "wbytes")}
+
+
+def kind_of(way: Way) -> str:
+    """The limit's name, as `GroupLimits` has it."""
+    return f"disk_{way}_bytes_per_s"
+
+
+def hold(paths: Mapping[str, str], rates: Mapping[Way, int | None], disks: Sequence[str]) -> None:
+    """Set these rates, bytes a second (None: no limit), on each of the disks (`major:minor`). Raises OSError."""
+    for disk in disks:
+        if BLKIO in paths:
+            for way, rate in rates.items():
+                Path(paths[BLKIO], f"blkio.throttle.{way}_bps_device").write_text(f"{disk} {rate or 0}")
+        else:
+            words = " ".join(f"{way[0]}bps={rate or 'max'}" for way, rate in rates.items())
+            Path(paths[UNIFIED], "io.max").write_text(f"{disk} {words}")
+
+
+def disks(paths: Mapping[str, str], way: Way) -> list[str]:
+    """Those that it has a rate for."""
+    if BLKIO in paths:
+        return [words[0] for words in _lines(paths[BLKIO], f"blkio.throttle.{way}_bps_device")]
+    rates = (words for words in _lines(paths.get(UNIFIED, ""), "io.max"))
+    return [words[0] for words in rates if f"{way[0]}bps=max" not in words]
+
+
+def held(paths: Mapping[str, str], way: Way) -> int | None:
+    """Bytes a second as the kernel holds them, the least of all disks; None where there is no limit."""
+    rates = []
+    if BLKIO in paths:
+        for words in _lines(paths[BLKIO], f"blkio.throttle.{way}_bps_device"):
+            rates += [int(words[1])]
+    for words in _lines(paths.get(UNIFIED, ""), "io.max"):
+        found = dict(word.split("=") for word in words[1:])
+        if found.get(f"{way[0]}bps", "max") != "max":
+            rates += [int(found[f"{way[0]}bps"])]
+    return min(rates, default=None)
+
+
+def moved_bytes(paths: Mapping[str, str], way: Way) -> int | None:
+    """Bytes read from all disks, or written to them, since the group was made; None where nobody counts them."""
+    old, new = _COUNTED[way]
+    if BLKIO in paths:
+        found = [
+            words for words in _lines(paths[BLKIO], "blkio.throttle.io_service_bytes") if words[1] == old
+        ]
+        return sum(int(words[2]) for words in found)
+    if not os.path.exists(os.path.join(paths.get(UNIFIED, "/proc/nowhere"), "io.stat")):
+        return None
+    counts = [dict(word.split("=") for word in words[1:]) for words in _lines(paths[UNIFIED], "io.stat")]
+    return sum(int(one.get(new, 0)) for one in counts)
+
+
+def _lines(folder: str, file: str) -> list[list[str]]:
+    """The words of each line that tells of a disk."""
+    try:
+        text = Path(folder, file).read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [words for line in text.splitlines() if ":" in (words := line.split() or [""])[0]]

@@ -1,0 +1,251 @@
+"""Work spread over the cores of this process, in forks of it: nothing is imported again, and what they need
+of the parent's data they have.
+
+For finished runs alone: never while a load is running, whose cores these would be. A fork takes whatever
+threads hold locked, so that a worker prints nothing, flushes nothing and ends without a word; what it could
+not do is done in this process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import selectors
+import signal
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, Self, TypeVar
+
+from svload.host.machine import linux
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_TICKET = struct.Struct("<I")
+_HEAD = struct.Struct("<IQ")
+_FAILED = (1 << 64) - 1
+_MOST_TICKETS = 4096 // _TICKET.size
+"""What a new pipe takes at once, however short of memory for pipes this user is."""
+_LEAST_ITEMS = 2
+"""Items a worker, below which its fork costs more than it saves."""
+_READ_BYTES = 1 << 20
+_IDLE_S = 20.0
+"""So long may all workers tell nothing and use no CPU: then they are stopped, or wait for a lock that a
+thread held when they were forked."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_worker = False
+
+
+def spread(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """`function` of every item, in their order: what a plain loop gives, exceptions too, in
+    less time where there are cores.
+
+    Results must pickle; `function` and `items` need not. Workers' prints, warnings and changes of what they
+    inherited are lost. Blocks until all is done. A worker that is killed, or stands still, costs time alone.
+    """
+    workers = min(_cores(), len(items) // _LEAST_ITEMS)
+    if workers < 2:
+        return [function(item) for item in items]
+    with _Workers(function, items, workers) as at_work:
+        done = at_work.results()
+    return [done.pop(at) if at in done else function(item) for at, item in enumerate(items)]
+
+
+@contextmanager
+def beside(function: Callable[[], R]) -> Iterator[Callable[[], R]]:
+    """Begin `function` in a worker; what is given waits for it, and returns or raises as `function`
+    would. Left before, it is ended.
+
+    The same holds as of `spread`. On one core it is only done when waited for.
+    """
+    if _cores() < 2:
+        yield function
+        return
+    with _Workers(lambda _: function(), (None,), 1) as at_work:
+
+        def result() -> R:
+            done = at_work.results()
+            return done[0] if done else function()
+
+        yield result
+
+
+def _cores() -> int:
+    """Those that this process may use; a worker has one, its own."""
+    return 1 if _worker else len(os.sched_getaffinity(0))
+
+
+class _Workers:
+    """Forks that take the next item from one pipe and tell their results each through its own."""
+
+    def __init__(self, function: Callable[[Any], Any], items: Sequence[Any], count: int) -> None:
+        self._ends: dict[int, int] = {}
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, _ENDING
+        )  # none between a fork and its entry in `_ends`
+        try:
+            try:
+                with suppress(OSError):  # too many processes or open files: fewer workers
+                    self._start(function, items, count, before)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except BaseException:
+            self._end()
+            raise
+
+    def _start(
+        self, function: Callable[[Any], Any], items: Sequence[Any], count: int, before: set[Any]
+    ) -> None:
+        tickets = _tickets(len(items))
+        try:
+            for _ in range(count):
+                self._fork(function, items, tickets, before)
+        finally:
+            os.close(tickets[0])
+
+    def _fork(
+        self,
+        function: Callable[[Any], Any],
+        items: Sequence[Any],
+        tickets: tuple[int, int],
+        before: set[Any],
+    ) -> None:
+        parent = os.getpid()
+        told, out = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(told)
+            raise
+        else:
+            if not pid:
+                _work(function, items, tickets, out, parent, before)
+            self._ends[told] = pid
+        finally:
+            os.close(out)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """Nothing of theirs is left, whatever they were doing."""
+        for pid in self._ends.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for told, pid in self._ends.items():
+            os.close(told)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        self._ends.clear()
+
+    def results(self) -> dict[int, Any]:
+        """By item: what is done once all workers have ended or stand still, or one has met an
+        exception. Others must be done again."""
+        done: dict[int, Any] = {}
+        used = -1
+        with selectors.DefaultSelector() as open_ends:
+            for told in self._ends:
+                open_ends.register(told, selectors.EVENT_READ, bytearray())
+            while open_ends.get_map():
+                ready = open_ends.select(_IDLE_S)
+                before, used = used, self._cpu_ticks()
+                if not ready and used == before:
+                    break
+                for key, _ in ready:
+                    piece = os.read(key.fd, _READ_BYTES)
+                    key.data.extend(piece)
+                    if not piece:
+                        open_ends.unregister(key.fd)
+                    elif not _take(key.data, done):
+                        return done
+        return done
+
+    def _cpu_ticks(self) -> int:
+        """What all have used by now."""
+        return sum(found.cpu_ticks for pid in self._ends.values() if (found := linux.process_stat(pid)))
+
+
+def _tickets(items: int) -> tuple[int, int]:
+    """(a pipe's end with the number of each item that begins a piece of work, how many items such a piece has)."""
+    step = -(-items // _MOST_TICKETS)
+    numbers, filled = os.pipe()
+    os.write(filled, b"".join(_TICKET.pack(first) for first in range(0, items, step)))
+    os.close(filled)
+    return numbers, step
+
+
+def _take(said: bytearray, done: dict[int, Any]) -> bool:
+    """Move whole results from `said` to `done`; False if one of them is an exception."""
+    while len(said) >= _HEAD.size:
+        at, size = _HEAD.unpack_from(said)
+        if size == _FAILED:
+            return False
+        if len(said) < _HEAD.size + size:
+            break
+        with memoryview(said) as view, view[_HEAD.size : _HEAD.size + size] as result:
+            done[at] = pickle.loads(result)
+        del said[: _HEAD.size + size]
+    return True
+
+
+def _work(
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    tickets: tuple[int, int],
+    out: int,
+    parent: int,
+    before: set[Any],
+) -> NoReturn:
+    """A worker's life. It ends past every `finally` and buffer that it has inherited: those are the parent's."""
+    try:
+        _become_worker(parent, before)
+        numbers, step = tickets
+        while ticket := os.read(numbers, _TICKET.size):
+            (first,) = _TICKET.unpack(ticket)
+            for at in range(first, min(first + step, len(items))):
+                if not _tell(out, at, function, items[at]):
+                    os._exit(1)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _become_worker(parent: int, before: set[Any]) -> None:
+    """Die with the parent and at once at Ctrl-C, and touch none of its streams, which
+    another of its threads may hold."""
+    global _worker
+    linux.die_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)
+    _worker = True
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    sys.stdout = sys.stderr = open(nowhere, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - for life
+    gc.freeze()  # what the parent has is shared with it as long as nobody touches it
+
+
+def _tell(out: int, at: int, function: Callable[[Any], Any], item: Any) -> bool:
+    """Whether there is a result, which is told; else only that there is none, since an exception
+    is the parent's to meet itself."""
+    try:
+        result = pickle.dumps(function(item), pickle.HIGHEST_PROTOCOL)
+    except BaseException:
+        os.write(out, _HEAD.pack(at, _FAILED))
+        return False
+    for piece in (_HEAD.pack(at, len(result)), result):
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[os.write(out, rest) :]
+    return True

@@ -1,0 +1,162 @@
+"""The warm process of this user, as others see it: where it listens, whether it may stand for a command, its end.
+
+It has loaded what a load needs and started its hands, was asked for (`svload warm`) and ends by itself when
+its lease does. Only the standard library's lightest parts are imported: a command that looks for it must
+lose nothing where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from svload import __version__
+from svload.model.environment import state_dir
+
+SOCKET, LOCK, FACTS, LOG = "warm.sock", "warm.lock", "warm.json", "warm.log"
+READY_BOUND_S = 60.0
+END_BOUND_S = 30.0
+_INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_",
+    "LD_",
+    "MALLOC_",
+    "PATH",
+    "PYTHON",
+    "RUST_",
+    "SSL_",
+    "SVLOAD_",
+    "TMPDIR",
+    "TZ",
+    "XDG_",
+)
+"""Beginnings of variables that a process obeys from its start, or that its children were given."""
+_FLAGS = ("dev_mode", "isolated", "no_site", "optimize", "utf8_mode")
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_LIMITS = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_NOFILE", "RLIMIT_NPROC")  # fmt: skip
+
+
+def warm_dir() -> Path:
+    """The folder of the warm process; 0700. Not created."""
+    return state_dir() / "warm"
+
+
+def place() -> dict[str, Any]:
+    """What a command has from where it is typed and its children inherit: a warm process stands for it
+    only where all of it is the same."""
+    import resource
+    import sys
+
+    umask = os.umask(0o077)
+    os.umask(umask)
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
+    return {
+        "version": __version__,
+        "program": [
+            sys.executable,
+            os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+            [getattr(sys.flags, name) for name in _FLAGS],
+        ],
+        "user": [os.geteuid(), os.getuid(), os.getegid(), sorted(os.getgroups())],
+        "cores": sorted(os.sched_getaffinity(0)),
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "umask": umask,
+        "limits": [list(resource.getrlimit(getattr(resource, name))) for name in _LIMITS],
+        "namespaces": [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES],
+        "cgroup": Path("/proc/self/cgroup").read_text(),
+        "root": os.readlink("/proc/self/root"),
+        "variables": variables,
+    }
+
+
+def is_own_folder() -> bool:
+    """Whether the folder is there, and is this user's alone."""
+    from svload.model.errors import SvloadError
+
+    try:
+        found = warm_dir().lstat()
+    except (OSError, SvloadError):
+        return False
+    return found.st_uid == os.geteuid() and found.st_mode & 0o777 == 0o700
+
+
+def warm_state() -> dict[str, Any] | None:
+    """`until`, `until_wall` (s since the epoch) and `pid` of the living warm process; None without one."""
+    import fcntl
+    import json
+
+    folder = warm_dir()
+    try:
+        with (folder / LOCK).open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return dict(json.loads((folder / FACTS).read_text()))
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def end_warm() -> bool:
+    """End the warm process and what it holds ready, a load that it carries out apart; whether
+    there was one. Bounded by 30 s."""
+    import signal
+    import time
+
+    deadline = time.monotonic() + END_BOUND_S
+    found = warm_state()
+    if found is None:
+        return False
+    try:
+        process = os.pidfd_open(found["pid"])
+    except OSError:
+        return False
+    try:
+        if warm_state() == found:  # it is alive, so the process is the one that holds the lock
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(process)
+    while warm_state() == found and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return True
+
+
+def keep_warm(lease_s: float) -> dict[str, Any]:
+    """Start the warm process (an earlier one ends) for `lease_s`; its state once the next load would find it.
+
+    Raises SvloadError lab-failed with its last words if it does not come up.
+    """
+    import subprocess
+    import sys
+    import time
+
+    from svload.model.errors import fail
+    from svload.model.private import private_folder
+
+    end_warm()
+    folder = warm_dir()
+    private_folder(folder)
+    if not is_own_folder():
+        raise fail("lab-failed", reason=f"{folder} is not yours alone", hint="Remove it, or chmod 0700.")
+    ready, told = os.pipe()
+    try:
+        with open(folder / LOG, "wb") as log:
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "svload.cli.warm_keeper", repr(time.time() + lease_s), str(told)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ, pass_fds=(told,), start_new_session=True,
+            )  # fmt: skip
+    finally:
+        os.close(told)
+    import select
+
+    heard = os.read(ready, 16) if select.select([ready], [], [], READY_BOUND_S)[0] else b""
+    os.close(ready)
+    found = warm_state()
+    if heard != b"ready\n" or found is None:
+        tail = (folder / LOG).read_text(errors="replace")[-500:].strip()
+        raise fail("lab-failed", reason=f"the warm process did not come up: {tail or 'no word'}", hint="")
+    return found

@@ -1,0 +1,276 @@
+"""Building a target's own source: copied into the cache under a key of all that decides what
+comes out, built there once, kept."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svload.lab.kit import KitContext
+from svload.lab.programs import missing, program
+from svload.lab.server import ENVIRONMENT, tail
+from svload.model.errors import Problem, fail
+from svload.model.messages import Spawn
+from svload.model.private import private_folder
+from svload.study.beside import file_beside
+
+BUILD_VERSION = 1
+"""Raised when the same source would be built in another way."""
+MOST_SOURCE_BYTES, MOST_SOURCE_FILES = 200 * 2**20, 20_000
+POLL_S = 0.05
+DONE = "built"
+_LEFT_OUT = frozenset({".git", "__pycache__", ".venv", "node_modules"})
+_ERROR = re.compile(r"(?i)(\berror\b|^e\[|\bfatal\b|undefined reference|cannot find)")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One way to build. `commands(source, out, args)`, run in `source`; what was made is `made(source, out)`;
+    `leaves` are folders of its own."""
+
+    program: str
+    packages: tuple[str, ...]
+    commands: Callable[[Path, Path, Sequence[str]], list[list[str]]]
+    made: Callable[[Path, Path], Path]
+    leaves: frozenset[str] = frozenset()
+    of_a_file: bool = False
+
+
+def _pip(source: Path, out: Path, args: Sequence[str]) -> list[list[str]]:
+    """An environment of its own with the packages of a requirements file, or with the project of a folder."""
+    files = [source] if source.is_file() else sorted(source.glob("requirements.txt"))
+    what = ["-r", str(files[0])] if files else [str(source)]
+    install = [str(out / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return [[_python(), "-m", "venv", "--clear", str(out)], [*install, *args, *what]]
+
+
+def _python() -> str:
+    """The interpreter that svload itself was made with, outside any environment."""
+    return str(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def _of_make(source: Path, out: Path) -> Path:
+    """Where a Makefile has a folder `build`, that one."""
+    return source / "build" if (source / "build").is_dir() else source
+
+
+TOOLS: Mapping[str, Tool] = {
+    "make": Tool(
+        "make", ("make",), lambda source, out, args: [["make", *args]], _of_make, frozenset({"build"})
+    ),
+    "cargo": Tool(
+        "cargo",
+        ("cargo",),
+        lambda source, out, args: [["cargo", "build", "--release", "--target-dir", str(out), *args]],
+        lambda source, out: out / "release",
+        frozenset({"target"}),
+    ),
+    "go": Tool(
+        "go",
+        ("golang-go",),
+        lambda source, out, args: [["go", "build", "-o", f"{out}/", *(args or ["./..."])]],
+        lambda source, out: out,
+    ),
+    "maven": Tool(
+        "mvn",
+        ("maven",),
+        lambda source, out, args: [["mvn", "-q", "-B", "-DskipTests", "package", *args]],
+        lambda source, out: source / "target",
+        frozenset({"target"}),
+    ),
+    "pip": Tool(_python(), ("python3-venv",), _pip, lambda source, out: out, of_a_file=True),
+}
+"""By the word of the study file."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is built: by which tool, from which folder or file beside the study, with which
+    words added to the tool's command."""
+
+    tool: str
+    source: str
+    args: tuple[str, ...] = ()
+
+
+def read_recipe(written: Any) -> Any:
+    """`build` as its kit holds it. Raises ValueError."""
+    if isinstance(written, Recipe):
+        return written
+    if not isinstance(written, Mapping):
+        raise ValueError(f"write one of {', '.join(TOOLS)} and its folder, such as {{make: target}}")
+    rest = dict(written)
+    args = rest.pop("args", "")
+    words = args.split() if isinstance(args, str) else args
+    if len(rest) != 1 or (tool := next(iter(rest))) not in TOOLS:
+        raise ValueError(f"one of {', '.join(TOOLS)} was expected, and args if you like")
+    if not isinstance(rest[tool], str) or not rest[tool] or not _are_texts(words):
+        raise ValueError("a folder beside the study was expected, and args as a text")
+    return Recipe(tool, rest[tool], tuple(words))
+
+
+def _are_texts(words: Any) -> bool:
+    return isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+
+
+def lacking(recipe: Recipe) -> list[Problem]:
+    """The tool, where this machine has none."""
+    tool = TOOLS[recipe.tool]
+    return [] if program(tool.program) else [missing("build", tool.program, list(tool.packages))]
+
+
+class Builder:
+    """Builds for one service. `build` returns at once where it was built before."""
+
+    def __init__(self, context: KitContext, within_s: float) -> None:
+        self.context, self.within_s = context, within_s
+        self.log = context.logs / "build.log"
+
+    def build(self, recipe: Recipe) -> Path:
+        """What `${build}` stands for. Raises SvloadError build-failed with the compiler's own words, interrupted."""
+        tool = TOOLS[recipe.tool]
+        source = self._source(recipe)
+        key = self._key(recipe, tool, source)
+        home = self.context.cache / "builds" / f"{recipe.tool}-{key}"
+        private_folder(home.parent)
+        with self._alone(home):
+            there = home / ("source" if source.is_dir() else source.name)
+            out = home / "out"
+            if not (home / DONE).exists():
+                shutil.rmtree(home, ignore_errors=True)
+                home.mkdir()
+                self._copy(source, there, tool)
+                for number, command in enumerate(tool.commands(there, out, recipe.args)):
+                    self._run(recipe, command, there if there.is_dir() else home, number)
+                (home / DONE).touch()
+            return tool.made(there, out)
+
+    def _source(self, recipe: Recipe) -> Path:
+        study = self.context.study.resolve()
+        found = (study / recipe.source).resolve()
+        is_file = TOOLS[recipe.tool].of_a_file and file_beside(study, recipe.source) is not None
+        if study not in found.parents or not (found.is_dir() or is_file):
+            raise self._failed(recipe, f"there is no {recipe.source} beside the study")
+        return found
+
+    def _key(self, recipe: Recipe, tool: Tool, source: Path) -> str:
+        """A digest of tool, words and every file: what is equal in all of it is built once."""
+        digest = hashlib.sha256(repr((BUILD_VERSION, recipe.tool, recipe.args, _identity(tool))).encode())
+        files, size = 0, 0
+        for path in _files(source, tool):
+            files, size = files + 1, size + path.lstat().st_size
+            if files > MOST_SOURCE_FILES or size > MOST_SOURCE_BYTES:
+                told = f"{recipe.source} holds more than {MOST_SOURCE_FILES:,} files or {MOST_SOURCE_BYTES >> 20} MiB"
+                raise self._failed(recipe, told)
+            name = path.relative_to(source.parent).as_posix()
+            mode = path.lstat().st_mode & 0o111
+            digest.update(f"{len(name)} {name} {bool(mode)} ".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()[:24]
+
+    @staticmethod
+    def _copy(source: Path, there: Path, tool: Tool) -> None:
+        if source.is_file():
+            shutil.copy2(source, there)
+            return
+        for path in _files(source, tool):
+            target = there / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+    def _run(self, recipe: Recipe, command: Sequence[str], folder: Path, number: int) -> None:
+        child = self.context.child(f"build{number}")
+        words = (program(command[0]) or command[0], *command[1:])
+        private_folder(self.context.logs)
+        said = self.log.stat().st_size if self.log.exists() else 0
+        self.context.host.prepare(
+            [
+                Spawn(
+                    child=child,
+                    role="server",
+                    argv=tuple(words),
+                    env={**ENVIRONMENT, "PWD": str(folder)},
+                    withheld=self.context.withheld(),
+                    cwd=str(folder),
+                    log=str(self.log),
+                )
+            ]
+        )
+        deadline = time.monotonic() + self.within_s
+        while (code := self.context.host.exited(child)) is None:
+            if self.context.stopped() or time.monotonic() > deadline:
+                self.context.host.stop([child], now=True)
+                if self.context.stopped():
+                    raise fail("interrupted")
+                raise self._failed(recipe, f"it took longer than {self.within_s:g} s")
+            time.sleep(POLL_S)
+        if code != 0:
+            raise self._failed(recipe, _told(self.log, said) or f"{command[0]} ended with {code}")
+
+    def _failed(self, recipe: Recipe, reason: str) -> Exception:
+        service = self.context.service
+        return fail(
+            "build-failed",
+            place=f"lab.{service}.build",
+            service=service,
+            tool=recipe.tool,
+            reason=reason,
+            log=self.log,
+        )
+
+    @contextmanager
+    def _alone(self, home: Path) -> Iterator[None]:
+        """One builds, others wait and find it built."""
+        with home.with_suffix(".lock").open("w") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if self.context.stopped():
+                        raise fail("interrupted") from None
+                    time.sleep(POLL_S)
+            yield
+
+
+def _identity(tool: Tool) -> tuple[str, int, int]:
+    """Which programme it is: another compiler makes another binary."""
+    path = Path(program(tool.program) or tool.program).resolve()
+    found = path.stat()
+    return str(path), found.st_size, found.st_mtime_ns
+
+
+def _files(source: Path, tool: Tool) -> Iterator[Path]:
+    """The plain files of a source in a fixed order, without what a build leaves behind."""
+    if source.is_file():
+        yield source
+        return
+    for folder, folders, names in os.walk(source):
+        left = _LEFT_OUT | (tool.leaves if Path(folder) == source else frozenset())
+        folders[:] = sorted(name for name in folders if name not in left)
+        for name in sorted(names):
+            path = Path(folder) / name
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _told(log: Path, begin: int) -> str:
+    """The compiler's first errors, or its last words."""
+    try:
+        with log.open("rb") as file:
+            file.seek(begin)
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    errors = [line for line in lines if _ERROR.search(line)]
+    return " | ".join(errors[:3])[:500] or tail(log)

@@ -1,0 +1,138 @@
+"""Planned faults, done to the servers of a lab that is up, and taken back: each is carried out in the
+caller's thread, in bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from svload.lab.groups import ServiceGroups
+from svload.lab.kit import Kit
+from svload.lab.server import Server
+from svload.model.errors import Problem, fail
+from svload.model.faults import ActKind
+
+READY_WITHIN_S = 60.0
+"""How long a server that is started again may take until it answers."""
+
+
+class Up(Protocol):
+    """A server that is up, as the lab holds it."""
+
+    @property
+    def kit(self) -> Kit:
+        """What knows it."""
+
+    @property
+    def front(self) -> Server | None:
+        """Its TLS front."""
+
+
+@dataclass
+class FaultHands:
+    """What planned faults have done to the servers `up` and have not yet taken back. `renewed` is told
+    of one that was started again.
+
+    Servers are named `web[2]`, parts as their kit spawned them (`object`; the empty one is the whole server).
+    """
+
+    up: Mapping[str, Up]
+    groups: ServiceGroups
+    renewed: Callable[[str], None]
+    _halted: dict[str, frozenset[str]] = field(default_factory=dict)
+    _paused: dict[str, frozenset[str]] = field(default_factory=dict)
+    _limited: dict[str, frozenset[str]] = field(default_factory=dict)
+    _touched: set[str] = field(default_factory=set)
+
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what
+        was planned could not be done."""
+        if do in ("limit", "restore"):
+            return self._limit(do, server, limits)
+        for one in self._servers(server, part):
+            if part and not one.parts(part):
+                raise fail("fault-failed", target=server, reason=f"it has no part {part} now")
+            if do in ("stop", "kill"):
+                self._touched.add(server)  # in one step: services have their own threads
+                self._halted[server] = self._halted.get(server, frozenset()) | set(one.parts(part))
+                one.halt(one.parts(part), now=do == "kill")
+            elif do == "start":
+                self._start(server, one, part)
+            elif do == "pause":
+                self._paused[server] = self._paused.get(server, frozenset()) | set(one.parts(part))
+                one.signal(one.parts(part), "STOP")
+            else:
+                self._go_on(server, one, part)
+        if do == "start":
+            self.renewed(server)
+        return {}
+
+    def heal(self) -> list[str]:
+        """Take back all that faults have left: the servers' names. Raises SvloadError: a
+        server does not come up again."""
+        healed = [*self._paused, *self._limited, *self._halted]
+        for server in list(self._paused):
+            for one in self._servers(server, ""):
+                self._go_on(server, one, "")
+        for server in list(self._limited):
+            self._limit("restore", server, dict.fromkeys(self._limited[server], 0.0))
+        for server in list(self._halted):
+            self.act("start", server, "", {})
+        self._touched.clear()
+        return list(dict.fromkeys(healed))
+
+    def forget(self, server: str) -> None:
+        """It is taken down, and what faults did to it goes with it."""
+        for held in (self._halted, self._paused, self._limited):
+            held.pop(server, None)
+        self._touched.discard(server)
+
+    def is_down(self, server: str) -> bool:
+        """Whether any part of it is ended by a fault now."""
+        return server in self._halted
+
+    def was_ended(self, server: str) -> bool:
+        """Whether a fault has ended any part of it since all was healed."""
+        return server in self._touched
+
+    def excuses(self, server: str, problem: Problem) -> bool:
+        """Whether it tells the end of a process that a fault has ended."""
+        ended = {f"{server}.{part}" for part in self._halted.get(server, ())}
+        return problem.code == "service-died" and str(problem.details.get("service")) in ended
+
+    def _servers(self, server: str, part: str) -> list[Server]:
+        """The server's own processes, and those of its TLS front where the whole of it is meant."""
+        found = self.up.get(server)
+        if found is None or not isinstance(found.kit, Server):
+            raise fail("fault-failed", target=server, reason="it is no server that svload has started")
+        return [found.kit, *([found.front] if found.front is not None and not part else [])]
+
+    def _start(self, server: str, one: Server, part: str) -> None:
+        ended = self._halted.get(server, frozenset())
+        mine = [name for name in one.parts(part) if name in ended]
+        left = ended - set(mine)
+        one.start_again(mine, READY_WITHIN_S if not left & set(one.parts("")) else None)
+        self._keep(self._halted, server, left)
+
+    def _go_on(self, server: str, one: Server, part: str) -> None:
+        held = self._paused.get(server, frozenset())
+        mine = [name for name in one.parts(part) if name in held]
+        one.signal(mine, "CONT")
+        self._keep(self._paused, server, held - set(mine))
+
+    def _limit(self, do: ActKind, server: str, limits: Mapping[str, float]) -> dict[str, float]:
+        before = self._limited.get(server, frozenset())
+        if do == "limit":
+            self._limited[server] = before | set(limits)
+            return self.groups.change(server, limits)
+        found = self.groups.restore(server, tuple(limits))
+        self._keep(self._limited, server, before - set(limits))
+        return found
+
+    @staticmethod
+    def _keep(held: dict[str, frozenset[str]], server: str, left: frozenset[str]) -> None:
+        if left:
+            held[server] = left
+        else:
+            held.pop(server, None)

@@ -1,0 +1,72 @@
+"""Files that a server sends: made once, of stated sizes, and kept by what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from svload.model.bounds import FILES_BYTES
+from svload.model.private import private_folder
+from svload.model.units import size_bytes
+from svload.study.mistakes import shortened
+
+MOST_FILES = 100_000
+CHUNK_BYTES = 1 << 20
+BUILT = "${build}/"
+_FOLDER = re.compile(r"(?:\$\{build\}/)?[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+def read_files(written: Any) -> Any:
+    """`files` of a command as its kit holds it: a folder's name, or name → bytes. Raises ValueError."""
+    if isinstance(written, str):
+        if not _FOLDER.fullmatch(written) or ".." in written.split("/"):
+            raise ValueError(
+                f"“{shortened(written, 60)}” is no folder beside the study, nor one of ${{build}}"
+            )
+        return written
+    if not isinstance(written, Mapping):
+        raise ValueError("a folder, or name: size of each file, was expected")
+    if not written or len(written) > MOST_FILES:
+        raise ValueError(f"1 to {MOST_FILES:,} files were expected")
+    found = {str(name): size_bytes(size) for name, size in written.items()}
+    for name in found:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"“{shortened(name, 60)}” is no plain file name such as 1KB")
+    if sum(found.values()) > FILES_BYTES.most:
+        raise ValueError(FILES_BYTES.told)
+    return found
+
+
+def made_files(files: Mapping[str, int], cache: Path) -> Path:
+    """The folder under `cache` that holds these files, made if it is not there. Their bytes are
+    random, the same ones everywhere."""
+    text = json.dumps(sorted(files.items()))
+    folder = cache / "files" / hashlib.sha256(text.encode()).hexdigest()[:24]
+    if folder.is_dir():
+        return folder
+    private_folder(folder.parent)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    for name, size in files.items():
+        _write(beside / name, size)
+    try:
+        beside.rename(folder)
+    except OSError:  # another svload was as fast
+        shutil.rmtree(beside, ignore_errors=True)
+    return folder
+
+
+def _write(path: Path, size: int) -> None:
+    chunk = random.Random(f"svload file {path.name}").randbytes(min(size, CHUNK_BYTES))
+    with path.open("wb") as file:
+        for at in range(0, size, CHUNK_BYTES):
+            file.write(chunk[: size - at])

@@ -1,0 +1,155 @@
+"""A service's control group: made before its processes, read back as facts, removed after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload.host.process import cgroups
+from svload.lab.kit import Host, KitOptions
+from svload.lab.replicas import service_of
+from svload.model.facts import BUFFERED, CPUS, GROUP_SETTINGS, GroupFact, Setting
+from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits
+from svload.model.study import ServiceSpec
+from svload.study.mistakes import Mistake, bad_value, unknown_name
+
+MACHINE = "machine"
+"""The kit whose services are nothing but a group that others share."""
+
+
+def limits_of(options: KitOptions) -> GroupLimits:
+    """What holds the service as one."""
+    disk = options.disk_rate
+    return GroupLimits(
+        cpus=options.cpus,
+        memory_bytes=options.memory,
+        pids=options.pids,
+        disk_read_bytes_per_s=disk.read if disk else None,
+        disk_write_bytes_per_s=disk.write if disk else None,
+    )
+
+
+def is_held(options: KitOptions) -> bool:
+    """Whether anything limits the service as one: its own limits, or those of the machine that it is within."""
+    return bool(limits_of(options).kinds) or options.within is not None
+
+
+def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOptions]) -> Iterator[Mistake]:
+    """Limits that could not act as they are written. `options` are those that a kit understands."""
+    machines = {spec.name for spec in specs if spec.kit == MACHINE}
+    for spec in specs:
+        own = options.get(spec.name)
+        if own is None:
+            continue
+        if spec.name in machines and not limits_of(own).kinds:
+            told = "a machine without limits of its own changes nothing"
+            yield bad_value(("lab", spec.name), told, spec.name, "Write its cpus, memory or pids.")
+        if own.on_death == "finding" and not is_held(own):
+            told = "only the death of a limited service is a finding"
+            hint = (
+                "Write its cpus, memory or pids, or what it is within; a server that ends by itself is "
+                "the lab's failure."
+            )
+            yield bad_value(("lab", spec.name, "on_death"), told, "finding", hint)
+        if own.within is not None:
+            yield from _within_mistakes(spec, own, machines, options)
+
+
+def cautions(specs: Iterable[ServiceSpec]) -> tuple[str, ...]:
+    """What the limits of these services cannot do on this machine, a sentence each:
+    numbers under them are WEAK at best."""
+    wanted = dict.fromkeys(spec.name for spec in specs if "write" in (spec.options.get("disk_rate") or ()))
+    if not wanted or not cgroups.writes_escape():
+        return ()
+    return tuple(
+        f"{name}: disk_rate write makes every number WEAK at best here: {BUFFERED}." for name in wanted
+    )
+
+
+def _within_mistakes(
+    spec: ServiceSpec, own: KitOptions, machines: set[str], options: Mapping[str, KitOptions]
+) -> Iterator[Mistake]:
+    assert own.within is not None
+    if own.within not in machines:
+        yield unknown_name(("lab", spec.name, "within"), own.within, "service of the kit machine", machines)
+        return
+    above = limits_of(options[own.within]).plain() if own.within in options else {}
+    for option, kind in (("cpus", "cpus"), ("memory", "memory_bytes"), ("pids", "pids")):
+        mine, most = getattr(own, option), above.get(kind)
+        if mine is not None and most is not None and mine > most:
+            told = f"{own.within}, which it is within, has less"
+            yield bad_value(
+                ("lab", spec.name, option),
+                told,
+                spec.options[option],
+                f"Leave it out, or give {own.within} more.",
+            )
+
+
+class ServiceGroups:
+    """The groups of a lab's services, by the agent."""
+
+    def __init__(self, host: Host, open_to: Mapping[str, Sequence[str]] | None = None) -> None:
+        """`open_to`: of each service the limits that may be given to it while it runs."""
+        self._host, self._open_to = host, dict(open_to or {})
+        self._made: dict[str, dict[str, str]] = {}
+        self._asked: dict[str, GroupLimits] = {}
+
+    def make(self, name: str, options: KitOptions, folders: Sequence[Path] = ()) -> str | None:
+        """The group of this service, made; None where nothing limits it. Its files are in `folders`.
+        Raises SvloadError agent-refused."""
+        open_to = tuple(self._open_to.get(service_of(name), ()))
+        if not is_held(options) and not open_to:
+            return None
+        limits = limits_of(options)
+        order = MakeGroup(
+            name=name, limits=limits, within=options.within, open_to=open_to, folders=tuple(map(str, folders))
+        )
+        result: Mapping[str, Any] = self._host.prepare([order])[0]
+        self._made[name], self._asked[name] = dict(result["paths"]), limits
+        return name
+
+    def drop(self, name: str) -> None:
+        """End what is left in it and remove it. Raises SvloadError agent-refused."""
+        if self._made.pop(name, None) is not None:
+            self._host.prepare([DropGroup(name=name)])
+
+    def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """Let a running service have these limits, as read back. Raises SvloadError agent-refused."""
+        return self._set(name, limits, ())
+
+    def restore(self, name: str, kinds: Sequence[str]) -> dict[str, float]:
+        """Let it have those of these limits that it was brought up with, and no other of them.
+        Raises SvloadError agent-refused."""
+        asked = self._asked[name].plain()
+        held = {kind: asked[kind] for kind in kinds if asked[kind] is not None}
+        return self._set(name, held, tuple(kind for kind in kinds if kind not in held))
+
+    def _set(self, name: str, limits: Mapping[str, float], lifted: tuple[str, ...]) -> dict[str, float]:
+        whole = {kind: value if kind == CPUS else int(value) for kind, value in limits.items()}
+        order = SetLimits(name=name, limits=GroupLimits.read(whole), lifted=lifted)
+        found: dict[str, float] = self._host.prepare([order])[0]["found"]
+        return found
+
+    def facts(self, name: str, options: KitOptions) -> tuple[GroupFact, ...]:
+        """Its own group, then the one that it is within."""
+        return tuple(self._fact(one) for one in (name, options.within) if one in self._made)
+
+    def oom_kills(self, name: str) -> int:
+        """How many of the service's processes were killed for want of memory since it was started."""
+        return cgroups.oom_kills(self._made[name]) or 0 if name in self._made else 0
+
+    def _fact(self, name: str) -> GroupFact:
+        found = cgroups.read_back(self._made[name])
+        asked = self._asked[name].plain()
+        settings = (
+            Setting(name=kind, asked=_shown(asked[kind]), found=_shown(found.get(kind)), layer="group")
+            for kind in GROUP_SETTINGS
+            if asked[kind] is not None
+        )
+        return GroupFact(name=name, paths=self._made[name], settings=tuple(settings))
+
+
+def _shown(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,115 @@
+"""JPEG files of any size from 1 KiB on: a ladder of pictures, drawn once and kept, each filled up with comments.
+
+A picture is whole and can be decoded; what makes an object unlike all others stands in its comments (COM
+segments), drawn from seed and path.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import random
+import shutil
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+
+from svload.lab.objects import LEAST_IMAGE_BYTES
+from svload.model.private import private_folder
+
+DRAWN_VERSION = 1
+"""Raised when the pictures change."""
+QUALITY = 85
+LEAST_COMMENT_BYTES, MOST_COMMENT_BYTES = 4, 65_537
+"""Of one COM segment, marker and length included."""
+LEAST_OWN_BYTES = 16
+"""Bytes of its own that each object has at least, beside its picture."""
+_EDGE_PX, _NEXT_EDGE, _LAST_EDGE_PX = 8.0, 1.15, 1100.0
+"""A picture is a third larger than the one before it, up to a megabyte. Larger objects have it and more comments."""
+
+
+class Images:
+    """The pictures of a folder, drawn when first needed. The same path, size, seed and folder give the same content."""
+
+    def __init__(self, folder: Path) -> None:
+        self._home = folder / f"{DRAWN_VERSION}-{version('vl-convert-python')}"
+
+    def content(self, path: str, size: int, seed: int) -> bytes:
+        """A JPEG file of exactly `size` bytes (≥ LEAST_IMAGE_BYTES)."""
+        sizes = [len(one) for one in self._pictures]
+        at = bisect.bisect_right(sizes, size - LEAST_COMMENT_BYTES - LEAST_OWN_BYTES) - 1
+        if at < 0:
+            raise ValueError(f"no JPEG of {size} bytes is made: {LEAST_IMAGE_BYTES} at least")
+        picture = self._pictures[at]
+        own = hashlib.shake_128(f"svload image {seed} {path}".encode()).digest(size - len(picture))
+        begin = _after_header(picture)
+        return picture[:begin] + _comments(own) + picture[begin:]
+
+    @cached_property
+    def _pictures(self) -> tuple[bytes, ...]:
+        """By size, smallest first."""
+        if not self._home.is_dir():
+            self._draw()
+        return tuple(sorted((file.read_bytes() for file in self._home.glob("*.jpg")), key=len))
+
+    def _draw(self) -> None:
+        import vl_convert
+
+        private_folder(self._home.parent)
+        beside = self._home.with_suffix(".new")
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        for number, edge in enumerate(_edges()):
+            drawn = vl_convert.svg_to_jpeg(_svg(number, edge), scale=1.0, quality=QUALITY)
+            (beside / f"{number:02d}.jpg").write_bytes(bytes(drawn))
+        shutil.rmtree(self._home, ignore_errors=True)
+        beside.replace(self._home)
+
+
+def _edges() -> list[int]:
+    found, edge = [], _EDGE_PX
+    while edge < _LAST_EDGE_PX:
+        found.append(round(edge))
+        edge *= _NEXT_EDGE
+    return found
+
+
+def _svg(number: int, edge: int) -> str:
+    """A sky, a few discs, and grain, which is what makes a photograph large."""
+    draw = random.Random(f"svload picture {number}")
+
+    def colour() -> str:
+        return f"#{draw.randrange(1 << 24):06x}"
+
+    def disc() -> str:
+        x, y, radius = (draw.random() * edge * most for most in (1, 1, 1 / 3))
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour()}"/>'
+
+    discs = "".join(disc() for _ in range(6))
+    size = f'width="{edge}" height="{edge}"'
+    stops = f'<stop offset="0" stop-color="{colour()}"/><stop offset="1" stop-color="{colour()}"/>'
+    grain = f'<feTurbulence type="fractalNoise" baseFrequency="0.4" numOctaves="3" seed="{number + 1}"/>'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size}><defs>
+<linearGradient id="sky" x1="0" y1="0" x2="0.3" y2="1">{stops}</linearGradient>
+<filter id="grain" x="0" y="0" width="100%" height="100%">{grain}</filter>
+</defs><rect {size} fill="url(#sky)"/>{discs}<rect {size} filter="url(#grain)" opacity="0.5"/></svg>"""
+
+
+def _after_header(picture: bytes) -> int:
+    """Where comments may begin: after the start and JFIF's own segment, which must be first."""
+    begin = 2
+    while picture[begin] == 0xFF and 0xE0 <= picture[begin + 1] <= 0xEF:
+        begin += 2 + int.from_bytes(picture[begin + 2 : begin + 4], "big")
+    return begin
+
+
+def _comments(own: bytes) -> bytes:
+    """As many bytes as `own` has, as COM segments that hold it but for their heads."""
+    parts, left = [], len(own)
+    while left:
+        take = min(left, MOST_COMMENT_BYTES)
+        if 0 < left - take < LEAST_COMMENT_BYTES:
+            take -= LEAST_COMMENT_BYTES
+        parts.append(b"\xff\xfe" + (take - 2).to_bytes(2, "big") + own[left - take + 4 : left])
+        left -= take
+    return b"".join(parts)

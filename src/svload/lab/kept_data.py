@@ -1,0 +1,113 @@
+"""What a store's data folder is known to hold: a note on each object that was put, and a whole table at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+Held = dict[str, tuple[int, str]]
+"""Path → size in bytes and MD5."""
+FLUSH_LINES, FLUSH_S = 64, 0.5
+
+
+class KeptData:
+    """The notes on one set of objects, by its content key; without a folder there are none. Threads may note at once.
+
+    A note follows the store's own answer: what was put and not yet noted at a kill is put
+    once more, nothing is left out.
+    """
+
+    def __init__(self, folder: Path | None, key: str) -> None:
+        self._whole = folder / f"filled-{key}.json" if folder else None
+        self._notes = folder / f"filling-{key}.jsonl" if folder else None
+        self._lock = threading.Lock()
+        self._file: TextIO | None = None
+        self._unsaid, self._said_s = 0, 0.0
+        self.objects: Held = {}
+        self.containers: set[str] = set()
+
+    def whole(self) -> Held | None:
+        """What a finished filling put; None: there was none."""
+        if self._whole is None:
+            return None
+        try:
+            raw = json.loads(self._whole.read_text(encoding="utf-8"))
+            return {path: (int(size), str(digest)) for path, (size, digest) in raw["objects"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def go_on(self) -> int:
+        """Read the notes of a filling that was stopped, and note from now on; how many objects it had put."""
+        if self._notes is None:
+            return 0
+        try:
+            text = self._notes.read_bytes()
+        except OSError:
+            text = b""
+        whole = text[: text.rfind(b"\n") + 1]  # a killed process may leave half a line
+        for line in whole.splitlines():
+            self._take(line)
+        self._notes.parent.mkdir(parents=True, exist_ok=True)
+        with self._notes.open("ab") as file:
+            file.truncate(len(whole))
+        self._file = self._notes.open("a", encoding="utf-8")
+        return len(self.objects)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            match json.loads(line):
+                case [str(path)]:
+                    self.containers.add(path)
+                case [str(path), int(size), str(digest)]:
+                    self.objects[path] = size, digest
+        except ValueError:
+            return
+
+    def note_container(self, path: str) -> None:
+        with self._lock:
+            self.containers.add(path)
+            self._say([path])
+
+    def note_object(self, path: str, size: int, digest: str) -> int:
+        """It was put; how many were."""
+        with self._lock:
+            self.objects[path] = size, digest
+            self._say([path, size, digest])
+            return len(self.objects)
+
+    def forget_but(self, right: Mapping[str, tuple[int, str]]) -> None:
+        """Only these are as they were put."""
+        with self._lock:
+            self.objects = {path: found for path, found in self.objects.items() if right.get(path) == found}
+
+    def _say(self, note: list[Any]) -> None:
+        if self._file is None:
+            return
+        self._file.write(json.dumps(note, separators=(",", ":")) + "\n")
+        self._unsaid += 1
+        if self._unsaid >= FLUSH_LINES or time.monotonic() - self._said_s > FLUSH_S:
+            self._file.flush()
+            self._unsaid, self._said_s = 0, time.monotonic()
+
+    def close(self) -> None:
+        """Write what is not written; the notes stay."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def finish(self) -> None:
+        """All is put and listed: from now on `whole` tells of it."""
+        self.close()
+        if self._whole is None or self._notes is None:
+            return
+        text = json.dumps({"format": 1, "objects": self.objects}, separators=(",", ":"))
+        beside = self._whole.with_suffix(".new")
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, self._whole)
+        self._notes.unlink(missing_ok=True)

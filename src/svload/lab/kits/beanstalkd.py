@@ -1,0 +1,196 @@
+"""beanstalkd, a work queue: jobs are put into tubes, reserved by workers and deleted."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedRWPair
+from pathlib import Path
+from typing import Any
+
+from svload.lab.kit import DurationNs, KitOptions, SizeBytes, option
+from svload.lab.programs import lacking, path_of
+from svload.lab.server import Server
+from svload.model.costs import Costs
+from svload.model.errors import Problem, fail
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+
+TIMEOUT_S = 5.0
+_RESERVED_WITHIN_S = 2.0
+"""So long a reset waits for jobs that connections of the load still hold: theirs are given back as they close."""
+_AT_ONCE = 256
+_MOST = 10**9
+_HELD = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
+
+
+class BeanstalkdOptions(KitOptions):
+    """Options of `beanstalkd`."""
+
+    max_job: SizeBytes = option(
+        65_535, ge=1, le=1 << 30, unit="size", doc="most bytes of a job (-z); a larger one is refused"
+    )
+    binlog_sync: DurationNs | None = option(
+        None,
+        unit="time",
+        doc="keep jobs on disk too (-b), and sync that file at most once in so long (-f), in whole ms; 0 s: at every "
+        "write; left out, jobs are in memory alone",
+    )
+
+
+class Beanstalkd(Server):
+    """One process of one thread; TCP only. A binlog lies in its own folder; started again, it reads it."""
+
+    name = "beanstalkd"
+    summary = "beanstalkd, a work queue"
+    Options = BeanstalkdOptions
+    costs = Costs(up_s=0.1, reset_s=0.05, answers_per_s=30_000)
+    ignores = ("tuning",)
+    front = False
+    harmless = frozenset({"max_job", "binlog_sync"})
+    options: BeanstalkdOptions
+    _port: int
+    _opened: int
+    """Connections that this kit has opened."""
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        return "requests", "connections"
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        return lacking(cls.name, {"beanstalkd": "beanstalkd"})
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        options, self._opened = self.options, 0
+        self._port = self.context.take_port("beanstalkd", options.port)
+        kept = []
+        if options.binlog_sync is not None:
+            kept = ["-b", str(self.context.work), "-f", str(_whole_ms(options.binlog_sync))]
+        where = ["-l", self.context.address, "-p", str(self._port)]
+        self.spawn("beanstalkd", [path_of("beanstalkd"), *where, "-z", str(options.max_job), *kept])
+
+    def condition(self) -> bool:
+        """It answers `stats`."""
+        return bool(self._stats())
+
+    def describe(self) -> ServiceFacts:
+        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
+        address = self.context.address
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=self._stats()["version"],
+            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
+            admin={"beanstalkd": {"address": address, "port": self._port}},
+        )
+
+    def reset(self) -> dict[str, Any]:
+        """Every job of every tube deleted, as no command does that; proved by its own count. Its counters go on."""
+        deadline = time.monotonic() + _RESERVED_WITHIN_S
+        try:
+            with self._line() as line:
+                while left := _emptied(line):
+                    if time.monotonic() > deadline:
+                        raise OSError(f"{left} of its jobs are held by workers that are still connected")
+                found = _stats(line)
+        except OSError as why:
+            service, log = self.context.service, self.log_of("beanstalkd")
+            raise fail("reset-failed", place=service, service=service, reason=str(why), log=log) from why
+        return {name: int(found[name]) for name in (*_HELD, "current-connections")}
+
+    def counters(self) -> Counters:
+        """Exact; what the kit has asked is taken off."""
+        at_ns = time.monotonic_ns()
+        return canonical(self._stats(), at_ns, self._opened)
+
+    def effective(self) -> list[Setting]:
+        """What it was told, as it reports it; it does not say how often it syncs."""
+        found, options = self._stats(), self.options
+        settings = [
+            Setting(name="max_job_bytes", asked=str(options.max_job), found=found["max-job-size"]),
+            Setting(
+                name="binlog",
+                asked="off" if options.binlog_sync is None else "on",
+                found="off" if found["binlog-current-index"] == "0" else "on",
+            ),
+        ]
+        if options.binlog_sync is not None:
+            settings.append(
+                Setting(name="binlog_sync_ms", asked=str(_whole_ms(options.binlog_sync)), found=None)
+            )
+        return settings
+
+    @contextmanager
+    def _line(self) -> Iterator[BufferedRWPair]:
+        address = (self.context.address, self._port)
+        with socket.create_connection(address, TIMEOUT_S) as line, line.makefile("rwb") as both:
+            self._opened += 1
+            yield both
+
+    def _stats(self) -> dict[str, str]:
+        with self._line() as line:
+            return _stats(line)
+
+
+def canonical(found: Mapping[str, str], at_ns: int, opened: int) -> Counters:
+    """Its statistics under the canonical names: every command once, but for `stats`, which kit and monitor ask, and
+    for those that it does not count (`quit`, `reserve-job`, `kick-job`, what it does not know)."""
+    raw = {name: float(value) for name, value in found.items() if value.replace(".", "", 1).isdigit()}
+    commands = [name for name in raw if name.startswith("cmd-") and name != "cmd-stats"]
+    values = {
+        "requests": sum(raw[name] for name in commands),
+        "connections": raw["total-connections"] - opened,
+    }
+    return Counters(at_ns=at_ns, values=values, raw=raw)
+
+
+def _emptied(line: BufferedRWPair) -> int:
+    """Delete what can be reserved, after everything delayed or buried was made ready; how many jobs are left."""
+    _, listed = _ask(line, "list-tubes")[0]
+    for tube in [name.removeprefix("- ") for name in listed.splitlines() if name.startswith("- ")]:
+        _ask(line, f"watch {tube}", f"use {tube}", f"pause-tube {tube} 0")
+        while _ask(line, f"kick {_MOST}")[0][0] != "KICKED 0":  # the buried ones first, then the delayed
+            pass
+    # One whose time to run ends within a second is the only one that a worker gets (DEADLINE_SOON).
+    while held := _reserved(line):
+        _ask(line, *(f"delete {job}" for job in held))
+    found = _stats(line)
+    return sum(int(found[name]) for name in _HELD)
+
+
+def _reserved(line: BufferedRWPair) -> list[str]:
+    answers = [told.split() for told, _ in _ask(line, *["reserve-with-timeout 0"] * _AT_ONCE)]
+    return [words[1] for words in answers if words[0] == "RESERVED"]
+
+
+def _stats(line: BufferedRWPair) -> dict[str, str]:
+    """Its statistics by its own names, `name: value` a line."""
+    told, text = _ask(line, "stats")[0]
+    if not told.startswith("OK "):
+        raise OSError(f"beanstalkd answered “{told[:100]}” to “stats”")
+    pairs = (one.partition(": ") for one in text.splitlines())
+    return {name: value.strip('"') for name, between, value in pairs if between}
+
+
+def _ask(line: BufferedRWPair, *commands: str) -> list[tuple[str, str]]:
+    """Commands sent at once; of each answer its first line and the data behind it. Raises OSError."""
+    line.write("".join(f"{command}\r\n" for command in commands).encode())
+    line.flush()
+    return [_answer(line) for _ in commands]
+
+
+def _answer(line: BufferedRWPair) -> tuple[str, str]:
+    told = line.readline().decode(errors="replace")
+    if not told.endswith("\r\n"):
+        raise ConnectionError("beanstalkd hung up")
+    words = told.split()
+    if words[0] not in ("OK", "RESERVED"):
+        return told.strip(), ""
+    return told.strip(), line.read(int(words[-1]) + 2).decode(errors="replace")
+
+
+def _whole_ms(duration_ns: int) -> int:
+    """Rounded up, since 0 means at every write."""
+    return -(-duration_ns // 1_000_000)

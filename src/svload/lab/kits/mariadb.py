@@ -1,0 +1,300 @@
+"""MariaDB, alone or for a service that needs a database."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, field_validator
+
+from svload.lab.kit import KitOptions, SizeBytes, option, words
+from svload.lab.programs import lacking, path_of
+from svload.lab.server import Server
+from svload.model.costs import Costs
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.study.mistakes import shortened
+
+SOCKET_PATH_BYTES = 107
+"""unix(7)"""
+INITIALISED_WITHIN_S = 120.0
+SQL_WITHIN_S = 120.0
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_PASSWORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PARAMETER = re.compile(r"[a-z0-9_]+")
+_ADMINISTRATORS = ("root", "mysql", "mariadb")
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text) or text.lower() in _ADMINISTRATORS:
+        raise ValueError("write letters, digits and _, no name of an administrator")
+    return text
+
+
+def _password(text: str) -> str:
+    if not _PASSWORD.fullmatch(text):
+        raise ValueError("write letters, digits and “_.-”")
+    return text
+
+
+class MariadbOptions(KitOptions):
+    """Options of `mariadb`; `tuning` holds its variables (thread_handling, back_log, …), by underscores."""
+
+    database: Annotated[str, AfterValidator(_name)] = option("lab", doc="the database that is made in it")
+    user: Annotated[str, AfterValidator(_name)] = option("lab", doc="a user who may do all in that database")
+    password: Annotated[str, AfterValidator(_password)] = option(
+        "lab", doc="the user's password: for this private server alone, since it stands in the record"
+    )
+    sql: str | None = option(
+        None,
+        doc="an SQL file, beside the study, that makes tables and rows; carried out by the administrator",
+    )
+    connections: int = option(151, ge=1, change="live", doc="most connections at a time (max_connections)")
+    buffer_pool: SizeBytes = option(
+        "128 MiB", unit="size", validate_default=True, doc="memory for its pages (innodb_buffer_pool_size)"
+    )
+
+    @field_validator("tuning")
+    @classmethod
+    def _plain_variables(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+        for name, value in tuning.items():
+            if not _PARAMETER.fullmatch(name):
+                raise ValueError(f"“{shortened(name, 60)}” is no name of a variable, such as back_log")
+            _spelled(value)
+        return tuning
+
+
+_HARMLESS = words(
+    """
+    back_log connect_timeout innodb_adaptive_flushing innodb_adaptive_hash_index innodb_doublewrite
+    innodb_flush_log_at_trx_commit innodb_flush_neighbors innodb_io_capacity innodb_io_capacity_max
+    innodb_lock_wait_timeout innodb_log_buffer_size innodb_log_file_size innodb_lru_scan_depth
+    innodb_max_dirty_pages_pct innodb_open_files innodb_purge_threads innodb_random_read_ahead
+    innodb_read_ahead_threshold innodb_read_io_threads innodb_spin_wait_delay innodb_sync_spin_loops
+    innodb_write_io_threads interactive_timeout join_buffer_size key_buffer_size lock_wait_timeout max_allowed_packet
+    max_connect_errors max_heap_table_size max_statement_time net_buffer_length net_read_timeout net_write_timeout
+    open_files_limit performance_schema query_cache_limit query_cache_size query_cache_type read_buffer_size
+    read_rnd_buffer_size sort_buffer_size table_definition_cache table_open_cache table_open_cache_instances
+    thread_cache_size thread_handling thread_pool_idle_timeout thread_pool_max_threads thread_pool_oversubscribe
+    thread_pool_size thread_pool_stall_limit thread_stack tmp_memory_table_size tmp_table_size transaction_isolation
+    wait_timeout
+    """
+)
+"""Left out: what names files, plugins, users or servers (init_file, plugin_load, datadir, general_log_file, …)."""
+
+
+class Mariadb(Server):
+    """A mariadbd of its own, whose data lie in the service's folder and are made at each start.
+
+    It reads no configuration of the system's. A reset makes database, user and tables anew, by the same file.
+    """
+
+    name = "mariadb"
+    summary = "MariaDB, a database"
+    Options = MariadbOptions
+    costs = Costs(up_s=3.5, reset_s=0.3, answers_per_s=20_000)
+    front = False
+    harmless = frozenset({"database", "user", "password", "connections", "buffer_pool"})
+    harmless_tuning = _HARMLESS
+    options: MariadbOptions
+    _port: int
+    _opened: int
+    """Connections that this kit has opened since the start."""
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        return "requests", "connections"
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        """The server, what makes its tables, and its client."""
+        server = "mariadb-server-core"
+        needed = {"mariadbd": server, "mariadb-install-db": server, "mariadb": "mariadb-client-core"}
+        return lacking(cls.name, needed)
+
+    # up
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Make its system tables, then start it."""
+        self._opened = 0
+        if (length := len(os.fsencode(self._socket))) > SOCKET_PATH_BYTES:
+            raise fail(
+                "lab-failed",
+                place=self.context.service,
+                reason=f"the path of its socket has {length} bytes, and the kernel takes {SOCKET_PATH_BYTES}: "
+                f"{self._socket}",
+                hint="Set SVLOAD_STATE to a folder with a shorter path, or give the study a shorter name.",
+            )
+        self._port = self.context.take_port("mariadb", self.options.port)
+        work, me = self.context.work, _my_name()
+        common = ["--no-defaults", f"--datadir={work / 'data'}", "--skip-name-resolve"]
+        if os.geteuid() == 0:  # it refuses to run as root unless it is told to
+            common.append(f"--user={me}")
+        root = ["--auth-root-authentication-method=socket", f"--auth-root-socket-user={me}", "--skip-test-db"]
+        self.tool([path_of("mariadb-install-db"), *common, *root], timeout_s=INITIALISED_WITHIN_S)
+        self.spawn(
+            "mariadbd",
+            [
+                path_of("mariadbd"),
+                *common,
+                f"--socket={self._socket}",
+                f"--port={self._port}",
+                f"--bind-address={self.context.address}",
+                f"--pid-file={work / 'pid'}",
+                f"--tmpdir={work}",
+                f"--secure-file-priv={work}",
+                "--skip-log-bin",
+                f"--max-connections={self.options.connections}",
+                f"--innodb-buffer-pool-size={self.options.buffer_pool}",
+                *(f"--{name}={_spelled(value)}" for name, value in self.options.tuning.items()),
+            ],
+        )
+
+    @property
+    def _socket(self) -> Path:
+        return self.context.work / "s"
+
+    def condition(self) -> bool:
+        """It listens; who connects waits for it then."""
+        return self.accepts(self._port)
+
+    def ready(self, timeout_s: float) -> None:
+        """Once it answers, its database is made."""
+        super().ready(timeout_s)
+        self._make_database()
+
+    def _make_database(self) -> None:
+        """Database, user and tables, as if none had been there. Raises SvloadError lab-failed with MariaDB's words."""
+        options = self.options
+        name, user = f"`{options.database}`", f"'{options.user}'@'%'"
+        self._ask(
+            f"DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}; "
+            f"CREATE OR REPLACE USER {user} IDENTIFIED BY '{options.password}'; GRANT ALL ON {name}.* TO {user}"
+        )
+        if options.sql is None:
+            return
+        file = (self.context.study / options.sql).absolute()
+        if not file.is_file():
+            raise fail(
+                "lab-failed",
+                place=self.context.service,
+                reason=f"{file} is not there, which is to make the tables of {self.context.service}",
+                hint="Name a file beside the study.",
+            )
+        self._opened += 1
+        client = [
+            *self._client(),
+            f"--database={options.database}",
+        ]  # reading a file, it stops at the first fault
+        self.tool(["/bin/sh", "-c", 'exec "$@" < "$0"', file, *client], timeout_s=SQL_WITHIN_S)
+
+    def describe(self) -> ServiceFacts:
+        """Where it is; it speaks no HTTP."""
+        options, address = self.options, self.context.address
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=self._ask("SELECT VERSION()").strip(),
+            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
+            admin={"mariadb": {"socket": str(self._socket), "user": _my_name()}},
+            outputs={"socket": str(self._socket), "database": options.database, "user": options.user},
+        )
+
+    # while it runs
+
+    def reset(self) -> dict[str, Any]:
+        """Database, user and tables made anew; proved by what it then says of them."""
+        try:
+            self._make_database()
+            sizes = self._ask(
+                "SELECT COUNT(*), COALESCE(SUM(table_rows), 0) FROM information_schema.tables "
+                f"WHERE table_schema = '{self.options.database}'"
+            ).split()
+            connected = self._shown("STATUS")["Threads_connected"]
+        except SvloadError as why:
+            reason = "; ".join(problem.sentence for problem in why.problems)
+            service, log = self.context.service, self.log_of("mariadbd")
+            raise fail("reset-failed", place=service, service=service, reason=reason, log=log) from why
+        return {"tables": int(sizes[0]), "rows": int(sizes[1]), "connections": int(connected) - 1}
+
+    def counters(self) -> Counters:
+        """Exact: statements that read or change rows, and connections but those of this kit."""
+        at_ns = time.monotonic_ns()
+        return canonical(self._shown("STATUS"), at_ns, self._opened)
+
+    def adjust(self, options: KitOptions) -> bool:
+        """The one option that a running server takes."""
+        assert isinstance(options, MariadbOptions)
+        if options.connections != self.options.connections:
+            self._ask(f"SET GLOBAL max_connections = {options.connections}")
+        self.options = options
+        return True
+
+    def effective(self) -> list[Setting]:
+        """Each option and variable as the running server reports it, and the accept queue as the kernel holds it."""
+        shown, options = self._shown("VARIABLES"), self.options
+        asked = {"max_connections": options.connections, "innodb_buffer_pool_size": options.buffer_pool}
+        settings = []
+        for name, value in {**asked, **options.tuning}.items():
+            told, found = _spelled(value), shown.get(name)
+            same = found is not None and _plain(found) == _plain(told)
+            if name != "back_log":
+                settings.append(Setting(name=name, asked=told, found=told if same else found))
+        asked_backlog = shown.get("back_log")
+        backlog = None if asked_backlog is None else int(asked_backlog)
+        return [*settings, self.backlog_setting("back_log", backlog, self._port)]
+
+    def _shown(self, what: str) -> dict[str, str]:
+        """`SHOW GLOBAL STATUS` or `VARIABLES` by name."""
+        rows = (line.partition("\t") for line in self._ask(f"SHOW GLOBAL {what}").splitlines())
+        return {name: value for name, _, value in rows}
+
+    def _ask(self, statements: str) -> str:
+        """What the administrator's statements answer, a line a row, columns by tabs. Raises SvloadError lab-failed."""
+        self._opened += 1
+        return self.tool([*self._client(), f"--execute={statements}"], timeout_s=SQL_WITHIN_S)
+
+    def _client(self) -> list[str]:
+        """Its own client, as the administrator."""
+        where = [f"--socket={self._socket}", f"--user={_my_name()}"]
+        return [path_of("mariadb"), "--no-defaults", *where, "--batch", "--skip-column-names"]
+
+
+_COUNTED = ("select", "insert", "insert_select", "update", "delete", "replace", "call_procedure")
+"""Kinds of statements that are requests; SHOW, by which svload asks, is none."""
+
+
+def canonical(status: Mapping[str, str], at_ns: int, opened: int) -> Counters:
+    """Global status under the canonical names; `opened` are the kit's own connections."""
+    counted = {name: float(status[f"Com_{name}"]) for name in _COUNTED if f"Com_{name}" in status}
+    values = {"requests": sum(counted.values())}
+    if "Connections" in status:
+        values["connections"] = float(status["Connections"]) - opened
+    return Counters(at_ns=at_ns, values=values, raw={f"Com_{name}": count for name, count in counted.items()})
+
+
+def _my_name() -> str:
+    """The user that svload runs as, who is the server's administrator by its Unix socket."""
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    text = str(value)
+    if isinstance(value, dict | list) or not text.isprintable():
+        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a variable")
+    return text
+
+
+def _plain(text: str) -> str | float:
+    """A value in the form that two spellings of it share: numbers and sizes (`64M`), 1 for ON, capital letters."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)([KMGT]?)", text.upper())
+    if found:
+        return float(found[1]) * float(1024 ** " KMGT".index(found[2] or " "))
+    return {"ON": 1.0, "OFF": 0.0}.get(text.upper(), text.upper())

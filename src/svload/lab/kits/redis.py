@@ -1,0 +1,293 @@
+"""Redis, alone or for a service that needs one."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import field_validator
+
+from svload.lab.kit import LOOPBACK, KitOptions, SizeBytes, option, words
+from svload.lab.programs import lacking, path_of
+from svload.lab.server import Server
+from svload.model.costs import Costs
+from svload.model.errors import Problem, fail
+from svload.model.facts import Counters, Endpoint, ServiceFacts, Setting
+from svload.study.mistakes import shortened
+
+TIMEOUT_S = 5.0
+_PARAMETER = re.compile(r"[a-z0-9-]+")
+_ASKED_BY_US = ("info", "config", "dbsize", "flushall", "ping")
+"""Commands of kit and monitor; what a load asks of these kinds is not counted either."""
+
+
+class RedisOptions(KitOptions):
+    """Options of `redis`; `tuning` holds its parameters (maxmemory-samples, tcp-backlog, hz, …)."""
+
+    connections: int = option(10_000, ge=1, change="live", doc="most clients at a time (maxclients)")
+    item_memory: SizeBytes | None = option(
+        None,
+        change="live",
+        unit="size",
+        doc="memory for what it holds (maxmemory); left out, it sets none. `memory` limits the whole service",
+    )
+    eviction: Literal[
+        "noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
+        "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+    ] = option("noeviction", change="live", doc="what goes when item_memory is full (maxmemory-policy)")  # fmt: skip
+    io_threads: int = option(1, ge=1, le=128, doc="threads that read requests and write answers (io-threads)")
+
+    @field_validator("tuning")
+    @classmethod
+    def _plain_parameters(cls, tuning: dict[str, Any]) -> dict[str, Any]:
+        for name, value in tuning.items():
+            if not _PARAMETER.fullmatch(name):
+                raise ValueError(f"“{shortened(name, 60)}” is no name of a parameter")
+            _spelled(value)
+        return tuning
+
+
+_HARMLESS = words(
+    """
+    active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes active-defrag-max-scan-fields
+    active-defrag-threshold-lower active-defrag-threshold-upper active-expire-effort activedefrag activerehashing
+    appendfsync appendonly auto-aof-rewrite-min-size auto-aof-rewrite-percentage client-output-buffer-limit
+    client-query-buffer-limit databases dynamic-hz hash-max-listpack-entries hash-max-listpack-value
+    hll-sparse-max-bytes hz io-threads-do-reads jemalloc-bg-thread latency-monitor-threshold latency-tracking
+    lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lfu-decay-time lfu-log-factor
+    list-compress-depth list-max-listpack-size maxmemory-clients maxmemory-eviction-tenacity maxmemory-samples
+    no-appendfsync-on-rewrite proto-max-bulk-len save set-max-intset-entries slowlog-log-slower-than slowlog-max-len
+    stream-node-max-bytes stream-node-max-entries tcp-backlog tcp-keepalive timeout zset-max-listpack-entries
+    zset-max-listpack-value
+    """
+)
+"""Left out: what names files, programmes, users or other servers (dir, loadmodule, aclfile, replicaof, …)."""
+
+
+class Redis(Server):
+    """A redis-server of its own, by TCP and a Unix socket; what `tuning` lets it save lies in its own folder."""
+
+    name = "redis"
+    summary = "Redis, a store in memory"
+    Options = RedisOptions
+    costs = Costs(up_s=0.1, reset_s=0.05, answers_per_s=50_000)
+    front = False
+    harmless = frozenset({"connections", "item_memory", "eviction", "io_threads"})
+    harmless_tuning = _HARMLESS
+    options: RedisOptions
+    _port: int
+    _opened: int
+    """Connections that this kit has opened since the start or the reset."""
+
+    @classmethod
+    def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+        return "requests", "hits", "misses", "connections"
+
+    @classmethod
+    def check(cls, options: KitOptions, cache: Path) -> list[Problem]:
+        return lacking(cls.name, {"redis-server": "redis-server"})
+
+    def start(self, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Its settings stand in a file of its own."""
+        self._opened = 0
+        self._port = self.context.take_port("redis", self.options.port)
+        self.spawn("redis", [path_of("redis-server"), self.write("redis.conf", self._config())])
+
+    @property
+    def _socket(self) -> Path:
+        return self.context.work / "s"
+
+    def _config(self) -> str:
+        options, work = self.options, self.context.work
+        settings = {
+            "bind": self.context.address,
+            "port": self._port,
+            "dir": f'"{work}"',
+            "daemonize": "no",
+            "save": '""',
+            "appendonly": "no",
+            "io-threads": options.io_threads,
+            **_live(options),
+        }
+        if self.context.address != LOOPBACK:  # only the lab's own network leads there
+            settings["protected-mode"] = "no"
+        if len(str(self._socket)) < 108:  # the most that a Unix socket's address holds
+            settings |= {"unixsocket": f'"{self._socket}"', "unixsocketperm": "700"}
+        settings |= {name: _spelled(value) for name, value in options.tuning.items()}
+        return "".join(f"{name} {value}\n" for name, value in settings.items())
+
+    def condition(self) -> bool:
+        """It answers PING; while it loads a file it answers an error."""
+        return bool(self._ask("PING") == "PONG")
+
+    def describe(self) -> ServiceFacts:
+        """Where it is; it speaks no HTTP, but raw dialogues may be held with it."""
+        address = self.context.address
+        return ServiceFacts(
+            service=self.context.service,
+            kit=self.name,
+            version=self._info().get("redis_version", ""),
+            endpoints=(Endpoint(scheme="tcp", address=address, port=self._port),),
+            admin={"redis": {"address": address, "port": self._port}},
+            outputs={"socket": str(self._socket)},
+        )
+
+    def reset(self) -> dict[str, Any]:
+        """Every key forgotten and every counter at 0; proved by its own count of keys."""
+        try:
+            self._ask("FLUSHALL", "SYNC")
+            self._ask("CONFIG", "RESETSTAT")
+            self._opened = 0
+            keys = int(self._ask("DBSIZE"))
+            info = self._info()
+        except OSError as why:
+            raise self._reset_failed(str(why)) from why
+        if keys:
+            raise self._reset_failed(f"it still holds {keys} keys after FLUSHALL")
+        return {
+            "keys": keys,
+            "used_memory": float(info["used_memory"]),
+            "connected_clients": float(info["connected_clients"]),
+        }
+
+    def _reset_failed(self, reason: str) -> Exception:
+        service, log = self.context.service, self.log_of("redis")
+        return fail("reset-failed", place=service, service=service, reason=reason, log=log)
+
+    def counters(self) -> Counters:
+        """Exact; what kit and monitor ask is taken off."""
+        at_ns = time.monotonic_ns()
+        return canonical(self._info(), at_ns, self._opened)
+
+    def adjust(self, options: KitOptions) -> bool:
+        """CONFIG SET of what has changed; False where the running server refuses it."""
+        assert isinstance(options, RedisOptions)
+        before, after = _live(self.options), _live(options)
+        try:
+            for name, value in after.items():
+                if value != before[name]:
+                    self._ask("CONFIG", "SET", name, str(value))
+        except Refused:
+            return False
+        self.options = options
+        return True
+
+    def effective(self) -> Sequence[Setting]:
+        """Each option and parameter as the running server reports it, and the accept queue as the kernel holds it."""
+        asked = {**_live(self.options), "io-threads": self.options.io_threads, **self.options.tuning}
+        asked.pop("tcp-backlog", None)
+        settings = []
+        for name, value in asked.items():
+            found = self._ask("CONFIG", "GET", name)
+            shown = str(found[1]) if isinstance(found, list) and len(found) > 1 else None
+            told = _spelled(value)
+            same = shown is not None and _plain(shown) == _plain(told)
+            settings.append(Setting(name=name, asked=told, found=told if same else shown))
+        backlog = self.options.tuning.get("tcp-backlog")
+        return [
+            *settings,
+            self.backlog_setting("tcp-backlog", None if backlog is None else int(backlog), self._port),
+        ]
+
+    def _info(self) -> dict[str, str]:
+        return parse_info(str(self._ask("INFO", "all")))
+
+    def _ask(self, *command: str) -> Any:
+        """One command's answer. Raises OSError; Refused for an error that it answers."""
+        with socket.create_connection((self.context.address, self._port), TIMEOUT_S) as line:
+            self._opened += 1
+            line.sendall(_encoded(command))
+            with line.makefile("rb") as answers:
+                return _read(answers)
+
+
+class Refused(OSError):
+    """Redis answered with an error."""
+
+
+def canonical(info: Mapping[str, str], at_ns: int, opened: int) -> Counters:
+    """INFO's statistics under the canonical names, without svload's commands and the
+    connections that its kit `opened`."""
+    calls = {
+        name.removeprefix("cmdstat_"): float(_fields(value)["calls"])
+        for name, value in info.items()
+        if name.startswith("cmdstat_")
+    }
+    values = {"requests": sum(count for name, count in calls.items() if not name.startswith(_ASKED_BY_US))}
+    for canonical_name, name in (
+        ("hits", "keyspace_hits"),
+        ("misses", "keyspace_misses"),
+        ("connections", "total_connections_received"),
+    ):
+        if name in info:
+            values[canonical_name] = float(info[name])
+    if "connections" in values:
+        values["connections"] -= opened
+    return Counters(at_ns=at_ns, values=values, raw={f"calls.{name}": count for name, count in calls.items()})
+
+
+def parse_info(text: str) -> dict[str, str]:
+    """INFO's `name:value` lines."""
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: value for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _fields(text: str) -> dict[str, str]:
+    """`calls=3,usec=7,…` by name."""
+    return {name: value for name, _, value in (pair.partition("=") for pair in text.split(","))}
+
+
+def _live(options: RedisOptions) -> dict[str, Any]:
+    """Parameter → value of the options that a running server takes."""
+    return {
+        "maxclients": options.connections,
+        "maxmemory": options.item_memory or 0,
+        "maxmemory-policy": options.eviction,
+    }
+
+
+def _spelled(value: Any) -> str:
+    """As its file wants it: one line of plain words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    if isinstance(value, dict | list) or not text.isprintable() or any(sign in text for sign in "\"'\\#"):
+        raise ValueError(f"“{shortened(text, 60)}” is no plain value of a parameter")
+    return text or '""'
+
+
+_UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
+
+
+def _plain(text: str) -> str | int:
+    """A value in the form that two spellings of it share: sizes (`64mb`) in bytes, other texts as they are."""
+    found = re.fullmatch(r"(-?\d+)([a-z]*)", text.lower())
+    return int(found[1]) * _UNITS[found[2]] if found and found[2] in _UNITS else text
+
+
+def _encoded(command: Sequence[str]) -> bytes:
+    words = [word.encode() for word in command]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def _read(answers: Any) -> Any:
+    """One RESP value: a text, a number, a list, or None."""
+    line = answers.readline()
+    if not line.endswith(b"\r\n"):
+        raise ConnectionError("Redis hung up")
+    kind, rest = line[:1], line[1:-2].decode(errors="replace")
+    if kind == b"-":
+        raise Refused(f"Redis answered “{rest}”")
+    if kind == b"+":
+        return rest
+    if kind == b":":
+        return int(rest)
+    if kind == b"$":
+        return answers.read(int(rest) + 2)[:-2].decode(errors="replace") if int(rest) >= 0 else None
+    if kind == b"*":
+        return [_read(answers) for _ in range(int(rest))]
+    raise OSError(f"Redis answered {line[:60]!r}")

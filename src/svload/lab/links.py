@@ -1,0 +1,159 @@
+"""A service's link: a network of its own, made before its processes and joined to the lab's;
+told as facts, removed after them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from svload.host.machine import fabric
+from svload.host.machine.delay_line import read_told, write_told
+from svload.lab.kit import Host, KitOptions
+from svload.model.errors import fail
+from svload.model.facts import LINK_LATENCY, LINK_SPEED, LinkFact, Setting
+from svload.model.messages import DropLink, Limits, LinkLimits, MakeLink, OpenLinks, Spawn
+from svload.model.private import private_folder
+from svload.model.study import ServiceSpec
+
+DELAY_LINE = "delay-line"
+_READY_BOUND_S = 15.0
+_POLL_S = 0.01
+
+
+def link_of(options: KitOptions) -> LinkLimits | None:
+    """What holds the service's link; None: it has none of its own."""
+    link = options.link
+    return None if link is None else LinkLimits(rate_bytes_per_s=link.rate, latency_ns=link.latency)
+
+
+def is_linked(spec: ServiceSpec) -> bool:
+    """Whether it has a link of its own."""
+    return spec.options.get("link") is not None
+
+
+def cannot_be_linked(specs: Iterable[ServiceSpec]) -> str | None:
+    """Why this machine cannot hold the links that these services ask for; None: it can, or none is asked for."""
+    linked = [spec for spec in specs if is_linked(spec)]
+    if not linked:
+        return None
+    return fabric.lacking(latency=any("latency" in spec.options["link"] for spec in linked))
+
+
+@dataclass
+class _Made:
+    address: str
+    limits: LinkLimits
+    result: Mapping[str, Any]
+    told: Path
+    process: Mapping[str, Any] | None
+
+
+class ServiceLinks:
+    """The links of a lab's services, by the agent. What delay lines tell lies in `folder`; they run on `cores`."""
+
+    def __init__(self, host: Host, folder: Path, cores: tuple[int, ...] | None) -> None:
+        self._host, self._folder, self._cores = host, folder, cores
+        self._made: dict[str, _Made] = {}
+
+    def make(self, name: str, options: KitOptions) -> str | None:
+        """The address of this service in a network of its own, made; None where it has no link.
+        Raises SvloadError agent-refused."""
+        limits = link_of(options)
+        if limits is None:
+            return None
+        self.drop(name)
+        result: Mapping[str, Any] = self._host.prepare([MakeLink(name=name, limits=limits)])[0]
+        made = _Made(result["address"], limits, result, self._folder / f"{name}.told", None)
+        self._made[name] = made
+        if limits.latency_ns is not None:
+            made.process = self._delayed(name, made, limits.latency_ns)
+        return made.address
+
+    def hub(self) -> str:
+        """The address by which linked services reach those that are not. Raises SvloadError agent-refused."""
+        return str(self._host.prepare([OpenLinks()])[0]["address"])
+
+    def _delayed(self, name: str, made: _Made, latency_ns: int) -> Mapping[str, Any]:
+        """Half of the latency each way."""
+        private_folder(self._folder)
+        write_told(made.told, latency_ns // 2)
+        child = f"{name}.{DELAY_LINE}"
+        result = made.result
+        words = ("--inside", result["inside"], "--outside", result["outside"], "--fabric", result["fabric"])
+        order = Spawn(
+            child=child,
+            role="server",
+            argv=(
+                sys.executable,
+                "-P",
+                "-m",
+                "svload.host.machine.delay_line",
+                *words,
+                "--told",
+                str(made.told),
+            ),
+            log=str(self._folder / f"{name}.log"),
+            limits=Limits(cores=self._cores),
+            link=name,
+        )
+        process: Mapping[str, Any] = self._host.prepare([order])[0]
+        deadline = time.monotonic() + _READY_BOUND_S
+        while not read_told(made.told).started:
+            if self._host.exited(child) is not None or time.monotonic() > deadline:
+                log = self._folder / f"{name}.log"
+                raise fail(
+                    "lab-failed",
+                    place=name,
+                    reason=f"the delay line of {name} did not start",
+                    hint=f"See {log}.",
+                )
+            time.sleep(_POLL_S)
+        return process
+
+    def drop(self, name: str) -> None:
+        """Remove it, and what delays it. Raises SvloadError agent-refused."""
+        made = self._made.pop(name, None)
+        if made is None:
+            return
+        if made.process is not None:
+            self._host.stop([f"{name}.{DELAY_LINE}"], now=True)
+        self._host.prepare([DropLink(name=name)])
+
+    def facts(self, name: str) -> tuple[LinkFact, ...]:
+        """The service's link, with what holds it; nothing where it has none."""
+        made = self._made.get(name)
+        if made is None:
+            return ()
+        return (
+            LinkFact(
+                name=name,
+                outside=made.result["outside"],
+                network=made.result["network"],
+                settings=tuple(_settings(made)),
+                delay_line=str(made.told) if made.process is not None else None,
+            ),
+        )
+
+
+def _settings(made: _Made) -> Iterator[Setting]:
+    rate, latency_ns = made.limits.rate_bytes_per_s, made.limits.latency_ns
+    if rate is not None:
+        found = made.result["rate_bytes_per_s"]
+        yield Setting(
+            name=LINK_SPEED, asked=str(rate), found=None if found is None else str(found), layer="network"
+        )
+    if latency_ns is not None:
+        asked, held = f"{latency_ns / 1e9:g}", f"{2 * read_told(made.told).delay_ns / 1e9:g}"
+        yield Setting(name=LINK_LATENCY, asked=asked, found=held, layer="network")
+
+
+def reached_from_links(
+    specs: Mapping[str, ServiceSpec], needs: Mapping[str, Sequence[str]]
+) -> frozenset[str]:
+    """Services without a link that a linked one needs: these listen where it reaches them."""
+    needed = {other for name, spec in specs.items() if is_linked(spec) for other in needs.get(name, ())}
+    return frozenset(name for name in needed if name in specs and not is_linked(specs[name]))

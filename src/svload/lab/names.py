@@ -1,0 +1,74 @@
+"""What a service's options may name of a running lab: `${port}`, `${build}` of its own, `${db.port}`,
+`${db.socket}` of another. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from svload.model.errors import fail
+from svload.model.facts import ServiceFacts
+from svload.study.references import REFERENCE, references_in, strings_in
+
+PORT = "port"
+Find = Callable[[str], str | None]
+"""A reference's inner text → what it stands for; None: it stays as it is."""
+
+
+def put_in(value: Any, find: Find) -> Any:
+    """`value` with its references put in, wherever texts stand in it."""
+    if isinstance(value, Mapping):
+        return {key: put_in(child, find) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [put_in(child, find) for child in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+
+    def put(match: re.Match[str]) -> str:
+        found = None if match[1] else find(match[2].strip())
+        return match[0] if found is None else found
+
+    return REFERENCE.sub(put, value)
+
+
+def named_in(value: Any, services: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(service, what of it) of each reference to another service."""
+    for _, text in strings_in(value, ()):
+        for reference in references_in(text):
+            service, _, what = reference.partition(".")
+            if what and service in services:
+                yield service, what
+
+
+def offered(facts: ServiceFacts) -> dict[str, str]:
+    """What other services may name of a running one: name → value. Of several replicas only what
+    they share, and all addresses."""
+    main = [one for one in facts.endpoints if one.port]
+    found = dict(facts.outputs)
+    addresses = dict.fromkeys(one.connects_to for one in main)
+    found["addresses"] = ",".join(addresses)
+    if len({(one.address, one.scheme) for one in main}) == len(main) and main:
+        found |= {"host": main[0].address, "port": str(main[0].port), "url": f"{main[0].scheme}://{main[0].connects_to}"}  # fmt: skip
+    return found | {f"{PORT}.{name}": str(one.port) for name, one in facts.named.items()}
+
+
+def of_others(facts: Mapping[str, ServiceFacts], service: str) -> Find:
+    """How references of `service` to its neighbours are found. Raises SvloadError
+    lab-failed for what one does not offer."""
+
+    def find(reference: str) -> str | None:
+        name, _, what = reference.partition(".")
+        if not what or name not in facts:
+            return None
+        known = offered(facts[name])
+        if what not in known:
+            raise fail(
+                "lab-failed",
+                place=f"lab.{service}",
+                reason=f"{service} names ${{{reference}}}, and {name} offers {', '.join(sorted(known))}",
+                hint="Name one of these.",
+            )
+        return known[what]
+
+    return find

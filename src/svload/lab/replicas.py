@@ -1,0 +1,118 @@
+"""`replicas: n`: one service as several servers, `web[1]`, `web[2]` …, that the lab starts
+apart and tells of as one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from svload.lab.catalogue import all_kits
+from svload.model.facts import CPUS, Counters, ServiceFacts, Setting
+from svload.model.study import ServiceSpec
+from svload.study.mistakes import Mistake, bad_value
+
+Needs = Mapping[str, tuple[str, ...]]
+
+
+def service_of(server: str) -> str:
+    """`web` of `web[2]`."""
+    return server.partition("[")[0]
+
+
+def number_of(server: str) -> int:
+    """2 of `web[2]`; 1 of a service that has no replicas."""
+    return int(server.partition("[")[2].rstrip("]") or 1)
+
+
+def servers(specs: Sequence[ServiceSpec]) -> dict[str, ServiceSpec]:
+    """Every server of these services: its name → what it is. How many there are beside it is no part of that."""
+    found = {}
+    for spec in specs:
+        own = {key: value for key, value in spec.options.items() if key != "replicas"}
+        for name in spec.servers:
+            found[name] = spec.model_copy(update={"name": name, "options": own})
+    return found
+
+
+def needs_of_servers(specs: Sequence[ServiceSpec], needs: Needs) -> dict[str, tuple[str, ...]]:
+    """Server → the servers it needs: all of each service that its own needs."""
+    by_name = {spec.name: spec.servers for spec in specs}
+    return {
+        server: tuple(other for service in needs[name] for other in by_name.get(service, ()))
+        for name, own in by_name.items()
+        for server in own
+    }
+
+
+def replica_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
+    """Several servers where only one can be: on one port, behind a server that forwards to one."""
+    kits = all_kits()
+    many = {spec.name: count for spec in specs if (count := spec.replicas or 1) > 1}
+    for spec in specs:
+        if spec.name in many and spec.options.get("port") is not None:
+            told = f"{many[spec.name]} replicas cannot listen on one port"
+            yield bad_value(("lab", spec.name, "port"), told, spec.options["port"], "Leave it out.")
+        behind = str(spec.options.get("of", ""))
+        if behind in many and spec.kit in kits and not kits[spec.kit].balances:
+            told = f"the kit {spec.kit} forwards to one server, and {behind} has {many[behind]} replicas"
+            hint = "Put nginx between them, which shares requests out."
+            yield bad_value(("lab", spec.name, "of"), told, behind, hint)
+
+
+def merged(service: str, parts: Sequence[ServiceFacts]) -> ServiceFacts:
+    """The facts of a service, from those of its servers. What asks one server by an address of its
+    own (`admin`) is none of several."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first.model_copy(update={"service": service})
+    shared = {
+        name: value
+        for name, value in first.outputs.items()
+        if all(one.outputs.get(name) == value for one in parts)
+    }
+    return first.model_copy(
+        update={
+            "service": service,
+            "endpoints": tuple(endpoint for one in parts for endpoint in one.endpoints),
+            "named": {},
+            "processes": tuple(
+                process.model_copy(update={"name": f"{process.name}[{number_of(one.service)}]"})
+                for one in parts
+                for process in one.processes
+            ),
+            "admin": {},
+            "settle_s": max(one.settle_s for one in parts),
+            "links": tuple(link for one in parts for link in one.links),
+            "groups": tuple({group.name: group for one in parts for group in one.groups}.values()),
+            "settings": tuple(_settings(parts)),
+            "outputs": shared,
+        }
+    )
+
+
+def _settings(parts: Sequence[ServiceFacts]) -> Iterator[Setting]:
+    """One for all where all have the same; a quota is the sum of theirs."""
+    for name in dict.fromkeys(setting.name for one in parts for setting in one.settings):
+        own = {one.service: setting for one in parts for setting in one.settings if setting.name == name}
+        if name == CPUS:
+            yield Setting(name=CPUS, asked=_sum(one.asked for one in own.values()), found=_sum(one.found for one in own.values()))  # fmt: skip
+        elif len({(one.asked, one.found) for one in own.values()}) == 1:
+            yield next(iter(own.values()))
+        else:
+            for server, setting in own.items():
+                yield setting.model_copy(update={"name": f"{name}[{number_of(server)}]"})
+
+
+def _sum(values: Iterator[str | None]) -> str | None:
+    known = list(values)
+    return None if None in known else f"{sum(float(value or 0) for value in known):g}"
+
+
+def added(parts: Sequence[Counters]) -> Counters:
+    """The counters of a service: those that all its servers give, added."""
+    names = set.intersection(*(set(one.values) for one in parts))
+    return Counters(
+        at_ns=max(one.at_ns for one in parts),
+        values={name: sum(one.values[name] for one in parts) for name in sorted(names)},
+        exact=all(one.exact for one in parts),
+        raw=parts[0].raw if len(parts) == 1 else {},
+    )

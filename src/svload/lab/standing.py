@@ -1,0 +1,194 @@
+"""One server of a lab, with its TLS front if it has one: made, brought up until it answers, described, stopped."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.lab.catalogue import all_kits
+from svload.lab.groups import ServiceGroups
+from svload.lab.kit import LOOPBACK, Host, Kit, KitContext, KitOptions
+from svload.lab.links import ServiceLinks
+from svload.lab.metrics_page import with_metrics_page
+from svload.lab.names import named_in, of_others, put_in
+from svload.lab.ports import Ports
+from svload.lab.replicas import service_of
+from svload.model.errors import SvloadError
+from svload.model.events import Event
+from svload.model.facts import ServiceFacts, Setting
+from svload.model.messages import Limits
+from svload.model.private import private_folder
+from svload.model.study import ServiceSpec
+
+if TYPE_CHECKING:
+    from svload.lab.authority import Authority
+    from svload.lab.kits.hitch import Hitch
+
+READY_WITHIN_S = 60.0
+OnEvent = Callable[[Event], None]
+
+
+@dataclass
+class Standing:
+    """A server that is up, or coming up. `facts` are None until it answers."""
+
+    spec: ServiceSpec
+    kit: Kit
+    front: Hitch | None
+    facts: ServiceFacts | None = None
+
+    @property
+    def parts(self) -> tuple[Kit, ...]:
+        """The server and its front."""
+        return (self.kit, self.front) if self.front else (self.kit,)
+
+
+@dataclass
+class Starter:
+    """What the servers of one lab are started with.
+
+    Each has a folder under `work`, wiped before it starts, and one under `logs`, which is left. All are
+    pinned to `cores` (None: no pin). `answers_within_s` bounds the wait for a server that runs already.
+    `address` is where those without a link listen.
+    """
+
+    host: Host
+    groups: ServiceGroups
+    links: ServiceLinks
+    work: Path
+    logs: Path
+    cache: Path
+    study: Path
+    cores: tuple[int, ...] | None
+    secrets: Mapping[str, str]
+    stopped: Callable[[], bool]
+    answers_within_s: float
+    life: datetime.timedelta
+    tell: OnEvent
+    ports: Ports = field(default_factory=Ports)
+    address: str = LOOPBACK
+
+    def make(
+        self,
+        spec: ServiceSpec,
+        options: KitOptions,
+        neighbours: Mapping[str, ServiceFacts],
+        *,
+        reached: bool = False,
+    ) -> Standing:
+        """A server that is not started yet. What its options name of its neighbours (`${db.port}`) is put in.
+
+        `reached`: without a link of its own, it listens where linked ones reach it.
+        """
+        if any(named_in(spec.options, neighbours)):
+            options = type(options).model_validate(put_in(spec.options, of_others(neighbours, spec.name)))
+        context = self._context(spec, options, reached)
+        kit = all_kits()[spec.kit](options, context)
+        return Standing(spec, kit, _front(spec.name, context) if options.tls == "hitch" else None)
+
+    def bring_up(self, server: Standing, options: KitOptions, neighbours: Mapping[str, ServiceFacts]) -> None:
+        """Start it; returns once it answers and its facts are known. Raises SvloadError."""
+        name, kit, front = server.spec.name, server.kit, server.front
+        kit.up(neighbours)
+        self.say("up", name)
+        kit.ready(READY_WITHIN_S if kit.starts else self.answers_within_s)
+        if front:
+            front.up({name: kit.facts()})
+            front.ready(READY_WITHIN_S)
+        self.describe(server, options)
+
+    def describe(self, server: Standing, options: KitOptions) -> None:
+        """Read its facts anew, and tell each setting that is not as it was asked."""
+        server.facts = facts = self.described(server, options)
+        self.tell_settings(f"{server.spec.name}.", facts.settings)
+
+    def described(self, server: Standing, options: KitOptions) -> ServiceFacts:
+        """Its facts as it gives them now."""
+        facts = with_metrics_page(server.kit.facts(), server.kit.options.metrics)
+        facts = _with_front(facts, server.front.facts()) if server.front else facts
+        name = server.spec.name
+        groups = self.groups.facts(name, options)
+        links = self.links.facts(name)
+        own = tuple(setting for group in groups if group.name == name for setting in group.settings)
+        own += tuple(setting for link in links for setting in link.settings)
+        return facts.model_copy(update={"groups": groups, "links": links, "settings": own + facts.settings})
+
+    def stop(self, server: Standing) -> None:
+        """Stop it; what is gone already is no error."""
+        if server.front:
+            with suppress(SvloadError):
+                server.front.down()
+        with suppress(SvloadError):
+            server.kit.down()
+        with suppress(SvloadError):
+            self.groups.drop(server.spec.name)
+        with suppress(SvloadError):
+            self.links.drop(server.spec.name)
+        self.say("down", server.spec.name)
+
+    def say(self, state: str, service: str, **more: object) -> None:
+        """Tell that a service is `up`, `ready` or `down`."""
+        self.tell(Event("service", {"service": service, "state": state, **more}))
+
+    def tell_settings(self, whose: str, settings: Iterable[Setting]) -> None:
+        """Tell each setting that is not as it was asked."""
+        for one in settings:
+            if one.asked is not None and (one.why or one.found not in (None, one.asked)):
+                what = f"{whose}{one.name}"
+                self.tell(
+                    Event("setting", {"what": what, "asked": one.asked, "found": one.found, "why": one.why})
+                )
+
+    def _context(self, spec: ServiceSpec, options: KitOptions, reached: bool) -> KitContext:
+        work = self.work / spec.name
+        shutil.rmtree(work, ignore_errors=True)
+        private_folder(work)
+        certified = options.tls or all_kits()[spec.kit].certified
+        linked_at = self.links.make(spec.name, options)
+        return KitContext(
+            service=spec.name,
+            address=linked_at or (self.links.hub() if reached else self.address),
+            link=spec.name if linked_at else None,
+            work=work,
+            logs=self.logs / spec.name,
+            cache=self.cache,
+            study=self.study,
+            host=self.host,
+            limits=Limits(cores=self.cores, nofile=options.nofile, nofile_hard=options.nofile_hard),
+            group=self.groups.make(spec.name, options, (work, self.cache, self.study)),
+            credentials=self._authority.issue(service_of(spec.name), work / "tls") if certified else None,
+            stopped=self.stopped,
+            secrets=self.secrets,
+            take_port=lambda part, fixed: self.ports.take(spec.name, part, fixed),
+        )
+
+    @cached_property
+    def _authority(self) -> Authority:
+        """Made when the first certificate is needed: its library is slow to load."""
+        from svload.lab.authority import Authority
+
+        return Authority(self.life)
+
+
+def _front(service: str, context: KitContext) -> Hitch:
+    from svload.lab.kits.hitch import Hitch, HitchOptions
+
+    return Hitch(HitchOptions(of=service), replace(context, work=context.work / "front"))
+
+
+def _with_front(facts: ServiceFacts, front: ServiceFacts) -> ServiceFacts:
+    """The service's facts with its front's endpoint, process and settings."""
+    return facts.model_copy(
+        update={
+            "endpoints": facts.endpoints + front.endpoints,
+            "processes": facts.processes + front.processes,
+            "settings": facts.settings + front.settings,
+            "version": f"{facts.version} + hitch {front.version}",
+        }
+    )

@@ -1,0 +1,122 @@
+"""Which set of objects each store of a lab holds: filled once, and again where a restart has lost it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from svload.lab.data import Filled, OnProgress, fill, list_urls
+from svload.lab.objects import ObjectTable, fill_key
+from svload.model.errors import fail
+from svload.model.events import Event
+from svload.model.facts import ServiceFacts
+from svload.model.study import ObjectSet
+
+SAY_EVERY_S = 10.0
+_DOING = {"make": "Filling", "put": "Filling", "list": "Listing"}
+_OF = {"make": "containers", "put": "objects", "list": "objects"}
+
+
+class Stores:
+    """The sets that were filled. `hold(service, key)` lets a store use the data of that name and gives its facts.
+
+    `images` is the folder where pictures are kept.
+    """
+
+    def __init__(
+        self,
+        hold: Callable[[str, str], ServiceFacts],
+        tell: Callable[[Event], None],
+        logs: Path,
+        should_stop: Callable[[], bool],
+        images: Path,
+    ) -> None:
+        self._hold, self._tell, self._logs, self._should_stop = hold, tell, logs, should_stop
+        self._images = images
+        self._keys: dict[str, str] = {}
+        self._sets: dict[str, tuple[ObjectSet, int, Filled]] = {}
+
+    def filled(self) -> dict[str, Filled]:
+        """What each set holds."""
+        return {name: filled for name, (_, _, filled) in self._sets.items()}
+
+    def holds(self, objects: ObjectSet) -> bool:
+        """Whether exactly this set was filled."""
+        held = self._sets.get(objects.name)
+        return held is not None and held[0] == objects
+
+    def fill_all(self, objects: Sequence[ObjectSet], seed: int) -> dict[str, dict[str, list[Any]]]:
+        """Fill what is not held yet: a set's table → columns. A store's data bear the name of all its sets."""
+        for service in {one.service for one in objects}:
+            sets = [one for one in objects if one.service == service]
+            self._keys.setdefault(service, fill_key(sets, seed))
+        return {one.table: self.fill(one, seed).table.columns() for one in objects if not self.holds(one)}
+
+    def fill(self, objects: ObjectSet, seed: int, on_progress: OnProgress | None = None) -> Filled:
+        """Fill a set, or find it filled. Raises SvloadError fill-failed."""
+        name = objects.service
+        facts = self._hold(name, self._keys.setdefault(name, fill_key([objects], seed)))
+        found = fill(
+            objects,
+            facts,
+            seed,
+            images=self._images,
+            on_progress=on_progress or self._say_progress(name),
+            should_stop=self._should_stop,
+        )
+        for text in _told(name, objects, found):
+            self._tell(Event("notice", {"text": text}))
+        before = self._sets.get(objects.name)
+        if before and before[:2] == (objects, seed) and before[2].table != found.table:
+            reason = "after its restart it holds other objects than before"
+            raise fail("fill-failed", service=name, reason=reason, log=self._logs / name)
+        self._sets[objects.name] = objects, seed, found
+        return found
+
+    def listed(self, objects: ObjectSet, facts: ServiceFacts) -> ObjectTable:
+        """Every URL of the set's accounts, as its store lists them now."""
+        return list_urls(objects, facts, self._say_progress(objects.service))
+
+    def refill(self, restarted: Iterable[str]) -> None:
+        """Fill again what services that were restarted held."""
+        anew = set(restarted)
+        for objects, seed, _ in list(self._sets.values()):
+            if objects.service in anew:
+                self.fill(objects, seed)
+
+    def forget_but(self, objects: Sequence[ObjectSet]) -> set[str]:
+        """Stores that hold a set which is none of these; what they were filled with is forgotten."""
+        outdated = {held.service for held, _, _ in self._sets.values() if held not in objects}
+        self._sets = {name: one for name, one in self._sets.items() if one[0].service not in outdated}
+        for store in outdated:
+            self._keys.pop(store, None)
+        return outdated
+
+    def _say_progress(self, service: str) -> OnProgress:
+        """A sentence now and then where filling takes long."""
+        said = time.monotonic()
+
+        def progress(what: str, done: int, of: int) -> None:
+            nonlocal said
+            if time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                self._tell(
+                    Event("notice", {"text": f"{_DOING[what]} {service}: {done:,} of {of:,} {_OF[what]}."})
+                )
+
+        return progress
+
+
+def _told(service: str, objects: ObjectSet, found: Filled) -> Iterator[str]:
+    """What else than a plain filling was done."""
+    count = len(found.table)
+    if found.reused and found.listed < objects.containers:
+        some = f"{found.listed} of its {objects.containers:,} containers were listed and compared"
+        yield f"{service} holds its {count:,} objects from an earlier run; {some}."
+    elif found.reused:
+        yield f"{service} holds its {count:,} objects from an earlier run; they were listed and compared."
+    elif found.resumed:
+        had = f"{service} had {found.resumed:,} of its {count:,} objects from a filling that was stopped"
+        yield f"{had}; {found.put:,} were put."

@@ -1,0 +1,70 @@
+"""What limited each case, by two factors: a coloured cell a case, the load along the top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from svload.report.charts.svg import Drawing
+
+WIDTH = 860
+_LEFT, _TOP, _ROW, _LETTER = 120, 40, 34, 6.3
+COLOURS: Mapping[str, int] = {
+    "disk": 0,
+    "storage": 0,
+    "cpu": 1,
+    "network": 2,
+    "memory": 3,
+    "workers": 4,
+    "connections": 4,
+    "accept queue": 4,
+    "descriptors": 4,
+    "lock": 5,
+}
+"""Resource → its colour's number; resources of one colour are told apart by their word."""
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One case: the word that it shows, whether that gave way, and what hovering says."""
+
+    resource: str
+    gave_way: bool
+    tip: str
+    refused: bool = False
+    marked: bool = False
+    """the first level at or above N*"""
+
+
+def limit_grid(
+    rows: Sequence[tuple[str, Sequence[GridCell | None]]], columns: Sequence[str], axis: str, title: str
+) -> str:
+    """Rows and columns in the study's order; None: no such case was run. "" without any cell."""
+    if not rows or not columns:
+        return ""
+    drawing = Drawing(WIDTH, _TOP + len(rows) * _ROW + 6, title)
+    width = (WIDTH - _LEFT) / len(columns)
+    drawing.text(_LEFT + (WIDTH - _LEFT) / 2, 13, axis, "axis", "middle")
+    for place, name in enumerate(columns):
+        drawing.text(_LEFT + (place + 0.5) * width, _TOP - 8, _fitting(name, width), "", "middle")
+    for number, (name, cells) in enumerate(rows):
+        y = _TOP + number * _ROW
+        drawing.text(_LEFT - 8, y + _ROW / 2 + 4, _fitting(name, _LEFT - 10), "name", "end")
+        for place, cell in enumerate(cells):
+            if cell is not None:
+                _draw(drawing, cell, _LEFT + place * width, y, width)
+    return drawing.render("chart wide")
+
+
+def _draw(drawing: Drawing, cell: GridCell, x: float, y: float, width: float) -> None:
+    colour = f"g{COLOURS[cell.resource]}" if cell.gave_way and cell.resource in COLOURS else "gn"
+    drawing.rect(x + 1, y + 1, width - 2, _ROW - 2, colour, cell.tip)
+    if cell.refused:
+        drawing.hatch(x + 1, y + 1, width - 2, _ROW - 2)
+    word = ("✗ " if cell.refused else "") + cell.resource + (" ◂" if cell.marked else "")
+    drawing.text(x + width / 2, y + _ROW / 2 + 4, _fitting(word, width - 4), "frame", "middle")
+
+
+def _fitting(text: str, width: float) -> str:
+    room = max(int(width / _LETTER), 1)
+    return text if len(text) <= room else text[: room - 1] + "…"

@@ -1,0 +1,81 @@
+"""A search as it went: each trial at its load, in the order they ran, over what the limit was known to lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from svload.model.capacity import CapacityResult, CapacityTrial
+from svload.report.charts.scales import Scale, around, own_unit_texts
+from svload.report.charts.svg import Drawing
+
+WIDTH, HEIGHT = 860, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 150, 14, 40
+_RADIUS, _LOOK = 3.6, 2.2
+_APART = 13.0
+_LEAST_X = 8
+"""Places on the axis of trials, however few there are."""
+Piece = tuple[float, float, float, float]
+
+
+def search_chart(found: CapacityResult, title: str) -> str:
+    """As SVG, loads on a logarithmic axis; "" without trials."""
+    y = around([float(one.load) for one in found.trials], True, HEIGHT - _BOTTOM, _TOP)
+    if y is None:
+        return ""
+    drawing = Drawing(WIDTH, HEIGHT, title)
+    x = Scale(0.5, max(len(found.trials), _LEAST_X) + 0.5, _LEFT, WIDTH - _RIGHT)
+    for left, top, width, height in _known(found, x, y):
+        drawing.rect(left, top, width, height, "band")
+    ticks = y.ticks(7)
+    drawing.lines(((_LEFT, y(tick), WIDTH - _RIGHT, y(tick)) for tick in ticks), "grid")
+    for tick, text in zip(ticks, own_unit_texts(ticks, "count"), strict=True):
+        drawing.text(_LEFT - 6, y(tick) + 4, text, "", "end")
+    drawing.text(_LEFT - 6, HEIGHT - _BOTTOM + 15, found.over, "axis", "end")
+    for number, one in enumerate(found.trials, 1):
+        _mark(drawing, x(number), y(one.load), one)
+    for number in _numbers(len(found.trials)):
+        drawing.text(x(number), HEIGHT - _BOTTOM + 15, str(number), "", "middle")
+    drawing.text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 5, "trial, in the order they ran", "axis", "middle")
+    _answer(drawing, found, y)
+    return drawing.render("chart wide")
+
+
+def _mark(drawing: Drawing, x: float, y: float, one: CapacityTrial) -> None:
+    radius = _LOOK if one.scout else _RADIUS
+    look = " (a first look)" if one.scout else ""
+    tip = f"{one.trial}: {one.outcome}{look}"
+    if one.outcome == "breaks":
+        drawing.cross(x, y, "mark refused", radius, tip)
+    else:
+        drawing.dot(x, y, "mark" if one.outcome == "holds" else "mark weak", radius, tip)
+
+
+def _known(found: CapacityResult, x: Scale, y: Scale) -> Iterator[Piece]:
+    """From each trial to the next: what the limit was known to lie in after it, where both ends were."""
+    for number, one in enumerate(found.trials, 1):
+        if one.kept is not None and one.broken is not None:
+            top, bottom = y(one.broken), y(one.kept)
+            yield x(number), top, x(min(number + 1, x.high)) - x(number), max(bottom - top, 1.0)
+
+
+def _answer(drawing: Drawing, found: CapacityResult, y: Scale) -> None:
+    """A line at each end, with its load; the two labels are kept apart."""
+    ends = [(found.broken, "c1", "broken"), (found.kept, "c2", "kept")]
+    if found.gain is not None:
+        ends = [(found.broken, "c1", "gains little"), (found.kept, "c2", "gains")]
+    shown = [(load, css, word) for load, css, word in ends if load is not None]
+    at = [y(load) for load, _, _ in shown]
+    if len(at) == 2 and at[1] - at[0] < _APART:
+        middle = sum(at) / 2
+        labels = [middle - _APART / 2, middle + _APART / 2]
+    else:
+        labels = at
+    for (load, css, word), line, label in zip(shown, at, labels, strict=True):
+        drawing.line(_LEFT, line, WIDTH - _RIGHT, line, f"{css} fine")
+        drawing.text(WIDTH - _RIGHT + 8, label + 4, f"{load:,} {word}", f"name {css.replace('c', 'f')}")
+
+
+def _numbers(count: int) -> list[int]:
+    """Where the axis of trials is labelled."""
+    step = next((one for one in (1, 2, 5, 10, 20, 50, 100) if count / one <= 16), 200)
+    return list(range(step, count + 1, step)) if step > 1 else list(range(1, count + 1))

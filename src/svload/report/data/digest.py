@@ -1,0 +1,386 @@
+"""A sealed trial, reduced to what charts and tables need, so that a thousand trials fit in
+memory. Needs numpy: import late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.analysis.quantiles import bucket_edges, bucket_middles
+from svload.analysis.view import kept_window
+from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.facts import TrialLab
+from svload.model.request_errors import ERRORS
+from svload.model.results import GroupSummary, TrialSummary
+from svload.model.stacks import Stacks
+from svload.report.data.resources import BINS, Resource, Series, resources_of
+from svload.store.parquet import TrialData
+
+Floats = NDArray[np.float64]
+SEGMENTS = (
+    "waiting for a slot",
+    "generator lag",
+    "name lookup",
+    "connect",
+    "TLS handshake",
+    "request",
+    "server",
+    "transfer",
+)
+"""The parts of a request from its intended start to its last byte, in order."""
+_MONITORS_CPU = Resource("", "sampler", "cpu_ratio")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A distribution: ascending values in seconds, how many lie at or below each, and the
+    total with all failures above them."""
+
+    values_s: Floats
+    at_or_below: NDArray[np.int64]
+    total: int
+
+
+@dataclass(frozen=True)
+class SlowRequest:
+    """One of a trial's slowest requests that have a row: when it was due, how long it took, its parts
+    by `SEGMENTS`, and how it ended."""
+
+    due_s: float
+    response_s: float
+    parts_s: dict[str, float]
+    outcome: str
+
+
+@dataclass(frozen=True)
+class GroupDigest:
+    """One traffic group of one trial. Curves are of the kept window; series of the whole trial.
+
+    `anatomy_s` are the mean seconds of each of `SEGMENTS`; they add up to the mean response of the ok requests.
+    """
+
+    summary: GroupSummary
+    response: Curve
+    service: Curve
+    anatomy_s: dict[str, float]
+    series: dict[str, Series]
+    slow: tuple[SlowRequest, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrialDigest:
+    """One sealed trial. Offsets in seconds from the load's start; `kept_s` is the window after the warm-up cut."""
+
+    name: str
+    case: str
+    started_wall: float
+    end_s: float
+    window_s: tuple[float, float]
+    kept_s: tuple[float, float]
+    groups: dict[str, GroupDigest]
+    resources: dict[Resource, Series]
+    monitors_cpu: float | None
+    lab: TrialLab
+    summary: TrialSummary
+    seal_facts: dict[str, Any] = field(default_factory=dict)
+    stacks: Stacks | None = None
+
+
+def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
+    """The trial with its case's warm-up cut. Raises SvloadError (run-damaged) when a table cannot be read."""
+    summary = data.summary
+    kept = kept_window(summary, cut_ns)
+    end_ns = max(summary.window_ns[1], 1)
+    groups = {}
+    for index, group in enumerate(summary.groups):
+        intervals = _of_group(data.intervals, index)
+        histograms = _of_group(data.histograms, index)
+        inside = (histograms["interval"] >= kept.first) & (histograms["interval"] < kept.last)
+        due_inside = (intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)
+        due = int(intervals["due"][due_inside].sum())
+        groups[group.name] = GroupDigest(
+            summary=group,
+            response=_curve(histograms, inside, "response", due),
+            service=_curve(histograms, inside, "service", None),
+            anatomy_s=_anatomy(data, index, histograms, inside, (kept.low_ns, kept.high_ns)),
+            series=_group_series(intervals, histograms, summary.interval_ns, end_ns),
+            slow=_slow(data, index),
+        )
+    resources = resources_of(data.monitors, end_ns)
+    cost = resources.get(_MONITORS_CPU)
+    return TrialDigest(
+        name=summary.trial,
+        case=summary.case,
+        started_wall=summary.started_wall,
+        end_s=end_ns / 1e9,
+        window_s=(summary.window_ns[0] / 1e9, summary.window_ns[1] / 1e9),
+        kept_s=(kept.low_ns / 1e9, kept.high_ns / 1e9),
+        groups=groups,
+        resources=resources,
+        monitors_cpu=float(cost.values.mean()) if cost else None,
+        lab=data.lab,
+        summary=summary,
+        seal_facts=dict(data.seal.files) if data.seal else {},
+        stacks=data.stacks,
+    )
+
+
+def _of_group(table: Mapping[str, NDArray[Any]], index: int) -> dict[str, NDArray[Any]]:
+    mine = table["group"] == index
+    return {name: table[name][mine] for name in table if name != "group"}
+
+
+def _metric(histograms: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = histograms["metric"] == HISTOGRAM_METRICS.index(name)
+    return found
+
+
+def _curve(
+    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_], metric: str, total: int | None
+) -> Curve:
+    mine = inside & _metric(histograms, metric)
+    counts = np.bincount(histograms["bucket"][mine].astype(np.int64), weights=histograms["count"][mine])
+    filled = np.flatnonzero(counts)
+    at_or_below = np.cumsum(counts[filled]).astype(np.int64)
+    finite = int(at_or_below[-1]) if len(filled) else 0
+    return Curve(bucket_middles(filled) / 1e9, at_or_below, max(total or 0, finite))
+
+
+def merged_curve(curves: list[Curve]) -> Curve:
+    """Histograms are merged, percentiles never are (docs/method.md §1): the pooled
+    distribution, which is a picture only."""
+    values = np.concatenate([curve.values_s for curve in curves]) if curves else np.zeros(0)
+    counts = (
+        np.concatenate([np.diff(curve.at_or_below, prepend=0) for curve in curves]) if curves else np.zeros(0)
+    )
+    merged, where = np.unique(values, return_inverse=True)
+    summed = np.bincount(where, weights=counts, minlength=len(merged)) if len(merged) else np.zeros(0)
+    return Curve(merged, np.cumsum(summed).astype(np.int64), sum(curve.total for curve in curves))
+
+
+def bucket_table(
+    data: TrialData, index: int, cut_ns: int
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64], int]:
+    """(low, high, middle in seconds, count, requests due) of a group's ok responses in the kept window."""
+    kept = kept_window(data.summary, cut_ns)
+    histograms, intervals = _of_group(data.histograms, index), _of_group(data.intervals, index)
+    inside = (
+        (histograms["interval"] >= kept.first)
+        & (histograms["interval"] < kept.last)
+        & _metric(histograms, "response")
+    )
+    counts = np.bincount(histograms["bucket"][inside].astype(np.int64), weights=histograms["count"][inside])
+    filled = np.flatnonzero(counts)
+    low, high = bucket_edges(filled)
+    due = intervals["due"][(intervals["interval"] >= kept.first) & (intervals["interval"] < kept.last)]
+    return (
+        low / 1e9,
+        high / 1e9,
+        bucket_middles(filled) / 1e9,
+        counts[filled].astype(np.int64),
+        int(due.sum()),
+    )
+
+
+def _anatomy(
+    data: TrialData,
+    index: int,
+    histograms: Mapping[str, NDArray[Any]],
+    inside: NDArray[np.bool_],
+    kept_ns: tuple[int, int],
+) -> dict[str, float]:
+    """Mean seconds of each segment over the ok requests of the kept window; from rows where there
+    are any, else from histograms."""
+    samples = data.samples
+    mine = (samples["group"] == index) & (samples["due_ns"] >= kept_ns[0]) & (samples["due_ns"] < kept_ns[1])
+    ok = mine & (samples["error"] == 0) & (samples["done_ns"] >= 0) & (samples["first_byte_ns"] >= 0)
+    if ok.any():
+        parts = _parts_ns({name: samples[name][ok].astype(np.float64) for name in _STAMPS})
+        return {name: float(part.mean()) / 1e9 for name, part in parts.items()}
+    return _anatomy_of_histograms(histograms, inside)
+
+
+_STAMPS = (
+    "due_ns", "ready_ns", "begun_ns", "first_byte_ns", "done_ns",
+    "lookup_ns", "connect_ns", "appconnect_ns", "pretransfer_ns", "redirect_ns",
+)  # fmt: skip
+
+
+def _parts_ns(rows: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Nanoseconds of each of `SEGMENTS` in each row. Curl's variables lie on one axis from `begun`
+    (docs/method.md §6); after redirects what they do not cover is the server's."""
+    lookup = rows["lookup_ns"]
+    connect = np.maximum(rows["connect_ns"] - lookup, 0)
+    reached = np.maximum(rows["connect_ns"], lookup)
+    tls = np.maximum(rows["appconnect_ns"] - reached, 0)
+    reached = np.maximum(rows["appconnect_ns"], reached)
+    request = np.maximum(rows["pretransfer_ns"] - reached, 0)
+    spent = lookup + connect + tls + request
+    server = np.maximum(rows["first_byte_ns"] - rows["begun_ns"] - spent, 0)
+    parts = (
+        rows["ready_ns"] - rows["due_ns"],
+        rows["begun_ns"] - rows["ready_ns"],
+        lookup,
+        connect,
+        tls,
+        request,
+        server,
+        rows["done_ns"] - rows["first_byte_ns"],
+    )
+    return dict(zip(SEGMENTS, parts, strict=True))
+
+
+_SLOWEST = 12
+
+
+def _slow(data: TrialData, index: int) -> tuple[SlowRequest, ...]:
+    """The slowest finished requests of a group that have rows, failed ones too, the slowest first."""
+    samples = data.samples
+    mine = np.flatnonzero((samples["group"] == index) & (samples["done_ns"] >= 0))
+    took = samples["done_ns"][mine] - samples["due_ns"][mine]
+    chosen = mine[np.argsort(-took, kind="stable")[:_SLOWEST]]
+    rows = {name: samples[name][chosen].astype(np.float64) for name in _STAMPS}
+    begun, reached = rows["begun_ns"] >= 0, rows["first_byte_ns"] >= 0
+    rows["first_byte_ns"] = np.where(reached, rows["first_byte_ns"], rows["done_ns"])
+    parts = _parts_ns(rows)
+    return tuple(
+        SlowRequest(
+            due_s=float(rows["due_ns"][at]) / 1e9,
+            response_s=float(rows["done_ns"][at] - rows["due_ns"][at]) / 1e9,
+            parts_s={name: float(part[at]) / 1e9 for name, part in parts.items()} if begun[at] else {},
+            outcome=_outcome(int(samples["status"][row]), int(samples["error"][row])),
+        )
+        for at, row in enumerate(chosen.tolist())
+    )
+
+
+def _outcome(status: int, error: int) -> str:
+    told = [f"status {status}"] if status else []
+    told += ["error " + error_name(error).replace("_", " ")] if error else []
+    return ", ".join(told) or "ok"
+
+
+def _anatomy_of_histograms(
+    histograms: Mapping[str, NDArray[Any]], inside: NDArray[np.bool_]
+) -> dict[str, float]:
+    def mean_s(metric: str) -> float:
+        mine = inside & _metric(histograms, metric)
+        counts = histograms["count"][mine]
+        if not counts.sum():
+            return 0.0
+        return float((bucket_middles(histograms["bucket"][mine]) * counts).sum() / counts.sum()) / 1e9
+
+    service, server = mean_s("service"), mean_s("server_time")
+    if not service:
+        return {}
+    found = {
+        "waiting for a slot": mean_s("slot_wait"),
+        "generator lag": mean_s("generator_lag"),
+        "server": min(server, service),
+    }
+    return found | {"transfer": max(service - server, 0.0)}
+
+
+def _group_series(
+    intervals: Mapping[str, NDArray[Any]],
+    histograms: Mapping[str, NDArray[Any]],
+    interval_ns: int,
+    end_ns: int,
+) -> dict[str, Series]:
+    """By name, in at most `BINS` bins of whole intervals: due, throughput and failures (1/s), requests
+    under way or waiting at the end of each, and the slowest ok response (s) of the requests due then; p50
+    and p99 in bins that may be wider."""
+    whole = max(-(-end_ns // interval_ns), 1)
+    per_bin = -(-whole // BINS)
+    bins = -(-whole // per_bin)
+    width_s = per_bin * interval_ns / 1e9
+    at_s: Floats = (np.arange(bins, dtype=np.float64) + 0.5) * width_s
+    left_s = np.minimum(width_s, end_ns / 1e9 - np.arange(bins, dtype=np.float64) * width_s)
+    seconds: Floats = np.where(left_s > width_s / 4, left_s, np.nan)
+    during = intervals["interval"] < whole  # what ends later has no place on the load's own axis
+    at = intervals["interval"][during].astype(np.int64) // per_bin
+
+    def total(*names: str) -> Floats:
+        weights = sum((intervals[name][during].astype(np.float64) for name in names), np.zeros(len(at)))
+        return np.asarray(np.bincount(at, weights=weights, minlength=bins)[:bins], dtype=np.float64)
+
+    due, done = total("due"), total("completed_ok", "completed_failed")
+    return {
+        "due": Series(at_s, due / seconds),
+        "throughput": Series(at_s, done / seconds),
+        "failures": Series(at_s, total("completed_failed") / seconds),
+        "under way": Series(at_s, np.cumsum(due - total("dropped") - done)),
+        **_responses_over_time(histograms, per_bin, due, at_s, min(width_s, end_ns / 1e9)),
+    }
+
+
+_LEAST_FOR = {"p50": (0.5, 6), "p99": (0.99, 100)}
+"""Quantile, and the requests that a bin must hold to draw it."""
+
+
+def _responses_over_time(
+    histograms: Mapping[str, NDArray[Any]], per_bin: int, due: Floats, at_s: Floats, width_s: float
+) -> dict[str, Series]:
+    """p50 and p99 (failures above all) in bins that are as wide as they must be to hold enough requests, and
+    each bin's slowest ok response."""
+    bins = len(due)
+    mine = _metric(histograms, "response")
+    at = histograms["interval"][mine].astype(np.int64) // per_bin
+    bucket = histograms["bucket"][mine].astype(np.int64)
+    if not len(bucket):
+        nothing = Series(at_s, np.full(bins, np.nan))
+        return dict.fromkeys((*_LEAST_FOR, "slowest"), nothing)
+    first, width = int(bucket.min()), int(bucket.max() - bucket.min()) + 1
+    inside = at < bins
+    counts = np.bincount(
+        at[inside] * width + bucket[inside] - first,
+        weights=histograms["count"][mine][inside],
+        minlength=bins * width,
+    ).reshape(bins, width)
+    found = {}
+    for name, (p, least) in _LEAST_FOR.items():
+        begins = _wide_enough(due, least)
+        if name == "p99" and due.sum() < least:
+            found[name] = Series(at_s, np.full(bins, np.nan))
+            continue
+        held, running = (
+            np.add.reduceat(due, begins),
+            np.cumsum(np.add.reduceat(counts, begins, axis=0), axis=1),
+        )
+        rank = np.maximum(np.ceil(p * held - 1e-9 * held), 1)
+        column = (running < rank[:, None]).sum(axis=1)
+        middle = bucket_middles(np.minimum(column, width - 1) + first) / 1e9
+        values = np.where((column < width) & (held > 0), middle, np.nan)
+        ends = np.append(begins[1:], bins) - 1
+        if len(begins) == 1:  # one value for all of it: a line from its begin to its end
+            found[name] = Series(
+                np.array([at_s[0] - width_s / 2, at_s[-1] + width_s / 2]), np.repeat(values, 2)
+            )
+        else:
+            found[name] = Series((at_s[begins] + at_s[ends]) / 2, values)
+    last = width - 1 - np.argmax(counts[:, ::-1] > 0, axis=1)
+    slowest = np.where(counts.sum(axis=1) > 0, bucket_middles(last + first) / 1e9, np.nan)
+    return {**found, "slowest": Series(at_s, slowest)}
+
+
+def _wide_enough(due: Floats, least: int) -> NDArray[np.int64]:
+    """The first of each run of neighbouring bins that together hold `least` requests; what is
+    left at the end joins the last."""
+    begins, held = [0], 0.0
+    for at, count in enumerate(due.tolist()):
+        if held >= least:
+            begins.append(at)
+            held = 0.0
+        held += count
+    if held < least and len(begins) > 1:
+        begins.pop()
+    return np.array(begins, dtype=np.int64)
+
+
+def error_name(code: int) -> str:
+    """The name of an error code; a number that this svload does not know stays one."""
+    return ERRORS[code] if 0 <= code < len(ERRORS) else f"error {code}"

@@ -1,0 +1,197 @@
+"""All that a report is made of, read once from a run's folder. What cannot be read is noted, never fatal: a
+report of a damaged run says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeVar
+
+from svload import study
+from svload.host.process.forks import spread
+from svload.model.errors import SvloadError
+from svload.model.events import Event
+from svload.model.plan import Batch, Placement, TrialPlan
+from svload.model.results import CaseResult, Findings, TrialResult
+from svload.model.study import CaseConfig, Lock
+from svload.report.data.digest import TrialDigest, digest_trial
+from svload.report.data.resources import MACHINE
+from svload.report.palette import PALETTE
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import factor_levels, services_of, traffic_groups
+from svload.store.journal import read_events
+from svload.store.layout import RunDir
+from svload.store.parquet import TrialData, read_trial
+from svload.store.seal import sha256_file
+
+T = TypeVar("T")
+_LARGEST_HASHED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A run and its findings. `digests` are by trial; `notes` are sentences on what could not be read."""
+
+    run: RunDir
+    findings: Findings
+    lock: Lock
+    configs: dict[str, CaseConfig]
+    batches: tuple[Batch, ...]
+    placement: Placement | None
+    events: tuple[Event, ...]
+    digests: dict[str, TrialDigest]
+    inputs: tuple[tuple[str, int, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def plan(self) -> dict[str, TrialPlan]:
+        """Trial → its place in the plan, in the order in which trials run."""
+        return {trial.trial: trial for batch in self.batches for trial in batch.trials}
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Trial → its number (from 0) in the order in which trials run."""
+        return {trial: number for number, trial in enumerate(self.plan)}
+
+    @cached_property
+    def told(self) -> Told:
+        """The run's numbers as every output tells them."""
+        return Told(self.findings)
+
+    @property
+    def group(self) -> str:
+        """The traffic group that the report is about first."""
+        return self.told.group
+
+    @cached_property
+    def colours(self) -> dict[str, int]:
+        """Service, then traffic group, then the machine → its colour's number, the same in
+        every chart and figure of the run."""
+        watched = (facts.service for one in self.digests.values() for facts in one.lab.services)
+        names = dict.fromkeys([*services_of(self.findings), *watched])
+        groups = [name for name in traffic_groups(self.findings) if name not in names]
+        return {name: number % len(PALETTE) for number, name in enumerate((*names, *groups, MACHINE))}
+
+    @cached_property
+    def factors(self) -> dict[str, list[str]]:
+        """Factor → its levels."""
+        return factor_levels(self.findings)
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[TrialResult]]:
+        found: dict[str, list[TrialResult]] = {}
+        for trial in self.findings.trials:
+            found.setdefault(trial.case, []).append(trial)
+        return found
+
+    def trials_of(self, case: str) -> list[TrialResult]:
+        """The judged trials of a case."""
+        return self._by_case.get(case, [])
+
+    def of_case(self, case: str) -> list[TrialDigest]:
+        """The digests of a case's trials, in the order of its results."""
+        return [self.digests[one.trial] for one in self.trials_of(case) if one.trial in self.digests]
+
+    def counted(self, case: CaseResult) -> list[TrialDigest]:
+        """The digests that a case's median comes from: those of its trials that count, of a REFUSED one all."""
+        digests, names = self.of_case(case.case), set(self.told.counts(case, f"{self.group}.response.p50"))
+        return [one for one in digests if one.name in names] or digests
+
+    def read(self) -> Iterator[tuple[TrialResult, TrialData]]:
+        """Every judged trial's tables again, one trial in memory at a time; what cannot be read is
+        passed over (it is in `notes`)."""
+        for result in self.findings.trials:
+            if result.trial in self.digests:
+                yield result, read_trial(self.run.trial(result.trial))
+
+
+def gather(run: RunDir, findings: Findings) -> Gathered:
+    """Read a run. Raises SvloadError for a lock that cannot be read; everything else that is broken becomes a note."""
+    lock = run.lock()
+    notes: list[str] = []
+    configs = {}
+    for case in lock.valid_cases:
+        found = _tried(
+            partial(study.resolve, lock, case), f"{case.name} cannot be resolved from the lock", notes
+        )
+        if found is not None:
+            configs[case.name] = found
+    digests = {}
+    for result, (digest, told) in zip(
+        findings.trials, spread(partial(_digest, run), findings.trials), strict=True
+    ):
+        notes += told
+        if digest is not None:
+            digests[result.trial] = digest
+    return Gathered(
+        run=run,
+        findings=findings,
+        lock=lock,
+        configs=configs,
+        batches=_tried(run.batches, "the plan cannot be read", notes) or (),
+        placement=_tried(run.placement, "the placement cannot be read", notes),
+        events=tuple(_events(run, notes)),
+        digests=digests,
+        inputs=tuple(_inputs(run)),
+        notes=tuple(notes),
+    )
+
+
+def _digest(run: RunDir, result: TrialResult) -> tuple[TrialDigest | None, list[str]]:
+    notes: list[str] = []
+
+    def read() -> TrialDigest:
+        return digest_trial(read_trial(run.trial(result.trial)), result.cut_ns)
+
+    return _tried(read, f"{result.trial} cannot be read", notes), notes
+
+
+def _tried(read: Callable[[], T], what: str, notes: list[str]) -> T | None:
+    try:
+        return read()
+    except (SvloadError, OSError, ValueError, KeyError) as why:
+        notes.append(f"{what}: {why}")
+        return None
+
+
+def _events(run: RunDir, notes: list[str]) -> list[Event]:
+    if not run.events.exists():
+        return []
+    return list(_tried(lambda: read_events(run.events).events, "the journal cannot be read", notes) or [])
+
+
+def _inputs(run: RunDir) -> Iterator[tuple[str, int, str]]:
+    """(name, bytes, SHA-256) of what set-up made."""
+    if not run.inputs.is_dir():
+        return
+    for path in sorted(path for path in run.inputs.rglob("*") if path.is_file()):
+        size = path.stat().st_size
+        digest = sha256_file(path) if size <= _LARGEST_HASHED_BYTES else "not hashed: large"
+        yield str(path.relative_to(run.inputs)), size, digest
+
+
+def seal_hashes(gathered: Gathered) -> Mapping[str, str]:
+    """Trial → SHA-256 of its seal, which itself holds the hash of every other file."""
+    found = {}
+    for trial in gathered.findings.trials:
+        path: Path = gathered.run.trial(trial.trial).seal
+        if path.exists():
+            found[trial.trial] = sha256_file(path)
+    return found
+
+
+def anatomy_by_case(gathered: Gathered, group: str) -> dict[str, dict[str, float]]:
+    """Case → mean seconds of each part of a request of `group`
+    (`report.digest.SEGMENTS`), over its trials that count."""
+    found = {}
+    for case in gathered.findings.cases:
+        trials = [one.groups[group].anatomy_s for one in gathered.counted(case) if group in one.groups]
+        known = [parts for parts in trials if parts]
+        if known:
+            names = dict.fromkeys(name for parts in known for name in parts)
+            found[case.case] = {
+                name: sum(parts.get(name, 0.0) for parts in known) / len(known) for name in names
+            }
+    return found

@@ -1,0 +1,120 @@
+"""junit.xml: a test case for each threshold on each case, each comparison that gates, and each trial's verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from svload.model.capacity import CapacityResult
+from svload.model.results import Findings, ThresholdResult, TrialResult
+from svload.report.told.claimed import Claimed, claimed, details
+from svload.report.told.criteria import criterion_words, measured_words
+from svload.report.told.doubts import asked_keys, event_words, trial_doubts
+from svload.report.told.numbers import Told
+from svload.report.told.search_rows import search_outcome, search_title
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(findings: Findings) -> str:
+    """The findings as JUnit: a failed threshold or gate is a failure; what was REFUSED or has no
+    number is an error, never a pass."""
+    told = Told(findings)
+    root = Element("testsuites", name=_clean(findings.study))
+    thresholds = SubElement(root, "testsuite", name="thresholds")
+    for threshold in findings.thresholds:
+        _threshold(thresholds, told, threshold)
+    for one in claimed(findings):
+        if one.claim.gate is not None or one.outcome != "open":
+            _claim(thresholds, findings, one)
+    if findings.capacity is not None:
+        _search(thresholds, findings.capacity)
+    trials = SubElement(root, "testsuite", name="trials")
+    for trial in findings.trials:
+        _trial(trials, told, trial)
+    if not findings.complete:
+        missing = SubElement(trials, "testcase", classname="run", name="all planned trials are sealed")
+        text = f"{findings.sealed_trials} of {findings.planned_trials} planned trials are sealed"
+        SubElement(missing, "error", message=text, type="incomplete")
+    for suite in (thresholds, trials):
+        _totals(suite)
+    indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML 1.0 cannot hold."""
+    return _FORBIDDEN.sub("�", text)
+
+
+def _case(suite: Element, classname: str, name: str) -> Element:
+    return SubElement(suite, "testcase", classname=_clean(classname), name=_clean(name))
+
+
+def _threshold(suite: Element, told: Told, one: ThresholdResult) -> None:
+    case = _case(suite, one.case, one.that)
+    message = f"{one.case}: {criterion_words(one.that)}: {one.outcome}, measured {measured_words(told, one)}"
+    if one.outcome == "failed":
+        SubElement(case, "failure", message=_clean(message), type="threshold")
+    elif one.outcome != "passed":
+        SubElement(case, "error", message=_clean(message), type=one.outcome.replace(" ", "-"))
+
+
+def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
+    """A gate decides; a comparison without one fails nothing, and is an error where no pair of it can be believed."""
+    case = _case(suite, "comparisons", one.claim.name)
+    behind = "\n".join(f"{line.name}: {line.text}" for line in details(findings, one))
+    gate = one.claim.gate
+    message = f"{one.sentence} {one.gate}".strip()
+    if (gate is not None and gate.outcome == "fail") or one.claim.failed:
+        SubElement(case, "failure", message=_clean(message), type="comparison").text = _clean(behind)
+    elif (gate is not None and gate.outcome == "open") or one.outcome == "refused":
+        kind = "open" if gate is not None and one.outcome != "refused" else "refused"
+        SubElement(case, "error", message=_clean(message), type=kind).text = _clean(behind)
+    else:
+        SubElement(case, "system-out").text = _clean(f"{message}\n{behind}")
+
+
+def _search(suite: Element, found: CapacityResult) -> None:
+    """A failure where the load that is needed surely breaks; an error where the search, or its gate, is open."""
+    case = _case(suite, "capacity", search_title(found))
+    message = " ".join([found.sentence, *([found.gate.sentence] if found.gate else [])])
+    outcome = search_outcome(found)
+    if outcome == "fail":
+        SubElement(case, "failure", message=_clean(message), type="capacity")
+    elif outcome == "open":
+        SubElement(case, "error", message=_clean(message), type="open")
+    else:
+        SubElement(case, "system-out").text = _clean(message)
+
+
+def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
+    """An error where a number that the study asks for is REFUSED; its numbers, checks
+    and what would mend them as text."""
+    case = _case(suite, trial.case, trial.trial)
+    verdict = trial.verdict
+    reasons = _told(verdict.reasons, verdict.remedy)
+    if verdict.instrument == "REFUSED":
+        message = event_words(trial_doubts(trial)) or "the instrument is REFUSED"
+        SubElement(case, "error", message=_clean(message), type="refused").text = _clean(reasons)
+    elif verdict.instrument == "WEAK" or verdict.reasons:
+        SubElement(case, "system-out").text = _clean(
+            f"{verdict.instrument}, server {verdict.server}\n{reasons}"
+        )
+    properties = SubElement(case, "properties")
+    result = next((one for one in told.findings.cases if one.case == trial.case), None)
+    for key in asked_keys(told, result) if result is not None else ():
+        one = told.of_trial(trial, key)
+        value = " ".join(part for part in (one.whole, one.mark, one.bound) if part)
+        SubElement(properties, "property", name=_clean(key), value=_clean(value))
+
+
+def _told(reasons: Sequence[str], remedy: str) -> str:
+    return "\n".join([*reasons, *([f"What would mend it: {remedy}"] if remedy else [])])
+
+
+def _totals(suite: Element) -> None:
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))

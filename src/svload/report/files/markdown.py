@@ -1,0 +1,178 @@
+"""summary.md: the findings for a CI job's page and for a pull request's comment, in GitHub's Markdown. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from svload.model.results import Findings
+from svload.model.visible import visible
+from svload.report.terminal.casetable import case_table
+from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline
+from svload.report.told.claimed import Claimed, details
+from svload.report.told.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
+from svload.report.told.numbers import Told
+from svload.report.told.search_rows import level_rows, search_outcome, search_title, step_rows
+from svload.report.told.spelling import GRADE_MARK, count_words, load_line
+
+_UNCUT = 1000
+_MOST_THRESHOLDS = 60
+_MARKS = re.compile(r"[\\`*|]|~(?=\S)|\](?=[(\[:])|!(?=\[)|(?<!\w)_|_(?!\w)|(?<=\w)_(?=_)|^[>#+-]|^\d+[.)]")
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;"})
+
+
+def plain(text: str) -> str:
+    """`text` as one line of Markdown that shows nothing but its own characters: no
+    markup, no HTML, no table cell ends."""
+    return _MARKS.sub(_escaped, " ".join(visible(text).split())).translate(_HTML)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"{found[0][:-1]}\\{found[0][-1]}" if found[0][0].isdigit() else f"\\{found[0]}"
+
+
+def summary_markdown(findings: Findings) -> str:
+    """Verdict, answer, thresholds and cases; what could not be said is folded. Some ten KiB at
+    most: GitHub takes 1 MiB a step."""
+    title = findings.study + (f" ({findings.profile})" if findings.profile else "")
+    found = answer(findings)
+    parts = [f"## {_mark(findings)} {plain(title)}"]
+    if findings.question:
+        parts.append(f"*{plain(findings.question)}*")
+    if load := load_line(findings):
+        parts.append(plain(load))
+    parts.append(f"**{plain(headline(findings))}**")
+    parts.append(_counts(findings))
+    if found.planted:
+        parts.append(_list(Sentence(text, "planted on purpose") for text in found.planted))
+    parts.append(_list(found.first))
+    parts += _claims(findings, found.claims)
+    parts.append(_list(found.sentences))
+    parts += _search(findings)
+    parts += _thresholds(findings)
+    parts += _cases(findings)
+    if found.unsaid:
+        parts.append(_folded(LIMITS_TITLE, _list(found.unsaid)))
+    parts.append(f"<sub>{plain(findings.floor)}. In brackets: the 95 % interval over replicates.</sub>")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _mark(findings: Findings) -> str:
+    """One sign for the whole run: as the exit code has it, a criterion that failed before one that was not judged."""
+    outcomes = {one.outcome for one in findings.thresholds}
+    gates = {claim.gate.outcome for claim in findings.claims if claim.gate is not None}
+    if findings.capacity is not None:
+        gates.add(search_outcome(findings.capacity))
+    if "failed" in outcomes or "fail" in gates or any(claim.failed for claim in findings.claims):
+        return "✗"
+    if "open" in gates or outcomes & {"refused", "no value"} or not findings.complete:
+        return "?"
+    return "✓"
+
+
+def _counts(findings: Findings) -> str:
+    grades = [trial.verdict.instrument for trial in findings.trials]
+    told = [f"{grades.count(grade)} {GRADE_MARK[grade]} {grade}" for grade in GRADE_MARK if grade in grades]
+    sealed = f"{findings.sealed_trials} of {count_words(findings.planned_trials, 'trial')}"
+    return " · ".join([sealed, *told])
+
+
+def _list(sentences: Iterable[Sentence]) -> str:
+    return "\n".join(
+        "\n".join(
+            [f"- {plain(one.text)} *({plain(one.certainty)})*", *(f"  - {plain(why)}" for why in one.reasons)]
+        )
+        for one in sentences
+    )
+
+
+_MOST_CLAIMS = 20
+
+
+def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
+    """A row a comparison, then what is behind each, folded."""
+    if not claims:
+        return []
+    rows = [
+        (f"{one.mark} {one.claim.name}", one.effect_words or "no ratio", one.sure, one.gate)
+        for one in claims[:_MOST_CLAIMS]
+    ]
+    gated = any(row[3] for row in rows)
+    headings = ("comparison", "effect (95 % interval)", "outcome", "gate")[: 4 if gated else 3]
+    table = _table(headings, [row[: len(headings)] for row in rows])
+    behind = "\n".join(
+        f"- {plain(one.claim.name)}: "
+        + plain("; ".join(f"{line.name} {line.text}" for line in details(findings, one)))
+        for one in claims[:_MOST_CLAIMS]
+    )
+    more = len(claims) - len(rows)
+    left = [f"{count_words(more, 'more comparison')} stand in the report."] if more > 0 else []
+    return [table, *left, _folded("What is behind the comparisons", behind)]
+
+
+def _search(findings: Findings) -> list[str]:
+    """What was sought, and a row a level or a step."""
+    found = findings.capacity
+    if found is None:
+        return []
+    if found.gain is not None:
+        steps = [
+            (f"{row.step.low_load:,}", f"{row.step.high_load:,}", f"{row.mark} {row.outcome}", f"{row.gain} {row.interval}", row.throughput)
+            for row in step_rows(found)
+        ]  # fmt: skip
+        return [
+            f"Sought: {plain(search_title(found))}",
+            _table(("from", "to", "verdict", "gain", "throughput"), steps, (True, True)),
+        ]
+    levels = [
+        (f"{row.level.load:,}", f"{row.mark} {row.outcome}", row.by, f"{row.measured} {row.interval}", row.throughput, row.trials)
+        for row in level_rows(findings)
+    ]  # fmt: skip
+    headings = (found.over, "verdict", "by", "measured", "throughput", "trials")
+    return [f"Sought: {plain(search_title(found))}", _table(headings, levels, (True,))]
+
+
+def _thresholds(findings: Findings) -> list[str]:
+    """What failed or was not judged one by one, then what was kept, a line a criterion."""
+    told = Told(findings)
+    rows = [
+        (
+            f"{OUTCOME_MARKS[one.outcome]} {one.outcome}",
+            one.case,
+            criterion_words(one.that),
+            measured_words(told, one),
+        )
+        for one in open_or_failed(findings)
+    ]
+    parts = []
+    if rows:
+        parts.append(_table(("threshold", "case", "that", "measured"), rows[:_MOST_THRESHOLDS]))
+    lines = kept(findings)
+    if lines:
+        parts.append("\n".join(f"- ✓ {plain(one.text)}" for one in lines[:_MOST_THRESHOLDS]))
+    left = sum(max(0, len(shown) - _MOST_THRESHOLDS) for shown in (rows, lines))
+    return [*parts, *([f"{count_words(left, 'more threshold')} stand in findings.json."] if left else [])]
+
+
+def _cases(findings: Findings) -> list[str]:
+    cases = case_table(findings, _UNCUT)
+    if not cases.columns[0].cells:
+        return []
+    rows = zip(*((cell.text for cell in column.cells) for column in cases.columns), strict=True)
+    right = [column.right for column in cases.columns]
+    table = _table([column.heading for column in cases.columns], list(rows), right)
+    return [table, *(f"<sub>{plain(note)}</sub>" for note in cases.notes)]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> str:
+    rule = ["--:" if at < len(right) and right[at] else "---" for at in range(len(headings))]
+    lines = [
+        [plain(text) for text in headings],
+        rule,
+        *([plain(text) or " " for text in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _folded(title: str, inside: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{inside}\n\n</details>"

@@ -1,0 +1,208 @@
+"""A run as OpenMetrics text, for Prometheus and all that reads its format.
+
+A finished run tells its judged metrics. Of a running one only its journals are read: judging it would load
+the machine that is measuring.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    StateSetMetricFamily,
+)
+from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client.registry import CollectorRegistry
+
+from svload.model.events import Event
+from svload.model.metrics import CATALOGUE, Source, without_limit
+from svload.model.results import Findings
+from svload.model.units import Dimension
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import dimension_of, services_of, split_metric
+from svload.store.journal import read_events
+from svload.store.layout import RunDir
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_UNITS: Mapping[Dimension, str] = {
+    "time_s": "seconds",
+    "size_bytes": "bytes",
+    "ratio": "ratio",
+    "rate_rps": "per_second",
+    "count": "",
+}
+_GRADES = ("VALID", "WEAK", "REFUSED")
+_STATES = ("STEADY", "SATURATED", "OVERLOADED", "UNKNOWN")
+_COUNTED = ("due", "begun", "ok", "failed")
+
+
+def openmetrics(run: RunDir, findings: Findings | None, stamps: bool = False) -> str:
+    """The exposition text, with `# EOF`. `findings` None: the run is going on, its verdicts are provisional.
+
+    With `stamps` every sample carries the Unix time at which it was so, for backfilling into a time series
+    database; without, the reader's clock counts. Raises SvloadError for a run that cannot be read.
+    """
+    exposition = _Exposition(run, findings, stamps)
+    text: bytes = generate_latest(exposition)  # type: ignore[no-untyped-call]
+    return text.decode("utf-8")
+
+
+class _Exposition(CollectorRegistry):
+    """The run's families in their order; a registry only because that is what the writer takes."""
+
+    def __init__(self, run: RunDir, findings: Findings | None, stamps: bool) -> None:
+        super().__init__(auto_describe=False)
+        self._run, self._findings = run, findings
+        self._events = read_events(run.events).events
+        last = self._events[-1].wall if self._events else None
+        self._stamps, self._now = stamps, last if stamps else None
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._about()
+        if self._findings is None:
+            yield from self._provisional()
+            yield from self._under_load()
+        else:
+            yield from self._verdicts(self._findings)
+            yield from self._measured(self._findings)
+
+    def _about(self) -> Iterator[Metric]:
+        lock = self._run.lock()
+        about = InfoMetricFamily("svload_run", "The run: its study, profile, seed and svload's version.")
+        values = {"run": self._run.name, "study": lock.name, "profile": lock.profile or "", "seed": str(lock.seed), "version": lock.svload_version}  # fmt: skip
+        about.add_metric([], values, timestamp=self._now)
+        yield about
+        cases = InfoMetricFamily("svload_case", "A case: its level of each factor.")
+        for case in lock.valid_cases:
+            levels = {_label(factor): level for factor, level in case.levels.items()}
+            cases.add_metric([], {"case": case.name, **levels}, timestamp=self._now)
+        yield cases
+        trials = GaugeMetricFamily("svload_trials", "Trials by state.", labels=["state"])
+        trials.add_metric(["planned"], len(self._run.planned_trials()), timestamp=self._now)
+        trials.add_metric(["sealed"], len(self._run.sealed_trials()), timestamp=self._now)
+        yield trials
+
+    def _verdicts(self, findings: Findings) -> Iterator[Metric]:
+        ended = {str(event.data.get("trial")): event.wall for event in self._events}
+        told = [
+            (one.trial, one.case, one.verdict.instrument, one.verdict.server, ended.get(one.trial, self._now))
+            for one in findings.trials
+        ]
+        yield from self._states(told)
+        outcomes = GaugeMetricFamily(
+            "svload_threshold_passed",
+            "1 if the threshold holds in the case, 0 if it failed; absent where it was not judged.",
+            labels=["case", "that"],
+        )
+        for one in findings.thresholds:
+            if one.outcome in ("passed", "failed"):
+                outcomes.add_metric([one.case, one.that], one.outcome == "passed", timestamp=self._now)
+        if outcomes.samples:
+            yield outcomes
+
+    def _states(self, told: Sequence[tuple[str, str, str, str, float | None]]) -> Iterator[Metric]:
+        """(trial, case, instrument, server, wall) of each as state sets."""
+        for name, doc, known, at in (
+            ("svload_trial_instrument", "Whether the trial may be believed.", _GRADES, 2),
+            ("svload_trial_server", "How the server was.", _STATES, 3),
+        ):
+            family = StateSetMetricFamily(name, doc, labels=["trial", "case"])
+            for row in told:
+                states = {state: row[at] == state for state in known}
+                family.add_metric([row[0], row[1]], states, timestamp=row[4] if self._stamps else None)
+            if told:
+                yield family
+
+    def _measured(self, findings: Findings) -> Iterator[Metric]:
+        """A family a metric: each case's number and the ends of its interval, told apart
+        by `bound`, with its own grade."""
+        services, told = set(services_of(findings)), Told(findings)
+        families: dict[str, GaugeMetricFamily] = {}
+        for case in findings.cases:
+            for key in case.metrics:
+                one = told.of_case(case, key)
+                owner, named, stat = split_metric(key)
+                name = without_limit(named)
+                if not name:
+                    continue
+                stat = stat or named[len(name) :].strip("()")
+                source: Source = "service" if owner in services else "traffic"
+                title = f"svload_{source}_{name}"
+                if title not in families:
+                    known = CATALOGUE.get((source, name))
+                    labels = ["case", "service" if source == "service" else "group", "stat", "bound", "grade"]
+                    unit = _UNITS[dimension_of(key)]
+                    doc = known.definition if known else name
+                    families[title] = GaugeMetricFamily(title, doc, labels=labels, unit=unit)
+                for bound in ("value", "low", "high"):
+                    value = getattr(one, bound)
+                    if value is not None:
+                        row = [case.case, owner, stat, bound, one.grade]
+                        families[title].add_metric(row, value, timestamp=self._now)
+        yield from families.values()
+
+    def _provisional(self) -> Iterator[Metric]:
+        """Verdicts as each trial's seal had them: a case's warm-up cut needs all its replicates."""
+        case_of = {plan.trial: plan.case for plan in self._run.planned_trials()}
+        told: list[tuple[str, str, str, str, float | None]] = []
+        for event in self._events:
+            if event.kind == "trial-sealed" and "instrument" in event.data:
+                trial, instrument, server = (
+                    str(event.data[key]) for key in ("trial", "instrument", "server")
+                )
+                told.append((trial, case_of.get(trial, ""), instrument, server, event.wall))
+        yield from self._states(told)
+
+    def _under_load(self) -> Iterator[Metric]:
+        """The trial under load now, as its generators said it last."""
+        for trial in self._run.unsealed_trials():
+            progress = [event for event in read_events(self._run.trial(trial).events).events if event.kind == "progress"]  # fmt: skip
+            if progress:
+                yield from self._progress(trial, progress[-1])
+                return
+
+    def _progress(self, trial: str, event: Event) -> Iterator[Metric]:
+        at = event.wall if self._stamps else None
+        labels = ["trial", "group"]
+        requests = CounterMetricFamily("svload_running_requests", "Requests of the trial under load.", labels=[*labels, "state"])  # fmt: skip
+        errors = CounterMetricFamily("svload_running_errors", "Failed requests of the trial under load.", labels=[*labels, "error"])  # fmt: skip
+        users = GaugeMetricFamily("svload_running_active_vus", "Virtual users at work.", labels=labels)
+        flight = GaugeMetricFamily("svload_running_in_flight", "Requests begun and not ended.", labels=labels)
+        response = GaugeMetricFamily("svload_running_response", "Response of the last second; the worst share's.", labels=[*labels, "stat"], unit="seconds")  # fmt: skip
+        groups: Sequence[Mapping[str, object]] = event.data.get("groups", ())  # type: ignore[assignment]
+        for group in groups:
+            where = [trial, str(group["name"])]
+            for state in _COUNTED:
+                requests.add_metric([*where, state], _count(group.get(state)), timestamp=at)
+            for error, count in _mapping(group.get("errors")).items():
+                errors.add_metric([*where, error], _count(count), timestamp=at)
+            users.add_metric(where, _count(group.get("active_vus")), timestamp=at)
+            flight.add_metric(where, _count(group.get("in_flight")), timestamp=at)
+            for stat in ("p50", "p99"):
+                value = _mapping(group.get("last")).get(f"response_{stat}_ns")
+                response.add_metric([*where, stat], _count(value) / 1e9, timestamp=at)
+        yield from (requests, errors, users, flight, response)
+        cores = GaugeMetricFamily("svload_running_service_cores", "Cores that a service keeps busy.", labels=["service"])  # fmt: skip
+        for service, busy in _mapping(event.data.get("service_cores")).items():
+            cores.add_metric([service], _count(busy), timestamp=at)
+        if cores.samples:
+            yield cores
+
+
+def _count(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _label(factor: str) -> str:
+    """A factor's name as a label: letters, digits and `_`, never one that is taken."""
+    name = re.sub(r"\W", "_", factor, flags=re.ASCII)
+    return f"factor_{name}" if name in ("case", "run") or not re.match(r"[A-Za-z]", name) else name

@@ -1,0 +1,80 @@
+"""What is made of judged runs: `write_all`, everything in derived/ that people and other tools read, from a
+run's sealed trials and its findings; the page of two runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from svload.host.process.forks import beside
+from svload.model.errors import SvloadError
+from svload.model.results import Findings
+from svload.report.data.gather import gather
+from svload.store.layout import RunDir
+
+_BESIDE_THE_WORKBOOK = ("probe", "metrics", "checks")
+"""Views that hold the workbook's long tables for programs, without a sheet's limit of rows."""
+
+
+def write_all(run: RunDir, findings: Findings) -> dict[str, Path]:
+    """Write report.html, report.xlsx with its tables as Parquet, junit.xml and summary.md into derived/
+    (each replaced whole); name → path.
+
+    A series.csv is there only if the page left the series out.
+
+    Raises SvloadError for a run without a readable lock, OSError when the disk is full. What else cannot
+    be read is told in the report.
+    """
+    from svload.report.files.junit import junit_xml
+    from svload.report.files.markdown import summary_markdown
+    from svload.report.page.render import render_page
+    from svload.report.sheets.workbook import write_workbook
+    from svload.store.sql import export_views
+
+    gathered = gather(run, findings)
+    run.derived.mkdir(parents=True, exist_ok=True)
+    workbook = run.derived / "report.xlsx"
+    with_suffix = workbook.with_name(f".report.{os.getpid()}.xlsx")
+    with beside(lambda: write_workbook(gathered, with_suffix)) as written:
+        page, series = render_page(gathered)
+        found = {"report.html": run.derived / "report.html"}
+        _replace(found["report.html"], page)
+        if series is not None:
+            found["series.csv"] = run.derived / "series.csv"
+            _replace(found["series.csv"], series)
+        written()
+    found["report.xlsx"] = workbook
+    os.replace(with_suffix, workbook)
+    with suppress(SvloadError):  # damaged tables: the page names each trial that cannot be read
+        for path in export_views(run, run.derived, "parquet", _BESIDE_THE_WORKBOOK):
+            found[path.name] = path
+    found["junit.xml"] = run.derived / "junit.xml"
+    _replace(found["junit.xml"], junit_xml(findings))
+    found["summary.md"] = run.derived / "summary.md"
+    _replace(found["summary.md"], summary_markdown(findings))
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write whole or not at all. Text that no encoding holds (lone surrogates) is written as a question mark."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(text.encode("utf-8", "replace"))
+    os.replace(temporary, path)
+
+
+def write_comparison(
+    first: tuple[RunDir, Findings],
+    second: tuple[RunDir, Findings],
+    rows: Sequence[Mapping[str, Any]],
+    path: Path,
+) -> None:
+    """Write the page that compares two judged runs; `rows` as `analysis.compare_runs` gives
+    them. Raises as `write_all` does."""
+    from svload.report.page.compare import compare_page
+
+    page = compare_page(gather(*first), gather(*second), rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, page)

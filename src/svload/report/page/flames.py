@@ -1,0 +1,83 @@
+"""Sampled profiles on the page: a case's flame graph with what it names, and the run's busiest one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svload.analysis.stacks import FunctionShare, call_tree
+from svload.model.results import CaseResult
+from svload.model.stacks import Stacks
+from svload.report.charts.flame import LEAST_WIDTH, WIDTH, flame_graph
+from svload.report.data.digest import TrialDigest
+from svload.report.data.gather import Gathered
+from svload.report.page.data import Table
+from svload.report.told.stacks import function_name, named, not_measured, sampled_how, top_functions
+
+
+@dataclass(frozen=True)
+class FlameView:
+    """One trial's profile: its drawing and its words; of one that was not measured `missing` says why."""
+
+    service: str
+    case: str
+    drawing: str
+    named: str
+    how: str
+    missing: str
+    functions: tuple[tuple[str, str, str], ...]
+    table: Table
+
+
+def sampled_trial(digests: Sequence[TrialDigest]) -> TrialDigest | None:
+    """The trial of a case whose stacks are shown: the first with samples, else the first that was to have some."""
+    asked = [one for one in digests if one.stacks is not None]
+    return next((one for one in asked if one.stacks and one.stacks.samples), asked[0] if asked else None)
+
+
+def flame_view(case: str, digests: Sequence[TrialDigest], least: float) -> FlameView | None:
+    """A case's profile, functions of less than `least` of all samples left out of the drawing; None where the study
+    asked for none."""
+    trial = sampled_trial(digests)
+    if trial is None or trial.stacks is None:
+        return None
+    stacks = trial.stacks
+    if not stacks.samples:
+        return FlameView(stacks.service, case, "", "", "", not_measured(stacks), (), Table((), ()))
+    rows = top_functions(stacks)
+    title = f"{stacks.service} in {case}: which functions used CPU"
+    return FlameView(
+        service=stacks.service,
+        case=case,
+        drawing=flame_graph(call_tree(stacks.folded), title, least),
+        named=named(stacks),
+        how=sampled_how(stacks, trial.name),
+        missing="",
+        functions=tuple(_row(one, stacks.samples) for one in rows),
+        table=Table(("stack", "samples"), tuple(stacks.folded.items())),
+    )
+
+
+def _row(one: FunctionShare, samples: int) -> tuple[str, str, str]:
+    own, inclusive = (f"{100 * count / samples:.1f} %" for count in (one.own, one.inclusive))
+    return function_name(one.name), own, inclusive
+
+
+def busiest(gathered: Gathered) -> CaseResult | None:
+    """The case whose sampled service used most CPU a second; where none could be sampled, the first that was to be."""
+    found = [
+        (_cores(trial.stacks), case)
+        for case in gathered.findings.cases
+        if (trial := sampled_trial(gathered.of_case(case.case))) is not None
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _cores(stacks: Stacks | None) -> float:
+    return stacks.cpu_s / stacks.window_s if stacks is not None and stacks.window_s > 0 else 0.0
+
+
+def overall_flame(gathered: Gathered) -> FlameView | None:
+    """The run's busiest profile in full detail."""
+    case = busiest(gathered)
+    return None if case is None else flame_view(case.case, gathered.of_case(case.case), LEAST_WIDTH / WIDTH)

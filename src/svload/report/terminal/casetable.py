@@ -1,0 +1,273 @@
+"""The table of cases for a terminal: the compared numbers always, of the rest what fits; a row a step
+where there are scenarios. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len, set_cell_size
+
+from svload.model.results import CaseResult, Findings
+from svload.model.visible import visible
+from svload.report.told.claimed import claimed
+from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_few_rule
+from svload.report.told.spelling import (
+    GRADE_MARK,
+    factor_levels,
+    number_words,
+    split_metric,
+    traffic_owners,
+)
+
+_GAP = 2
+_MOST_ROWS = 40
+_LONGEST_NAME, _LONGEST_LEVELS = 72, 120
+_WIDE_NAME, _NARROW_NAME, _SHORTEST_LEVELS = 24, 14, 16
+_MOST_COMPARED = 3
+_SEPARATOR = " · "
+_SPARED = ("server", "p99", "ok", "levels", "rate")
+"""What gives way in turn before names and levels are folded: most of it stands in a note or in the
+report. A compared number never does."""
+_NO_FAILURE, _FAILURES = "no failure", "failures"
+_STEP = "  └ "
+_NUMBERS = (("response.p50", 8), ("response.p99", 3), ("throughput", 4), ("success_rate", 7))
+"""The main group's numbers, and how much each is needed."""
+_KEPT = 10
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text and what it stands for: a grade, a server's state, or "" (how it is coloured is the printer's business)."""
+
+    text: str
+    kind: str = ""
+    brief: str | None = None
+    """the same without its interval, for a narrow terminal"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: `keep` is higher the more it is needed; `folds` is the width at which
+    its texts go on in the next line."""
+
+    heading: str
+    cells: tuple[Cell, ...]
+    keep: int
+    right: bool = False
+    folds: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Cells of a terminal that it takes."""
+        widest = max(cell_len(text) for text in (self.heading, *(cell.text for cell in self.cells)))
+        return widest if self.folds is None else min(widest, self.folds)
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """Columns that fit, and sentences on what is not shown as a row."""
+
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A case, or one step of its scenarios."""
+
+    case: CaseResult
+    step: str = ""
+
+
+def case_table(findings: Findings, width: int) -> CaseTable:
+    """The run cases with verdicts, the compared numbers and the main group's in at most `width` columns."""
+    told = Told(findings)
+    ran = [case for case in findings.cases if case.excluded is None]
+    steps = _steps(findings, told.group)
+    shown = ran[: max(1, _MOST_ROWS // (1 + len(steps)))]
+    rows = [row for case in shown for row in (_Row(case), *(_Row(case, step) for step in steps))]
+    keys = _keys(findings, told.group)
+    columns = fit(_columns(told, rows, keys), width)
+    notes = _legend(told, shown, keys, [column.heading for column in columns])
+    if len(ran) > len(shown):
+        notes.append(f"{len(ran) - len(shown)} more cases stand in the report")
+    return CaseTable(tuple(columns), (*notes, *_excluded(findings)))
+
+
+def _steps(findings: Findings, group: str) -> list[str]:
+    """The steps of the main group's scenarios."""
+    return [
+        owner.removeprefix(f"{group}.") for owner in traffic_owners(findings) if owner.startswith(f"{group}.")
+    ]
+
+
+def _keys(findings: Findings, group: str) -> dict[str, int]:
+    """Full metric name → how much its column is needed: the compared numbers first of all."""
+    compared = list(dict.fromkeys(one.key for one in claimed(findings)))[:_MOST_COMPARED]
+    keys = {f"{group}.{name}": keep for name, keep in _NUMBERS}
+    return {**{key: keys.get(key, _KEPT) for key in keys}, **dict.fromkeys(compared, _KEPT)}
+
+
+def _legend(
+    told: Told, cases: Sequence[CaseResult], keys: Iterable[str], headings: Sequence[str]
+) -> list[str]:
+    """What the cells mean that do not speak for themselves, if there are such cells."""
+    shown = [key for key in keys if _heading(key, told.group) in headings]
+    numbers = [told.of_case(case, key) for case in cases for key in shown]
+    found = [rule] if (rule := marks_rule(numbers)) else []
+    if "n" in headings and any(one.believed < one.made for one in numbers):
+        found.append("n: trials that count, of those that were made")
+    if (
+        cases
+        and "ok" not in headings
+        and all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
+    ):
+        found.append("ok: 100 % in every case")
+    found = ["; ".join(found)] if found else []
+    return [*found, rule] if (rule := too_few_rule(numbers)) else found
+
+
+def _excluded(findings: Findings) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for case in findings.cases:
+        if case.excluded is not None:
+            by_reason.setdefault(case.excluded, []).append(_cut(visible(case.case), _LONGEST_NAME))
+    return [
+        f"excluded: {', '.join(names[:8])}{' …' if len(names) > 8 else ''} ({visible(reason)})"
+        for reason, names in by_reason.items()
+    ]
+
+
+def _heading(key: str, group: str) -> str:
+    """`probe p50`, then `p99`, `rate`, `ok` of the same group; others with their owner."""
+    owner, name, _ = split_metric(key)
+    if owner != group or (name == "response" and key.endswith(".p50")):
+        return visible(number_words(key))
+    return number_words(key.removeprefix(f"{group}."))
+
+
+def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Column]:
+    group = told.group
+    vary = [factor for factor, levels in factor_levels(told.findings).items() if len(levels) > 1]
+
+    def column(
+        heading: str, keep: int, cells: Iterator[Cell], right: bool = True, folds: int | None = None
+    ) -> Column:
+        return Column(heading, tuple(cells), keep, right, folds)
+
+    names = (
+        Cell(_cut(visible(f"{_STEP}{row.step}" if row.step else row.case.case), _LONGEST_NAME))
+        for row in rows
+    )
+    levels = (Cell("" if row.step else _levels(row.case, vary)) for row in rows)
+    found = [
+        column("case", _KEPT, names, False, _WIDE_NAME),
+        *([column("levels", 6, levels, False, _LONGEST_LEVELS)] if vary else []),
+        column("verdict", 9, (_grade(row) for row in rows), False),
+        column("server", 2, (_server(row) for row in rows), False),
+    ]
+    for key, keep in keys.items():
+        cells = (_number(told, row, key, key == f"{group}.response.p50" or keep == _KEPT) for row in rows)
+        found.append(column(_heading(key, group), keep, cells))
+    first = next(iter(keys))
+    counted = (Cell("" if row.step else told.of_case(row.case, first).counted) for row in rows)
+    return [*found, column("n", 5, counted)]
+
+
+def _levels(case: CaseResult, vary: Sequence[str]) -> str:
+    return _cut(visible(_SEPARATOR.join(case.levels.get(factor, "") for factor in vary)), _LONGEST_LEVELS)
+
+
+def _grade(row: _Row) -> Cell:
+    if row.step:
+        return Cell("")
+    grade = row.case.instrument or "no trial"
+    return Cell(f"{GRADE_MARK.get(grade, ' ')} {grade}", grade)
+
+
+def _server(row: _Row) -> Cell:
+    state = "" if row.step else row.case.server or ""
+    return Cell(state, state)
+
+
+def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
+    """A number with its own mark; of a step its own, nothing where the number is no traffic group's."""
+    if row.step:
+        owner = split_metric(key)[0]
+        key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == told.group else ""
+        if key not in row.case.metrics:
+            return Cell("")
+    found = told.of_case(row.case, key) if row.case.trials else number_of(key, None, 0, 0)
+    kind: str = "" if found.grade == "VALID" else found.grade
+    if split_metric(key)[1] == "success_rate":
+        kind = _NO_FAILURE if _ok(found) else kind or _FAILURES
+    brief = found.marked if row.case.trials else "–"
+    text = f"{found.whole} {found.mark}".rstrip() if whole and row.case.trials else brief
+    return Cell(text, kind, brief)
+
+
+def _ok(found: Number) -> bool:
+    return found.value == 1
+
+
+def _cut(text: str, most: int) -> str:
+    flat = " ".join(text.split()) if not text.startswith(_STEP) else text
+    return flat if cell_len(flat) <= most else set_cell_size(flat, most - 1).rstrip() + "…"
+
+
+def fit(columns: Sequence[Column], width: int) -> list[Column]:
+    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed.
+
+    Servers that are all steady need no column.
+    """
+    kept = [one for one in columns if one.heading != "server" or any(cell.text not in ("", "STEADY", "UNKNOWN") for cell in one.cells)]  # fmt: skip
+    for heading in _SPARED:
+        if _total(kept) > width:
+            kept = [
+                one
+                for column in kept
+                for one in (
+                    _given_way(column) if column.heading == heading and column.keep < _KEPT else (column,)
+                )
+            ]
+    kept = _folded(kept, "levels", width, _SHORTEST_LEVELS)
+    kept = _folded(kept, "case", width, _NARROW_NAME)
+    if _total(kept) > width:
+        kept = [_brief(column) for column in kept]
+    while _total(kept) > width and len(kept) > 1:
+        kept.remove(min(kept, key=lambda column: column.keep))
+    return kept
+
+
+def _folded(columns: Sequence[Column], heading: str, width: int, least: int) -> list[Column]:
+    """The column of that heading as narrow as it must be for all to fit, `least` at most."""
+    over = max(0, _total(columns) - width)
+    return [
+        replace(one, folds=max(min(least, one.width), one.width - over))
+        if over and one.heading == heading
+        else one
+        for one in columns
+    ]
+
+
+def _given_way(column: Column) -> tuple[Column, ...]:
+    """Nothing, or what is left of it: levels stand closer together, and success keeps its
+    column where a request failed."""
+    if column.heading == "levels":
+        cells = tuple(replace(cell, text=cell.text.replace(_SEPARATOR, "·")) for cell in column.cells)
+        return (replace(column, cells=cells),)
+    if column.heading == "ok" and any(cell.kind not in (_NO_FAILURE, "") for cell in column.cells):
+        return (column,)
+    return ()
+
+
+def _brief(column: Column) -> Column:
+    return replace(
+        column,
+        cells=tuple(cell if cell.brief is None else replace(cell, text=cell.brief) for cell in column.cells),
+    )
+
+
+def _total(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + _GAP * (len(columns) - 1)

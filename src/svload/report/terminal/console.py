@@ -1,0 +1,43 @@
+"""The consoles that commands draw on: what is shown on them comes from runs, servers
+and studies, and is never obeyed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import IO, Any, cast
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from svload.model.visible import PlainStream, visible
+
+WIDTH = 100
+"""Columns without a terminal."""
+
+
+class PlainConsole(Console):
+    """A console whose text cannot speak to the terminal; its own controls and colours can."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            shown = segment.text if segment.control else visible(segment.text)
+            yield segment if shown == segment.text else Segment(shown, segment.style)
+
+
+def console() -> Console:
+    """stdout; without a terminal 100 columns and no colour. What stands in a study is no mark-up:
+    `[/b]` is a level like any other."""
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", WIDTH))
+    return PlainConsole(
+        file=_drawn(sys.stdout), highlight=False, markup=False, emoji=False, width=width, soft_wrap=False
+    )
+
+
+def live_console() -> Console:
+    return PlainConsole(file=_drawn(sys.stderr), stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def _drawn(stream: Any) -> IO[str]:
+    return cast("IO[str]", stream.obeyed if isinstance(stream, PlainStream) else stream)

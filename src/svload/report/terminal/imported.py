@@ -1,0 +1,113 @@
+"""What an import prints: what was read and what it lacks, the findings; of tables, every mistake by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from svload.model.results import Estimate, Findings, Imported, TrialResult
+from svload.model.tables import TableCheckResult
+from svload.model.units import show_duration
+from svload.report.terminal.console import console
+from svload.report.terminal.tables import show_findings
+
+_SHOWN = (
+    ("p50", "response.p50"),
+    ("p95", "response.p95"),
+    ("p99", "response.p99"),
+    ("mean", "response.mean"),
+)
+
+
+def show_import(
+    findings: Findings, imported: Mapping[str, Imported], files: Mapping[str, Path], interleaved: bool
+) -> None:
+    """A few lines a trial, then the findings as of any run."""
+    out = console()
+    for result in findings.trials:
+        told = imported.get(result.trial)
+        if told is not None:
+            _trial(out, result, told)
+    if len(findings.trials) > 1 and not interleaved:
+        out.print(
+            "The levels were not interleaved: drift is inside every difference between them.", style="yellow"
+        )
+    show_findings(findings, files)
+
+
+def _trial(out: Any, result: TrialResult, told: Imported) -> None:
+    users = ", ".join(
+        f"{count} users of {told.groups.get(group, group)}" for group, count in told.users.items()
+    )
+    out.print(
+        f"{result.trial}: {told.requests:,} requests from {told.tool} ({told.file}){': ' + users if users else ''}"
+    )
+    for group in told.groups or {"load": ""}:
+        numbers = [
+            f"{name} {show_duration(value)}"
+            for name, metric in _SHOWN
+            if (value := _value(result, f"{group}.{metric}")) is not None
+        ]
+        rate, success = _value(result, f"{group}.throughput"), _value(result, f"{group}.success_rate")
+        head = [f"{rate:.4g}/s"] if rate is not None else []
+        head += [f"{100 * success:.4g} % ok"] if success is not None else []
+        out.print(f"  {group}: {', '.join([*head, *numbers])}")
+    for check in result.verdict.checks:
+        if check.measured and check.check in ("imported-little", "imported-instrument", "warm-up"):
+            out.print(
+                Text(
+                    f"  {check.grade} {check.check}: {check.sentence}",
+                    style="dim" if check.grade == "VALID" else "",
+                )
+            )
+
+
+def _value(result: TrialResult, name: str) -> float | None:
+    estimate: Estimate | None = result.metrics.get(name)
+    return estimate.value if estimate is not None else None
+
+
+def show_tables(results: Sequence[TableCheckResult]) -> None:
+    """Every finding with its place, by its check's name; then what found nothing, and what was not measured."""
+    out = console()
+    for result in results:
+        for finding in result.findings:
+            out.print(Text(f"{finding.check}", style="bold"), Text(f"({finding.place})", style="dim"))
+            out.print(f"  {finding.sentence}")
+            out.print(Text(f"  svload: {finding.instead}", style="dim"))
+    quiet = [result.check for result in results if result.measured and not result.findings]
+    if quiet:
+        out.print(f"Nothing found by {', '.join(quiet)}.")
+    lacking = [result.check for result in results if not result.measured]
+    if lacking:
+        out.print(
+            Text(
+                f"Not measured, since no column holds the facts (--json says which): {', '.join(lacking)}.",
+                style="dim",
+            )
+        )
+
+
+def tables_as_json(results: Sequence[TableCheckResult]) -> list[dict[str, Any]]:
+    """The same as plain data."""
+    return [
+        {
+            "check": result.check,
+            "measured": result.measured,
+            "sentence": result.sentence,
+            "findings": [
+                {
+                    "table": one.table,
+                    "place": one.place,
+                    "lines": list(one.lines),
+                    "sentence": one.sentence,
+                    "instead": one.instead,
+                }
+                for one in result.findings
+            ],
+        }
+        for result in results
+    ]

@@ -1,0 +1,281 @@
+"""The live view of a run on stderr: a screen that redraws where there is a terminal, plain lines elsewhere.
+
+It knows events alone (model.events); nothing it shows is measured by it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.events import Event
+from svload.model.units import show_duration
+from svload.model.visible import visible
+from svload.report.terminal.console import live_console
+from svload.report.terminal.search_live import search_line
+from svload.report.told.doubts import event_words
+
+GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
+_SPARKS = "▁▂▃▄▅▆▇█"
+_PHASES = {
+    "install": "installing what the kits need",
+    "look": "looking at what else runs on this machine",
+    "up": "bringing the servers up",
+    "fill": "filling the stores and listing every URL",
+    "analyse": "judging every trial",
+    "report": "writing the report",
+    "reset": "resetting the servers",
+    "warm": "warming",
+    "restart": "restarting servers",
+    "populate": "populating",
+    "drop-cache": "dropping files from the page cache",
+    "count": "reading the servers' counters",
+    "load": "under load",
+    "settle": "waiting for the counters",
+    "write": "writing the trial",
+    "seal": "sealing",
+}
+
+
+class View(Protocol):
+    """What commands hand events to."""
+
+    def on_event(self, event: Event) -> None: ...
+
+
+@contextmanager
+def live_view() -> Iterator[View]:
+    """The view that fits stderr. `NO_COLOR` is honoured; nothing of it reaches stdout."""
+    console = live_console()
+    if not console.is_terminal or os.environ.get("TERM") == "dumb":
+        yield PlainView()
+        return
+    view = ScreenView(console)
+    with Live(get_renderable=view.render, console=console, refresh_per_second=4, transient=True) as display:
+        view.display = display
+        yield view
+
+
+def trial_line(data: dict[str, Any], done: int, total: int) -> str:
+    """One line on a sealed trial: its number, name, verdicts, headline; if it is not VALID
+    which numbers, by what and whom."""
+    told = event_words(data.get("doubts", ())) if data["instrument"] != "VALID" else ""
+    if not told and data["instrument"] != "VALID":
+        told = next(iter(data.get("reasons") or [""]))
+    why = f" — {told}" if told else ""
+    return visible(
+        f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
+    )
+
+
+class _Counting:
+    """What both views keep: how many trials are sealed, how long one takes, and what was told."""
+
+    def __init__(self) -> None:
+        self.total = self.done = self.before = 0
+        self.begun_ns = self.now_ns = 0
+        self.study = ""
+        self.told: set[str] = set()
+        self.search: Text | None = None
+
+    def setting(self, data: Mapping[str, Any]) -> str:
+        """A setting that is not as it was asked, with the value in force; empty where the same was told before."""
+        found = "nothing" if data.get("found") is None else data["found"]
+        why = f" ({data['why']})" if data.get("why") else ""
+        line = f"{data['what']}: asked {data['asked']}, in force {found}{why}"
+        fresh = line not in self.told
+        self.told.add(line)
+        return line if fresh else ""
+
+    def count(self, event: Event) -> None:
+        data: dict[str, Any] = event.data
+        self.now_ns = event.monotonic_ns
+        if event.kind == "run-started":
+            self.total, self.done = int(data["trials"]), int(data["sealed"])
+            self.before = self.done
+            self.study = " ".join(str(part) for part in (data.get("study"), data.get("profile")) if part)
+        elif event.kind == "batch":
+            self.total += int(data["trials"])
+            self.search = search_line(data)
+        elif event.kind == "trial-started" and self.done == self.before:
+            self.begun_ns = event.monotonic_ns
+        elif event.kind == "trial-sealed":
+            self.done += 1
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds left at the pace so far; None before the first trial is sealed, and in a
+        search, whose end nobody knows."""
+        fresh = self.done - self.before
+        if fresh <= 0 or self.search is not None:
+            return None
+        return (self.now_ns - self.begun_ns) / 1e9 / fresh * max(self.total - self.done, 0)
+
+
+class PlainView(_Counting):
+    """One line for each thing that matters, for logs and pipes."""
+
+    def on_event(self, event: Event) -> None:
+        self.count(event)
+        data: dict[str, Any] = event.data
+        if event.kind == "run-started":
+            self._say(
+                f"{self.study}: {self.total} trials, {self.done} sealed already, seed {data.get('seed')}"
+            )
+            if data.get("plants"):
+                self._say(
+                    "planted faults: "
+                    + ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
+                )
+        elif event.kind == "phase" and data.get("state") == "begin":
+            self._say(f"{_PHASES.get(data['name'], data['name'])} …")
+        elif event.kind == "trial-sealed":
+            left = self.left_s
+            self._say(
+                trial_line(data, self.done, self.total) + (f" ({show_duration(left)} left)" if left else "")
+            )
+        elif event.kind == "batch" and self.search is not None:
+            self._say(f"{self.search.plain}; next, {data['because']}")
+        elif event.kind in ("trial-failed", "notice", "fault"):
+            self._say(f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip())
+        elif event.kind == "setting" and (line := self.setting(data)):
+            self._say(line)
+        elif event.kind == "trial-stopped":
+            self._say(f"{data['trial']} was stopped; it is kept under attempts and does not count")
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class ScreenView(_Counting):
+    """A few lines at the bottom of the terminal; sealed trials scroll above them."""
+
+    display: Live | None = None
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+        self.phase = ""
+        self.trial = ""
+        self.waiting = ""
+        self.groups: list[dict[str, Any]] = []
+        self.rates: deque[float] = deque(maxlen=40)
+        self.latencies: deque[float] = deque(maxlen=40)
+        self.offset_s = 0.0
+        self.generator_cpu_s: tuple[float, float] | None = None
+        self.cores: dict[str, float] = {}
+
+    def on_event(self, event: Event) -> None:
+        self.count(event)
+        data: dict[str, Any] = event.data
+        self.waiting = str(data.get("waiting", "")) if event.kind == "notice" else ""
+        if event.kind in ("phase", "trial-phase"):
+            self.phase = (
+                "" if data.get("state") == "end" else _PHASES.get(str(data["name"]), str(data["name"]))
+            )
+        elif event.kind == "trial-started":
+            self.trial, self.groups, self.offset_s = str(data["trial"]), [], 0.0
+            self.generator_cpu_s, self.cores = None, {}
+            self.rates.clear()
+            self.latencies.clear()
+        elif event.kind == "progress":
+            self._progress(data)
+        elif event.kind == "trial-sealed":
+            self._above(
+                Text(trial_line(data, self.done, self.total), style=GRADE_STYLE[str(data["instrument"])])
+            )
+        elif event.kind in ("trial-failed", "notice", "fault"):
+            self._above(
+                Text(
+                    f"{data.get('trial', '')} {data.get('sentence') or data.get('text', '')}".strip(),
+                    style="magenta",
+                )
+            )
+        elif event.kind == "setting" and (line := self.setting(data)):
+            self._above(Text(line, style="magenta"))
+        elif event.kind == "run-started" and data.get("plants"):
+            planted = ", ".join(f"{fault} in {case}" for case, fault in data["plants"].items())
+            self._above(Text(f"planted faults: {planted}", style="magenta"))
+
+    def _progress(self, data: dict[str, Any]) -> None:
+        self.phase, self.groups, self.offset_s = _PHASES["load"], data["groups"], float(data["offset_s"])
+        self.cores = {str(service): float(cores) for service, cores in data.get("service_cores", {}).items()}
+        if (used_s := data.get("generator_cpu_s")) is not None:
+            before, self.generator_cpu_s = self.generator_cpu_s, (self.offset_s, float(used_s))
+            if before is not None and self.offset_s > before[0]:
+                busy = (float(used_s) - before[1]) / (self.offset_s - before[0])
+                self.cores = {"generators": busy, **self.cores}
+        self.rates.append(
+            sum(group["last"].get("ok", 0) + group["last"].get("failed", 0) for group in self.groups)
+        )
+        self.latencies.append(
+            max((group["last"].get("response_p50_ns", 0) for group in self.groups), default=0)
+        )
+
+    def _above(self, line: Text) -> None:
+        self.console.print(line)
+
+    def render(self) -> RenderableType:
+        """The bottom lines, at most 80 columns of meaning."""
+        left = self.left_s
+        head = Text.assemble((self.study or "svload", "bold"), f"  {self.done}/{self.total} trials")
+        if left is not None:
+            head.append(f"  about {show_duration(left)} left", style="dim")
+        bar = Table.grid()  # a bar alone ends without a new line
+        bar.add_row(ProgressBar(total=max(self.total, 1), completed=self.done, width=60))
+        lines: list[RenderableType] = [head, bar]
+        if self.search is not None:
+            lines.append(self.search)
+        if self.trial or self.phase:
+            at = f" {self.offset_s:.0f} s" if self.groups else ""
+            lines.append(Text(visible(f"{self.trial} {self.phase}{at}".strip())))
+        if self.waiting:
+            lines.append(Text(visible(f"waiting for this machine: {self.waiting}"), style="yellow"))
+        if self.groups:
+            lines.append(self._load())
+        return Group(*lines)
+
+    def _load(self) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        for _ in range(5):
+            table.add_column(overflow="fold")
+        for group in self.groups:
+            last = group["last"]
+            ended = last.get("ok", 0) + last.get("failed", 0)
+            median = show_duration(last.get("response_p50_ns", 0) / 1e9) if ended else "–"
+            errors = ", ".join(
+                f"{count} {name}"
+                for name, count in sorted(group["errors"].items(), key=lambda item: -item[1])[:2]
+            )
+            table.add_row(
+                Text(visible(str(group["name"]))),
+                f"{group.get('active_vus', 0)} VUs",
+                f"{ended}/s",
+                f"p50 {median}",
+                Text(errors or "no errors", style="red" if errors else "dim"),
+            )
+        sparks = Table.grid(padding=(0, 2))
+        sparks.add_row("rate", sparkline(list(self.rates)), "latency", sparkline(list(self.latencies)))
+        lines: list[RenderableType] = [table, sparks]
+        if self.cores:
+            shown = " · ".join(f"{visible(name)} {cores:.1f}" for name, cores in self.cores.items())
+            lines.append(Text(f"busy cores: {shown}", style="dim", overflow="fold"))
+        return Group(*lines)
+
+
+def sparkline(values: list[float]) -> str:
+    """The last 16 values as bars from zero."""
+    shown = values[-16:]
+    top = max(shown, default=0)
+    return "".join(_SPARKS[min(7, int(value / top * 7.999))] if top else _SPARKS[0] for value in shown)

@@ -1,0 +1,188 @@
+"""The summary of `svload load` as text: what was asked, what came and what failed, both clocks, and
+both verdicts with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.load_summary import Lag, LoadSummary, Times
+from svload.model.units import show_duration, show_size
+from svload.model.visible import visible
+from svload.report.terminal.console import console
+from svload.report.terminal.live import GRADE_STYLE
+from svload.report.told.numbers import short_why
+
+_STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_BAR = 40
+_SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
+_WIDTH = 100
+
+
+def show_load(summary: LoadSummary) -> None:
+    """Print it on stdout."""
+    out = console()
+    _say(out, f"{summary.url}: {summary.load} ({summary.model})", "bold")
+    for line, style in (*_success(summary), *_counts(summary)):
+        _say(out, line, style)
+    out.print(_clocks(summary))
+    for line in _footnotes(summary):
+        _say(out, line, "dim")
+    _histogram(out, summary)
+    _verdicts(out, summary)
+
+
+def _say(out: Console, line: str, style: str = "") -> None:
+    out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
+
+
+def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
+    """How many were ok; then what failed, how often, what it means and how long it took."""
+    style = "bold red" if summary.failed or not summary.ok else ""
+    share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
+    failed = f", {summary.failed:,} failed" if summary.failed else ""
+    yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}", style
+    for error in summary.error_hints:
+        yield f"{error.count:,} × {error.name}: {error.hint}", "red"
+    yield from ((line, "red") for line in _first_failure(summary))
+    if summary.failed_response_ms is not None:
+        took = summary.failed_response_ms
+        told = [
+            f"{stat} {_ms(value)}"
+            for stat in ("p50", "p99", "max")
+            if (value := getattr(took, stat)) is not None
+        ]
+        yield f"what failed took {', '.join(told)} ms", "red"
+    status = ", ".join(f"{count:,} × {code}" for code, count in sorted(summary.status.items()))
+    yield f"status {status or 'none'}", "red" if summary.failed else ""
+
+
+def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
+    asked = f"asked {_rate(summary.rate_asked_rps)}, " if summary.rate_asked_rps is not None else ""
+    stopped = " (stopped)" if summary.interrupted else ""
+    yield (
+        f"{show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed "
+        f"{_rate(summary.throughput_rps)}; "
+        f"{summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
+        "",
+    )
+    opened = summary.connections
+    tls = (
+        f" (TLS: {opened.tls_full:,} full handshakes, {opened.tls_resumed:,} resumed)"
+        if opened.tls_full + opened.tls_resumed
+        else ""
+    )
+    yield f"sent {show_size(summary.bytes_sent)}, received {show_size(summary.bytes_received)} · {opened.opened:,} connections{tls}", ""  # fmt: skip
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _rate(rate_rps: float | None) -> str:
+    return "–" if rate_rps is None else f"{rate_rps:,.0f}/s" if rate_rps >= 100 else f"{rate_rps:.3g}/s"
+
+
+def _clocks(summary: LoadSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("ms", *_STATS):
+        name = heading.replace("_", ".")
+        table.add_column(name, justify="left" if heading == "ms" else "right")
+    rows: list[tuple[str, Times | Lag, str]] = [
+        ("response (from due)", summary.response_ms, "bold"),
+        ("service (from begun)", summary.service_ms, ""),
+        ("slot wait", summary.slot_wait_ms, "dim"),
+        ("generator lag", summary.generator_lag_ms, "dim"),
+    ]
+    if not summary.ok:
+        rows = [row for row in rows if row[1] is not summary.service_ms]
+    elif summary.failed:
+        rows.insert(1, ("response, ok only", summary.ok_response_ms, ""))
+    for label, times, style in rows:
+        path = {id(summary.response_ms): "response_ms", id(summary.service_ms): "service_ms"}.get(id(times))
+        table.add_row(label, *(_cell(summary, times, stat, path) for stat in _STATS), style=style)
+    return table
+
+
+def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None) -> str:
+    if stat not in type(times).model_fields:
+        return ""
+    value: float | None = getattr(times, stat)
+    if value is not None:
+        return _ms(value)
+    return short_why(summary.whys.get(f"{path}.{stat.replace('_', '.')}", "")) if path else "–"
+
+
+def _footnotes(summary: LoadSummary) -> Iterator[str]:
+    told = {reason for path, reason in summary.reasons.items() if path.startswith("response_ms.")}
+    yield from sorted(told) if summary.ok else ()
+    if summary.warm_up:
+        slowest = summary.warm_up.slowest_ms
+        held = "" if slowest is None else f"; its slowest answer took {slowest:,.1f} ms"
+        yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
+    silence = f"longest silence {summary.longest_silence_ms:,.1f} ms"
+    if summary.model == "closed loop" and not summary.ok:
+        yield f"closed loop, {silence}"
+    elif summary.model == "closed loop":
+        yield (
+            f"closed loop, {silence}: its percentiles describe these users, who wait for a slow server. "
+            f"For arrivals that don't wait: --rate {_offered(summary)}"
+        )
+    else:
+        yield silence
+
+
+def _offered(summary: LoadSummary) -> str:
+    """A rate of four fifths of what the closed loop completed: one that the server can keep up with."""
+    rate_rps = 0.8 * (summary.throughput_rps or 0)
+    return f"{rate_rps:.2g}" if 0 < rate_rps < 10 else str(round(rate_rps, -1 if rate_rps >= 100 else 0) or 1).removesuffix(".0")  # fmt: skip
+
+
+def _histogram(out: Console, summary: LoadSummary) -> None:
+    most = max((bar.count for bar in summary.histogram), default=0)
+    for bar in summary.histogram if most else ():
+        length = -(-bar.count * _BAR // most)
+        out.print(Text(f"{bar.from_ms:11.3f} … {bar.to_ms:11.3f} ms {bar.count:>9,} ", style="").append("█" * length, style="cyan"))  # fmt: skip
+
+
+def _first_failure(summary: LoadSummary) -> Iterator[str]:
+    """What failed first, what its server said, and from when until when requests failed."""
+    first = summary.first_failure
+    if first is None or summary.failed_s is None:
+        return
+    begin_s, end_s = summary.failed_s
+    when = (
+        f"after {show_duration(begin_s)}"
+        if begin_s == end_s
+        else f"failures from {begin_s:.2f} s to {end_s:.2f} s"
+    )
+    status = f", status {first.status}" if first.status else ""
+    yield f"the first failure: {first.error}{status}; {when} of the load"
+    if first.body:
+        yield f"  its answer began: {first.body}"
+
+
+def _verdicts(out: Console, summary: LoadSummary) -> None:
+    grade, state = summary.instrument.grade, summary.server.state
+    out.print(Text.assemble("instrument ", (grade, GRADE_STYLE[grade]), _believed(grade)))
+    for reason in summary.instrument.reasons:
+        _say(out, f"  {reason}")
+    if summary.instrument.remedy:
+        _say(out, f"  what would mend it: {summary.instrument.remedy}")
+    out.print(Text.assemble("server ", (state, _SERVER_STYLE.get(state, ""))))
+    for reason in summary.server.reasons:
+        _say(out, f"  {reason}")
+    if summary.measurable_rps and summary.ok:
+        _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
+    for threshold in summary.thresholds:
+        passed = threshold.outcome == "passed"
+        _say(out, f"{'✓' if passed else '✗'} {threshold.sentence}", "green" if passed else "red")
+    if summary.run:
+        out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
+
+
+def _believed(grade: str) -> str:
+    return {"VALID": "", "WEAK": ": read these numbers with care", "REFUSED": ": do not use these numbers"}[grade]  # fmt: skip

@@ -1,0 +1,159 @@
+"""The live view of one load on stderr: a few lines that redraw where there is a terminal, one line a second elsewhere.
+
+It knows events alone (model.events); nothing it shows is measured by it. rich is loaded only for a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svload.model.events import Event
+from svload.model.units import show_duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+KEPT = 60
+"""Seconds that the sparklines remember."""
+SAME_S = 0.5
+"""Reports closer together than this are of the same second."""
+
+
+class View(Protocol):
+    """What the command hands events to."""
+
+    def on_event(self, event: Event) -> None: ...
+
+
+@contextmanager
+def load_view(lasts_s: float) -> Iterator[View]:
+    """The view of a load of `lasts_s` seconds that fits stderr. Nothing of it reaches
+    stdout, or stays on a terminal."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield PlainLoad(lasts_s)
+        return
+    view = ScreenLoad(lasts_s)
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+class _Seconds:
+    """What the last progress said of the one group, in words."""
+
+    def __init__(self, lasts_s: float) -> None:
+        self.lasts_s = lasts_s
+        self.offset_s = 0.0
+        self.group: dict[str, Any] = {}
+        self.last_second = 0
+
+    def take(self, data: dict[str, Any]) -> bool:
+        """Keep what a progress event says; False for one of the same second (several generators, one report each)."""
+        before_s, self.offset_s = self.offset_s, float(data["offset_s"])
+        self.group = data["groups"][0]
+        last = self.group["last"]
+        self.last_second = last.get("ok", 0) + last.get("failed", 0)
+        return self.offset_s - before_s > SAME_S
+
+    @property
+    def quantiles(self) -> str:
+        last = self.group["last"]
+        if not last.get("ok", 0) and last.get("failed", 0):
+            return "none ok"
+        if not last.get("ok", 0):
+            return "no answer yet" if not self.group["ok"] else "no answer in this second"
+        p50, p99 = (
+            show_duration((last.get(key) or 0) / 1e9) for key in ("response_p50_ns", "response_p99_ns")
+        )
+        return f"p50 {p50}  p99 {p99}"
+
+    @property
+    def errors(self) -> str:
+        found = sorted(self.group["errors"].items(), key=lambda item: -item[1])
+        return ", ".join(f"{count:,} {name}" for name, count in found[:2])
+
+    @property
+    def under_way(self) -> str:
+        return f"{self.group.get('in_flight', 0):,} in flight"
+
+
+class PlainLoad(_Seconds):
+    """One line a second, for logs and pipes."""
+
+    def on_event(self, event: Event) -> None:
+        data: dict[str, Any] = event.data
+        if event.kind == "progress" and self.take(data):
+            line = f"{self.offset_s:4.0f} s  {self.last_second:9,}/s  {self.quantiles}  {self.under_way}"
+            self._say(line + (f"  failed: {self.errors}" if self.errors else ""))
+        elif event.kind == "notice":
+            self._say(str(data.get("text", "")))
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+class ScreenLoad(_Seconds):
+    """Three lines that redraw: how far, what the last second was like, and how rate and latency went."""
+
+    def __init__(self, lasts_s: float) -> None:
+        super().__init__(lasts_s)
+        self.display: Live | None = None
+        self.rates: deque[float] = deque(maxlen=KEPT)
+        self.latencies: deque[float] = deque(maxlen=KEPT)
+        self.note = ""
+
+    def on_event(self, event: Event) -> None:
+        data: dict[str, Any] = event.data
+        if event.kind == "run-started":
+            self._open()
+        elif event.kind == "progress" and self.take(data):
+            self.note = ""
+            self.rates.append(self.last_second)
+            self.latencies.append(self.group["last"].get("response_p99_ns") or 0)
+        elif event.kind == "notice":
+            self.note = str(data.get("text", ""))
+        elif event.kind in ("trial-sealed", "trial-stopped", "trial-failed"):
+            self.close()
+
+    def close(self) -> None:
+        """Take the lines away."""
+        if self.display is not None:
+            self.display.stop()
+            self.display = None
+
+    def _open(self) -> None:
+        from rich.live import Live
+
+        from svload.report.terminal.console import live_console
+
+        self.display = Live(
+            get_renderable=self.render, console=live_console(), refresh_per_second=4, transient=True
+        )
+        self.display.start()
+
+    def render(self) -> RenderableType:
+        """The lines, at most 80 columns of meaning."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        from svload.report.terminal.live import sparkline
+
+        if not self.group:
+            return Text(self.note or "starting …", style="dim")
+        lines: list[RenderableType] = [
+            ProgressBar(total=max(self.lasts_s, 1e-3), completed=min(self.offset_s, self.lasts_s), width=60),
+            Text(f"{self.offset_s:.0f} s of {show_duration(self.lasts_s)}  {self.last_second:,}/s  {self.quantiles}  {self.under_way}"),
+            Text(f"rate {sparkline(list(self.rates))}  p99 {sparkline(list(self.latencies))}", style="cyan"),
+        ]  # fmt: skip
+        if self.errors:
+            lines.append(Text(f"failed: {self.errors}", style="red"))
+        return Group(*lines)

@@ -1,0 +1,84 @@
+"""A search's levels, or steps, as a table for a terminal: in place of the table of
+cases, since each level is a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.capacity import CapacityResult
+from svload.model.results import Findings
+from svload.model.visible import visible
+from svload.report.terminal.search_live import STYLES
+from svload.report.told.search_rows import level_rows, nearest, step_rows
+from svload.report.told.spelling import count_words
+
+_MOST_LEVELS = 14
+_STEP_STYLE = {"worth it": "green", "flat": "red"}
+
+
+def search_lines(findings: Findings) -> Iterator[Text | Table]:
+    """The table, and how many levels it leaves out; nothing where the run is no search."""
+    found = findings.capacity
+    if found is None:
+        return
+    yield _steps(found) if found.gain is not None else _levels(findings, found)
+    left = len(found.levels) - _MOST_LEVELS
+    if left > 0:
+        yield Text(f"{count_words(left, 'more level')} in the report", style="dim")
+
+
+def _levels(findings: Findings, found: CapacityResult) -> Table:
+    rows = nearest(level_rows(findings), found, _MOST_LEVELS)
+    servers = {case.case: case.server or "" for case in findings.cases}
+    criteria = list(dict.fromkeys(row.by for row in rows if row.by))
+    one = len(criteria) == 1  # then it is the heading
+    table = _table(
+        (
+            found.over,
+            "verdict",
+            criteria[0] if one else "measured",
+            *([] if one else ["by"]),
+            "throughput",
+            "server",
+            "trials",
+        )
+    )
+    for row in rows:
+        style = STYLES[row.level.outcome]
+        cells = (
+            f"{row.level.load:,}",
+            f"{row.mark} {row.outcome}",
+            " ".join(part for part in (row.measured, row.interval) if part),
+            *([] if one else [row.by]),
+            row.throughput,
+            servers.get(row.level.case, ""),
+            row.trials,
+        )
+        table.add_row(*(Text(visible(text), style=style if at == 1 else "") for at, text in enumerate(cells)))
+    return table
+
+
+def _steps(found: CapacityResult) -> Table:
+    table = _table((found.over, "to", "verdict", "gain", "", "throughput"))
+    for row in step_rows(found):
+        cells = (
+            f"{row.step.low_load:,}",
+            f"{row.step.high_load:,}",
+            f"{row.mark} {row.outcome}",
+            row.gain,
+            row.interval,
+            row.throughput,
+        )
+        style = _STEP_STYLE.get(row.step.outcome, "")
+        table.add_row(*(Text(text, style=style if at == 2 else "") for at, text in enumerate(cells)))
+    return table
+
+
+def _table(headings: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for at, heading in enumerate(headings):
+        table.add_column(Text(visible(heading)), justify="right" if at == 0 else "left", overflow="fold")
+    return table

@@ -1,0 +1,348 @@
+"""What commands print at their end: tables that fit 80 columns and sentences that can be read aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
+from svload.model.certificates import AaCertificate
+from svload.model.results import Findings
+from svload.model.units import show_duration, show_size
+from svload.model.visible import visible
+from svload.report.terminal.casetable import CaseTable, case_table
+from svload.report.terminal.console import console
+from svload.report.terminal.live import GRADE_STYLE
+from svload.report.terminal.searched import search_lines
+from svload.report.told.answer import Sentence, answer, headline
+from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
+from svload.report.told.claimed import GATE_MARKS, Claimed
+from svload.report.told.doubts import COMMAND
+from svload.report.told.spelling import count_words, list_words, load_line, main_group, number_words
+
+_STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
+_WIDTH = 120
+MOST_LINES = 24
+"""What `show_findings` takes beside the table of cases."""
+
+
+def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:
+    """The answer, a line a comparison; all doubts in one; the cases; last the files. On stdout, or on `out`.
+
+    Beside the table of cases it takes `MOST_LINES` lines at most where the question and the load fit three.
+    """
+    out = out or console()
+    width = min(out.width, _WIDTH)
+    table = case_table(findings, width)
+    head = [Text(visible(findings.question), style="italic")] if findings.question else []
+    facts, paths = _facts(findings, out, width), _paths(files)
+    told = table.notes if findings.capacity is None else ()
+    notes = [Text(visible(note), style="dim") for note in told]
+    spent = sum(_height(out, line, width) for line in (*head, *notes, *facts)) + len(paths)
+    for line in (*head, *_answer_lines(findings, out, width, MOST_LINES - spent)):
+        out.print(line, width=width)
+    if findings.capacity is None:
+        _show_cases(out, table)
+    for shown in search_lines(findings):
+        out.print(shown)
+    for line in (*notes, *facts):
+        out.print(line, width=width)
+    for path in paths:
+        out.print(path, soft_wrap=True)
+
+
+def _height(out: Console, line: Text | Table, width: int) -> int:
+    return len(out.render_lines(line, out.options.update(width=width), pad=False))
+
+
+def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> list[Text | Table]:
+    """What is said, as far as `room` lines hold it; what is left out is counted. Doubts are always told."""
+    found = answer(findings)
+    doubts = [_planted(found.planted)] if found.planted else []
+    doubts += [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
+    if found.nothing is not None:
+        return [Text(visible(headline(findings)), style="bold red"), *doubts]
+    first, claims = [_said(one) for one in found.first], [*_claims(found.claims)]
+    left = room - sum(_height(out, line, width) for line in (*doubts, *first, *claims)) - 1
+    said = [_said(one) for one in found.sentences]
+    if not first and not said and not claims:
+        said = [Text(visible(headline(findings)), style="bold")]
+    shown: list[Text] = []
+    for line in said:
+        left -= _height(out, line, width)
+        if left < 0 and (shown or first or claims):
+            break
+        shown.append(line)
+    over = len(said) - len(shown) + found.left_out
+    more = [Text(f"{count_words(over, 'more sentence')} in the report", style="dim")] if over else []
+    return [*first, *claims, *shown, *more, *doubts]
+
+
+def _planted(told: Sequence[str]) -> Text:
+    more = f" And {len(told) - 1} more." if len(told) > 1 else ""
+    return Text(visible(f"! {told[0]}{more}"), style="magenta")
+
+
+def _said(one: Sentence) -> Text:
+    return Text(visible(f"{one.mark} {one.text}"), style="red" if one.mark == "✗" else "")
+
+
+def _unsaid_line(one: Sentence) -> str:
+    """A doubt; where it has reasons, the command that shows them."""
+    return f"{one.mark} {one.text.rstrip('.')} – {COMMAND}" if one.reasons else f"{one.mark} {one.text}"
+
+
+_OUTCOME_STYLE = {"decided": "bold", "no difference": "", "open": "yellow", "refused": "red"}
+_MOST_CLAIMS, _LEAST_NAME, _LEAST_OUTCOME = 8, 18, 8
+
+
+def _claims(claims: Sequence[Claimed]) -> Iterator[Text | Table]:
+    """A line a comparison: mark, name, effect with its interval, outcome. Names fold where the terminal is narrow."""
+    if not claims:
+        return
+    keys = list(dict.fromkeys(one.key for one in claims))
+    about = f" of {number_words(keys[0])}" if len(keys) == 1 else ""
+    yield Text(visible(f"Comparisons{about}, with 95 % intervals:"), style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", min_width=min(_LEAST_NAME, max(len(one.claim.name) for one in claims)))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", min_width=_LEAST_OUTCOME)
+    shown = sorted(claims, key=lambda one: one.outcome == "open")[:_MOST_CLAIMS]
+    for one in shown:
+        gate = one.claim.gate
+        cells = (
+            one.mark,
+            one.claim.name + (f", {number_words(one.key)}" if len(keys) > 1 else ""),
+            one.effect_words or "no ratio",
+            one.short + (f", {GATE_MARKS[gate.outcome]} gate" if gate else ""),
+        )
+        style = "red" if gate and gate.outcome == "fail" else _OUTCOME_STYLE[one.outcome]
+        table.add_row(*(Text(visible(text), style=style) for text in cells))
+    yield table
+    if len(claims) > len(shown):
+        yield Text(f"{count_words(len(claims) - len(shown), 'more comparison')} in the report", style="dim")
+
+
+_MOST_LOAD_LINES = 2
+
+
+def _facts(findings: Findings, out: Console, width: int) -> list[Text]:
+    """The load that was made, where the time went, the instrument's certificate."""
+    lines = []
+    for load in (load_line(findings), load_line(findings, main_group(findings))):
+        told = Text(visible(load), style="dim")
+        if load and _height(out, told, width) <= _MOST_LOAD_LINES:
+            lines.append(told)
+            break
+    if (outside := outside_load(findings.phases_s)) is not None:
+        lines.append(Text(_outside_line(findings.phases_s, outside), style="dim"))
+    return [*lines, Text(f"instrument certificate: {instrument_line(findings.instrument)}", style="dim")]
+
+
+def _paths(files: Mapping[str, Path]) -> list[Text]:
+    """A folder and its files in a line; the report's path last."""
+    by_folder: dict[Path, list[str]] = {}
+    for name, path in files.items():
+        if name != "report.html":
+            by_folder.setdefault(path.parent, []).append(path.name)
+    lines = [
+        Text(f"{_short(folder)}/: {', '.join(names)}", style="dim") for folder, names in by_folder.items()
+    ]
+    return [*lines, *([Text(_short(files["report.html"]))] if "report.html" in files else [])]
+
+
+def _outside_line(phases_s: Mapping[str, float], outside: Outside) -> str:
+    """What was no load, and what took the most of it."""
+    parts = [(seconds, name) for name, seconds in phases_s.items() if name not in (LOAD, TOTAL)]
+    seconds, name = max(parts, default=(0.0, ""))
+    told = (
+        f"Outside load: {show_duration(outside.seconds)} of {show_duration(phases_s[TOTAL])} "
+        f"({100 * outside.share:.0f} %)"
+    )
+    return f"{told}, most of it {name} ({show_duration(seconds)})." if name else f"{told}."
+
+
+def _say(out: Console, line: str, style: str = "") -> None:
+    out.print(Text(visible(line), style=style), width=min(out.width, _WIDTH))
+
+
+def _show_cases(out: Console, cases: CaseTable) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in cases.columns:
+        table.add_column(
+            Text(column.heading),
+            justify="right" if column.right else "left",
+            no_wrap=column.folds is None,
+            overflow="fold",
+            max_width=column.folds,
+        )
+    for cells in zip(*(column.cells for column in cases.columns), strict=True):
+        table.add_row(*(Text(cell.text, style=_STYLE.get(cell.kind, "")) for cell in cells))
+    out.print(table)
+
+
+def show_plan(planned: Mapping[str, Any]) -> None:
+    """What would be run, how long it takes and what each comparison could decide."""
+    out = console()
+    if planned["question"]:
+        out.print(Text(str(planned["question"]), style="italic"))
+    factors = list(dict.fromkeys(name for case in planned["cases"] for name in case["levels"]))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("case", *factors, "is run"):
+        table.add_column(heading, overflow="fold")
+    for case in planned["cases"]:
+        note = "yes" if case["excluded"] is None else Text(f"no: {case['excluded']}", style="dim")
+        table.add_row(case["name"], *(case["levels"].get(factor, "") for factor in factors), note)
+    out.print(table)
+    outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
+    out.print(
+        f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of "
+        f"it outside load "
+        f"({planned['estimated_from']}), about {show_size(planned['estimated_bytes'])} on disk, "
+        f"{planned['restarts']} restarts, seed {planned['seed']}"
+    )
+    if planned["replace_refused"]:
+        _say(out, _again_line(planned))
+    for group in planned["open_groups"]:
+        _say(out, _places_line(group, planned["cases"]))
+    for fault in planned["faults"]:
+        _say(out, _fault_line(fault, planned["cases"]))
+    for entry in planned["comparisons"]:
+        out.print(
+            Text("• " + str(entry["sentence"]), style="" if entry["state"] == "decidable" else "yellow")
+        )
+    for told in planned["cautions"]:
+        out.print(Text(visible(told), style="yellow"))
+    for need in planned["trusted_needed"]:
+        out.print(Text(f"needs --trust: {need}", style="magenta"))
+
+
+def _again_line(planned: Mapping[str, Any]) -> str:
+    """What refused trials that are made once more add to the estimate."""
+    each_s = planned["estimated_s"] / planned["trials"]
+    often = "once" if planned["replace_refused"] == 1 else f"up to {planned['replace_refused']} times"
+    return f"Not in it: each refused trial is made again {often} (replace_refused), about {show_duration(each_s)} each."
+
+
+def _places_line(group: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
+    """`shoppers: at most 15,000 requests under way at once (rate ×
+    timeout)`, and in which cases where others differ."""
+    where = _where(group["cases"], cases)
+    return f"{group['group']}: at most {group['max_vus']:,} requests under way at once{where} ({group['because']})"
+
+
+def _fault_line(fault: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> str:
+    """`planned fault: stop web[1], 10 s into measuring`."""
+    return (
+        f"planned fault: {fault['do']} {fault['target']}, {show_duration(fault['at_s'])} into "
+        f"measuring{_where(fault['cases'], cases)}"
+    )
+
+
+def _where(mine: Sequence[str], cases: Sequence[Mapping[str, Any]]) -> str:
+    """` in TC1 and TC2`; nothing where it is all that are run."""
+    everywhere = len(mine) == sum(case["excluded"] is None for case in cases)
+    return "" if everywhere else f" in {list_words(list(mine))}"
+
+
+def show_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A query's answer as a table."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(
+            *("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row)
+        )
+    console().print(table)
+
+
+def show_comparison(rows: Sequence[Mapping[str, Any]], page: Path) -> None:
+    """Two runs, case by case; last the page that shows them."""
+    out = console()
+    if not rows:
+        out.print("the two runs have no case in common")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("case", "metric", "ratio", "95 % interval", ""):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        ratio, low, high = row.get("ratio"), row.get("low"), row.get("high")
+        interval = f"{low:.3g} … {high:.3g}" if low is not None and high is not None else "–"
+        table.add_row(
+            str(row["case"]),
+            str(row["metric"]),
+            f"{ratio:.3g}" if ratio is not None else "–",
+            interval,
+            str(row.get("note", "")),
+        )
+    if rows:
+        out.print(table)
+    out.print(Text(_short(page)), soft_wrap=True)
+
+
+def show_probe(rows: Sequence[Mapping[str, Any]]) -> None:
+    """curl's variables: of one transfer as a list, of several as medians."""
+    out = console()
+    if len(rows) == 1:
+        for name, value in rows[0].items():
+            out.print(f"{name:20} {value:.6f}" if isinstance(value, float) else f"{name:20} {value}")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("variable", "min", "median", "max"):
+        table.add_column(heading, justify="left" if heading == "variable" else "right")
+    for name in rows[0]:
+        values = sorted(row[name] for row in rows)
+        if isinstance(values[0], (int, float)):
+            table.add_row(
+                name, *(f"{value:.6g}" for value in (values[0], values[(len(values) - 1) // 2], values[-1]))
+            )
+    out.print(table)
+    failed = sum(1 for row in rows if row["error"])
+    out.print(f"{len(rows)} transfers, {failed} failed")
+
+
+def show_doctor(found: Mapping[str, Any]) -> None:
+    """The machine's facts, then what is missing."""
+    out = console()
+    for name, value in found["machine"].items():
+        out.print(f"{name:24} {value}")
+    for line in instrument_words(found["instrument"]):
+        out.print(line)
+    for problem in found["problems"]:
+        out.print(Text(problem, style="red"))
+    if not found["problems"]:
+        out.print(Text("nothing is missing", style="green"))
+
+
+def show_aa(certificate: AaCertificate | None, run: Path) -> None:
+    """The floors of an A/A run, by load and metric, or that none were made."""
+    out = console()
+    if certificate is None:
+        out.print(f"No certificate: too few pairs are left, or the run did not end. Its trials: {run}")
+        return
+    out.print(
+        f"{certificate.pairs} pairs of {', '.join(certificate.cases)}"
+        + (", restarted before each trial" if certificate.restarts else "")
+        + "; the floor is the effect that 95 % of the pairs do not reach"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("metric", "floor", "sd of a pair"):
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    for floor in certificate.floors:
+        if floor.metric.endswith((".p50", ".p95", ".p99", ".mean", ".throughput")):
+            table.add_row(floor.metric, percent_of_log(floor.floor), percent_of_log(floor.sd))
+    out.print(table)
+    out.print(f"It holds for these settings on {certificate.place}. Its trials: {run}")
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

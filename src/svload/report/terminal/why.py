@@ -1,0 +1,210 @@
+"""What is behind a trial's numbers, a comparison, or a run's doubts: `svload why`."""
+
+from __future__ import annotations
+
+from math import exp
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from svload.model.evidence import Evidence
+from svload.model.results import CaseResult, CheckResult, Claim, Findings, TrialResult
+from svload.model.units import show_duration
+from svload.model.visible import visible
+from svload.report.terminal.console import console
+from svload.report.terminal.live import GRADE_STYLE
+from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_bound
+from svload.report.told.doubts import Doubt, asked_keys, doubts, harm_words, summary
+from svload.report.told.evidence import evidence_lines, gave_way
+from svload.report.told.faults import fault_lines
+from svload.report.told.numbers import Number, Told
+from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words
+
+_SHOWN = ("success_rate", "throughput", "response.p50", "response.p95", "response.p99", "response.p99.9")
+_GRADES = ("REFUSED", "WEAK", "VALID")
+_MOST_PAIRS = 60
+
+
+def show_why(what: TrialResult | CaseResult | Claim | Findings, findings: Findings | None = None) -> None:
+    """A trial's numbers by grade, a case's limits, a comparison's pairs, or every doubt of a run; `findings`
+    are those that the others stand in.
+    """
+    out = console()
+    if isinstance(what, Findings):
+        _show_doubts(out, what)
+    elif isinstance(what, CaseResult):
+        show_case(what)
+    elif isinstance(what, Claim):
+        assert findings is not None
+        _show_claim(out, findings, what)
+    else:
+        _show_trial(out, what, findings)
+
+
+def _say(out: Console, line: str, style: str = "") -> None:
+    out.print(Text(visible(line), style=style))
+
+
+def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> None:
+    """Which numbers are REFUSED, WEAK and VALID, by which check and whose doing; then the checks,
+    those that passed in one line."""
+    verdict = trial.verdict
+    cut = f", its first {show_duration(trial.cut_ns / 1e9)} cut as warm-up" if trial.cut_ns else ""
+    out.print(Text.assemble(visible(f"{trial.trial} (case {trial.case}): instrument "), (verdict.instrument, GRADE_STYLE[verdict.instrument]), f", server {verdict.server}{cut}"))  # fmt: skip
+    numbers = _numbers(trial, findings)
+    for grade in _GRADES:
+        mine = [one for one in numbers if one.grade == grade and one.why != "not measured"]
+        if not mine:
+            continue
+        _say(out, f"{GRADE_MARK[grade]} {grade}", GRADE_STYLE[grade])
+        if grade == "VALID":
+            _say(out, "  " + "; ".join(f"{number_words(one.key)} {_value(one)}" for one in mine))
+        else:
+            _table(out, mine)
+    doubted = [check for check in verdict.checks if check.measured and check.grade != "VALID"]
+    for check in sorted(doubted, key=lambda one: _GRADES.index(one.grade)):
+        _check(out, check)
+    told = {check.sentence for check in verdict.checks}
+    for reason in verdict.reasons:
+        if reason not in told:
+            _say(out, f"server: {reason}")
+    _show_faults(out, trial)
+    _show_evidence(out, trial.evidence)
+    passed = [check.check for check in verdict.checks if check.measured and check.grade == "VALID"]
+    unknown = [check.check for check in verdict.checks if not check.measured]
+    if passed:
+        _say(out, f"✓ passed ({len(passed)}): {', '.join(passed)}", "dim")
+    if unknown:
+        _say(out, f"– not measured ({len(unknown)}): {', '.join(unknown)}", "dim")
+
+
+def show_case(case: CaseResult) -> None:
+    """What a case's trials show of limits: what gave way first, how near each was, what was turned away."""
+    out = console()
+    state = f", server {case.server}" if case.server else ""
+    out.print(Text(visible(f"{case.case}: {count_words(len(case.trials), 'trial')}{state}"), style="bold"))
+    for at, told in enumerate(gave_way(case.evidence)):
+        _say(out, f"{'first to give way' if not at else 'then'}: {told}", "red" if not at else "yellow")
+    for line in evidence_lines(case.evidence, clear=True) or ["no monitor of its servers declares a limit"]:
+        _say(out, line)
+    if case.trials:
+        _say(out, f"more: svload why {case.trials[0]}", "dim")
+
+
+def _show_faults(out: Console, trial: TrialResult) -> None:
+    """Planned faults with their real times, and how soon each group was back."""
+    if trial.faults:
+        _say(out, "planned faults:", "bold")
+    for line in fault_lines(trial):
+        _say(out, f"  {line}")
+
+
+def _show_evidence(out: Console, evidence: Evidence) -> None:
+    """Limits that were near and counters that moved; nothing where none was."""
+    lines = evidence_lines(evidence)
+    if lines:
+        _say(out, "limits and refusals:", "bold")
+    for line in lines:
+        _say(out, f"  {line}")
+
+
+def _numbers(trial: TrialResult, findings: Findings | None) -> list[Number]:
+    """What the study asks of the trial, every group's headline numbers, and whatever else is doubted."""
+    if findings is None:
+        findings = Findings(analysis_version=0, study="", question="", profile=None, complete=True, planned_trials=1, sealed_trials=1, cases=(), trials=(trial,))  # fmt: skip
+    told = Told(findings)
+    case = next((one for one in findings.cases if one.case == trial.case), None)
+    keys = dict.fromkeys(asked_keys(told, case) if case is not None else ())
+    groups = [key.removesuffix(".success_rate") for key in trial.metrics if key.endswith(".success_rate")]
+    keys |= dict.fromkeys(f"{group}.{name}" for group in groups for name in _SHOWN)
+    keys |= dict.fromkeys(key for key, one in trial.metrics.items() if one.belief is not None)
+    return [told.of_trial(trial, key) for key in keys if key in trial.metrics]
+
+
+def _value(one: Number) -> str:
+    return one.whole if one.value is not None else f"– ({one.why_words or one.text})"
+
+
+def _table(out: Console, numbers: list[Number]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for one in numbers:
+        as_measured = f"as measured {one.why_words}" if one.as_measured is not None else ""
+        told = "; ".join(part for part in (one.bound, list_words(list(one.doubts)), as_measured) if part)
+        table.add_row("", Text(visible(number_words(one.key))), Text(visible(one.text)), Text(visible(told)))
+    out.print(table)
+
+
+def _check(out: Console, check: CheckResult) -> None:
+    numbers = [harm_words(harm.number) for harm in check.harms if harm.grade == check.grade]
+    harms = f" harms {list_words(numbers)};" if numbers else ""
+    who = f" by {check.who}:" if check.who else ""
+    _say(
+        out,
+        f"{GRADE_MARK[check.grade]} {check.check}:{harms}{who} {check.sentence}",
+        GRADE_STYLE[check.grade],
+    )
+    if check.remedy:
+        _say(out, f"  → {check.remedy}", "dim")
+
+
+def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
+    """The outcome, what is behind it, every pair that counts, and why the others do not."""
+    one = claimed_of(findings, claim)
+    out.print(Text(visible(f"{one.mark} {claim.name}: {one.sure}"), style="bold"))
+    _say(out, one.sentence)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for detail in details(findings, one):
+        table.add_row(Text(visible(detail.name), style="dim"), Text(visible(detail.text)))
+    out.print(table)
+    if claim.evidence:
+        _pairs(out, claim)
+    for why, count in lost_reasons(claim.lost):
+        mine = [lost for lost in claim.lost if lost_words(lost) == why]
+        where = ", ".join(
+            f"block {lost.block}: {lost.treatment} against {lost.baseline}" for lost in mine[:6]
+        )
+        _say(out, f"lost {count} × {why} ({where}{' …' if len(mine) > 6 else ''})", "yellow")
+
+
+def _pairs(out: Console, claim: Claim) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("block", claim.baseline, claim.treatment, "ratio", "first", "bound"):
+        table.add_column(
+            Text(visible(heading)), justify="right" if heading == "ratio" else "left", overflow="fold"
+        )
+    for pair in claim.evidence[:_MOST_PAIRS]:
+        first = claim.treatment if pair.treatment_first else claim.baseline
+        table.add_row(
+            str(pair.block), Text(visible(pair.baseline)), Text(visible(pair.treatment)), f"{exp(pair.log_ratio):.3g}", Text(visible(first)), pair_bound(pair)
+        )  # fmt: skip
+    out.print(table)
+    if len(claim.evidence) > _MOST_PAIRS:
+        _say(out, f"{count_words(len(claim.evidence) - _MOST_PAIRS, 'more pair')}: --json has all", "dim")
+
+
+def _show_doubts(out: Console, findings: Findings) -> None:
+    """All doubts of a run, a check a line, the most frequent first; then the names that can be asked for."""
+    found = doubts(findings)
+    if not found:
+        out.print(Text("no check doubts any number of this run", style="green"))
+    elif told := summary(findings, most=4):
+        out.print(Text(visible(told), style="bold"))
+    for one in found:
+        _doubt(out, one)
+    for case in findings.cases:
+        if first := gave_way(case.evidence)[:1]:
+            _say(out, f"{case.case}: first to give way: {first[0]}", "yellow")
+    names = [f'"{one.claim.name}"' for one in claimed(findings)]
+    trials = dict.fromkeys(name for one in found for name in one.trials[:1])
+    full = [case.case for case in findings.cases if gave_way(case.evidence)]
+    asked = [*names[:3], *full[:1], *list(trials)[:3]]
+    if asked:
+        _say(out, f"more: svload why {' | '.join(asked)}", "dim")
+
+
+def _doubt(out: Console, one: Doubt) -> None:
+    _say(out, one.text, GRADE_STYLE[one.grade])
+    trials = f"{', '.join(one.trials[:6])}{' …' if len(one.trials) > 6 else ''}"
+    found = f": {one.example}" if one.numbers else ""
+    _say(out, f"  {trials}{found}", "dim")

@@ -1,0 +1,223 @@
+"""What a run says: its comparisons, what the servers did, which criteria failed; then what is doubted.
+Pure: made from findings alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import get_args
+
+from svload.model.results import Findings, Grade
+from svload.report.told.claimed import Claimed, claimed
+from svload.report.told.criteria import failed, not_judged
+from svload.report.told.doubts import COMMAND, MOST_SHOWN, doubts, summary
+from svload.report.told.numbers import Told
+from svload.report.told.search_rows import GATE_MARKS
+from svload.report.told.spelling import count_words, list_words
+
+MOST_SENTENCES = 10
+LIMITS_TITLE = "How far to trust it, and what could not be said"
+_FROM_FIELDS = ("planted", "refused", "capacity", "comparison", "threshold", "weak")
+"""Kinds of findings that are told from claims, thresholds, searches, trials and checks themselves."""
+_AFTER = ("server", "limit")
+"""Kinds that explain an answer: where the study compares something, or a law is told, they come after it."""
+_FIRST = ("decided", "no difference", "open", "refused")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A line of the answer with its mark, how sure it is, and the names of its evidence
+    (cases/…, trials/…, or a claim's name)."""
+
+    text: str
+    certainty: str
+    evidence: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why, a line each, where it speaks of many."""
+    mark: str = "•"
+
+    @property
+    def whole(self) -> str:
+        """The sentence and its reasons as one text."""
+        return " ".join([self.text, *self.reasons])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` is what limits them:
+    doubts, what is open or was not run.
+
+    `nothing` is set when there is no valid evidence at all: then there is no answer. `left_out`
+    counts what ten lines do not hold.
+    """
+
+    first: tuple[Sentence, ...]
+    claims: tuple[Claimed, ...]
+    sentences: tuple[Sentence, ...]
+    unsaid: tuple[Sentence, ...]
+    planted: tuple[str, ...]
+    nothing: str | None = None
+    left_out: int = 0
+
+
+def answer(findings: Findings) -> Answer:
+    """The answer of a run: what failed, the comparisons, then what else was seen, ten sentences at most."""
+    planted = tuple(finding.sentence for finding in findings.findings if finding.kind == "planted")
+    because = why_nothing(findings)
+    if because is not None:
+        return Answer(tuple(_of_search(findings)), (), (), tuple(_unsaid(findings)), planted, because)
+    first, after = _seen(findings)
+    criteria = [
+        Sentence(f"{one.text}.", "measured", _cases(one.cases), mark=one.mark) for one in failed(findings)
+    ]
+    first = [*_of_search(findings), *criteria, *first]
+    room = max(0, MOST_SENTENCES - len(first))
+    over = max(0, len(first) - MOST_SENTENCES) + max(0, len(after) - room)
+    return Answer(
+        tuple(first[:MOST_SENTENCES]),
+        tuple(sorted(claimed(findings), key=lambda one: _FIRST.index(one.outcome))),
+        tuple(after[:room]),
+        tuple(_unsaid(findings)),
+        planted,
+        left_out=over,
+    )
+
+
+def _cases(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"cases/{name}" for name in names)
+
+
+def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
+    """Findings in analysis's own words: those that it puts before the comparisons, and those
+    after, with what explains them last."""
+    first: list[Sentence] = []
+    after: list[Sentence] = []
+    explains: list[Sentence] = []
+    place = first
+    for finding in findings.findings:
+        if finding.kind == "comparison":
+            place = after
+        if finding.kind not in _FROM_FIELDS:
+            one = Sentence(finding.sentence, finding.certainty, finding.evidence)
+            (explains if finding.kind in _AFTER else place).append(one)
+    return first, [*after, *explains]
+
+
+def _unsaid(findings: Findings) -> list[Sentence]:
+    """Doubts in one line with a reason a check, criteria that are open, what was not run."""
+    lines = []
+    told = summary(findings)
+    found = doubts(findings)
+    if told or found:
+        reasons = [one.text for one in found[:MOST_SHOWN]]
+        if len(found) > MOST_SHOWN:
+            reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more check')}: {COMMAND}")
+        head = (
+            told
+            or f"no number that the study asks for is doubted; {count_words(len(found), 'check')} marks others"
+        )
+        lines.append(Sentence(f"Doubts: {head}.", "doubted", (), tuple(reasons), "~"))
+    lines += [
+        Sentence(f"{one.text}: that is never a pass.", "open", _cases(one.cases), mark="?")
+        for one in not_judged(findings)
+    ]
+    return lines + _not_run(findings)
+
+
+def _of_search(findings: Findings) -> list[Sentence]:
+    """The answer of a search and its gate; ○ where no end, or one alone, is known."""
+    found = findings.capacity
+    if found is None:
+        return []
+    mark = "●" if found.state == "bracketed" else "○"
+    of = [finding for finding in findings.findings if finding.kind == "capacity"]
+    evidence, certainty = (of[0].evidence, of[0].certainty) if of else ((), found.state)
+    told = [Sentence(found.sentence, certainty, evidence, mark=mark)]
+    if found.gate is not None:
+        told.append(Sentence(found.gate.sentence, found.gate.outcome, mark=GATE_MARKS[found.gate.outcome]))
+    return told
+
+
+def _not_run(findings: Findings) -> list[Sentence]:
+    lines = _judged_anew(findings)
+    missing = [case.case for case in findings.cases if case.excluded is None and case.instrument is None]
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        text = f"{list_words(missing)} {verb} no sealed trial."
+        lines.append(Sentence(text, "missing", _cases(tuple(missing)), mark="?"))
+    if not findings.complete:
+        of = count_words(findings.planned_trials, "planned trial")
+        text = (
+            f"The run is incomplete: {findings.sealed_trials} of {of} "
+            f"{'is' if findings.sealed_trials == 1 else 'are'} sealed."
+        )
+        lines.append(Sentence(text, "incomplete", mark="?"))
+    return lines
+
+
+def _judged_anew(findings: Findings) -> list[Sentence]:
+    own = findings.own_verdicts
+    if own is None:
+        return []
+    then, now = (
+        _grades(grades)
+        for grades in (own.trials.values(), (one.verdict.instrument for one in findings.trials))
+    )
+    text = (
+        f"Judged anew by rules {findings.analysis_version}, not those of its time ({own.version}): "
+        f"exploratory. Then {then}; now {now}."
+    )
+    return [Sentence(text, "exploratory", mark="~")]
+
+
+def _grades(grades: Iterable[Grade]) -> str:
+    counts = Counter(grades)
+    return ", ".join(f"{counts[grade]} {grade}" for grade in get_args(Grade) if counts[grade]) or "none"
+
+
+def why_nothing(findings: Findings) -> str | None:
+    """Why nothing can be concluded, as the end of that sentence; None where anything was measured validly or judged."""
+    if any(case.instrument in ("VALID", "WEAK") for case in findings.cases):
+        return None
+    if any(one.outcome != "open" and one.outcome != "refused" for one in claimed(findings)):
+        return None
+    if any(one.outcome == "failed" for one in findings.thresholds):
+        return None
+    if not findings.trials:
+        return "no trial is sealed: nothing was measured to its end"
+    refused = [trial for trial in findings.trials if trial.verdict.instrument == "REFUSED"]
+    if len(refused) < len(findings.trials):
+        head = f"too few trials are left: {len(refused)} of {len(findings.trials)} are REFUSED"
+    else:
+        head = "every trial is REFUSED" if len(refused) > 1 else "its only trial is REFUSED"
+    most = [one for one in doubts(findings, refused) if one.grade == "REFUSED"][:3]
+    told = [
+        f"{one.check[:1].upper()}{one.check[1:]} ({count_words(len(one.trials), 'trial')}): {one.example}"
+        for one in most
+    ]
+    return f"{head}. {' '.join(told)}".rstrip(". ") if told else head
+
+
+def headline(findings: Findings) -> str:
+    """One short sentence for the end of a command's output: what failed, else the first comparison, else a median."""
+    because = why_nothing(findings)
+    if because is not None:
+        return f"Nothing can be concluded, because {because}."
+    if findings.capacity is not None:
+        gate = findings.capacity.gate
+        return f"{findings.capacity.sentence} {gate.sentence}" if gate else findings.capacity.sentence
+    if broken := failed(findings):
+        return f"{broken[0].text}."
+    claims = [one for one in claimed(findings) if one.outcome != "refused" and one.effect]
+    if claims:
+        first = min(claims, key=lambda one: one.outcome == "open")
+        return f"{first.claim.name}: {first.sentence}"
+    told = Told(findings)
+    for case in findings.cases:
+        median = told.of_case(case, f"{told.group}.response.p50")
+        if median.value is not None and not median.refused:
+            interval = "95 % interval" if median.interval else "no interval from so few runs"
+            n = count_words(median.believed, "trial")
+            return f"{told.group}: the median response in {case.case} is {median.whole} ({interval}, {n})."
+    return f"{count_words(findings.sealed_trials, 'trial')} sealed; no response time is a number (the report says why)."

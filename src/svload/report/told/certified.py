@@ -1,0 +1,54 @@
+"""Certificates in words, wherever a report states what is known of the instrument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from math import exp
+from typing import Any
+
+from svload.model.certificates import InstrumentCertificate
+from svload.model.units import show_duration
+
+NO_INSTRUMENT = "none: “svload doctor --certify” measures how far the instrument is off"
+
+
+def instrument_words(certificate: InstrumentCertificate | dict[str, Any] | None) -> Iterator[str]:
+    """What is known of the instrument, a line each: when and where it was measured, and
+    its bias at each service time."""
+    if certificate is None:
+        yield f"instrument certificate: {NO_INSTRUMENT}"
+        return
+    found = InstrumentCertificate.model_validate(certificate)
+    yield f"instrument certificate: {_day(found.made_wall)}, {found.place}"
+    for level in found.levels:
+        yield (
+            f"  at {show_duration(level.service_ns / 1e9)}: p50 {_signed(level.bias_p50_ns)}, p99 "
+            f"{_signed(level.bias_p99_ns)} "
+            f"from what the server did ({level.n:,} requests)"
+        )
+
+
+def instrument_line(certificate: InstrumentCertificate | None) -> str:
+    """The same in one line, for tables of facts."""
+    if certificate is None:
+        return NO_INSTRUMENT
+    told = "; ".join(
+        f"{show_duration(level.service_ns / 1e9)}: {_signed(level.bias_p50_ns)} at p50, "
+        f"{_signed(level.bias_p99_ns)} at p99"
+        for level in certificate.levels
+    )
+    return f"{_day(certificate.made_wall)}, seen less done at a service time of {told}"
+
+
+def percent_of_log(log_ratio: float) -> str:
+    """A log ratio as the relative effect that it stands for."""
+    return f"{100 * (exp(log_ratio) - 1):.3g} %"
+
+
+def _signed(ns: int) -> str:
+    return f"{'+' if ns >= 0 else '−'}{show_duration(abs(ns) / 1e9)}"
+
+
+def _day(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,356 @@
+"""What a comparison says, from the claim's fields alone: its outcome with a fixed mark, one short sentence,
+and the details behind it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, expm1
+
+from svload.model.results import Claim, Findings, LostPair, PairRatio
+from svload.model.units import Dimension
+from svload.report.told.numbers import bound_words
+from svload.report.told.spelling import (
+    change_interval,
+    change_words,
+    count_words,
+    dimension_of,
+    full_metric,
+    list_words,
+    metric_words,
+    number_words,
+    show_value,
+    split_metric,
+)
+
+MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "✗"}
+"""An outcome's sign, the same in terminal, page and Markdown."""
+GATE_WORDS = {"fail": "gate failed", "pass": "gate passed", "open": "gate open"}
+GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
+LONGEST_WORDS = 25
+_FEW_BRING_UPS = 6
+"""Below so many bring-ups a claim speaks of these alone (docs/method.md §2)."""
+_LEANING_P = 0.1
+_APART = 1.5
+"""Matched cases whose ratios differ by more than this factor are told beside their pooled effect,
+which then describes none of them."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One line behind a claim: what it is, and what there is to say."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claim as every output tells it."""
+
+    claim: Claim
+    key: str
+    effect: str
+    """`2.04 times as long`; "" without a ratio"""
+    interval: str
+    """`1.93 to 2.16`; "" without one"""
+
+    @property
+    def outcome(self) -> str:
+        """decided, no difference, open or refused."""
+        return self.claim.outcome
+
+    @property
+    def mark(self) -> str:
+        return MARKS[self.outcome]
+
+    @property
+    def dimension(self) -> Dimension:
+        """Of the compared number."""
+        return dimension_of(self.key)
+
+    @property
+    def sure(self) -> str:
+        """`decided`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would decide it`, `refused:
+        0 of 8 pairs can be believed`."""
+        claim = self.claim
+        if self.outcome == "no difference" and claim.within is not None:
+            return f"any difference is below {100 * claim.within:.2g} %"
+        if self.outcome == "open":
+            return f"open{': ' + self.needs if self.needs else ''}"
+        if self.outcome == "refused":
+            believed, made = claim.believed_of
+            return (
+                f"refused: {believed} of {count_words(made, 'pair')} can be believed" if made else "refused"
+            )
+        return "decided"
+
+    @property
+    def short(self) -> str:
+        """The outcome in a few letters for a terminal: `decided`, `within 5 %`,
+        `open: 4 more blocks (12 min)`, `refused: 0/8 pairs`; of an open one that no number of
+        blocks decides what keeps it open.
+        """
+        claim = self.claim
+        if self.outcome == "no difference" and claim.within is not None:
+            return f"within {100 * claim.within:.2g} %"
+        if self.outcome == "open" and (why := self._more or claim.why_open):
+            return f"open: {why}"
+        if self.outcome == "refused" and claim.believed_of[1]:
+            return f"refused: {claim.believed_of[0]}/{claim.believed_of[1]} pairs"
+        return self.outcome
+
+    @property
+    def needs(self) -> str:
+        """What would decide an open claim: `4 more blocks (12 min) would decide it`; "" where that is unknown."""
+        return f"{self._more} would decide it" if self.outcome == "open" and self._more else ""
+
+    @property
+    def _more(self) -> str:
+        """`4 more blocks (12 min)`: blocks, also where several of them are one bring-up."""
+        claim = self.claim
+        if claim.more_blocks is None:
+            return ""
+        time = f" ({_about(claim.more_s)})" if claim.more_s is not None else ""
+        return f"{count_words(claim.more_blocks, 'more block')}{time}"
+
+    @property
+    def effect_words(self) -> str:
+        """`2.04 times as long (1.93 to 2.16)`."""
+        return f"{self.effect} ({self.interval})" if self.interval else self.effect
+
+    @property
+    def sentence(self) -> str:
+        """Direction and size with the interval, and the outcome: 25 words at most."""
+        _, name, stat = split_metric(self.key)
+        for subject in (metric_words(self.key), metric_words(f"{name}.{stat}".rstrip("."))):
+            told = self._sentence(subject)
+            if len(told.split()) <= LONGEST_WORDS:
+                return told
+        return " ".join(told.split()[: LONGEST_WORDS - 1]) + " …"
+
+    def _sentence(self, subject: str) -> str:
+        claim = self.claim
+        sides = f"{claim.treatment} against {claim.baseline}"
+        if claim.by_levels:
+            sides += f", {claim.by_levels[0]} against {claim.by_levels[1]}"
+        elif claim.by:
+            sides += f", by {claim.by}"
+        what = f"the effect on {subject}" if claim.by else subject
+        if self.outcome == "decided" and self.effect:
+            return f"{sides}: {what} is {self.effect_words}."
+        if self.outcome == "no difference" and claim.within is not None:
+            return f"{sides}: {what} differs by less than {100 * claim.within:.2g} %, if at all."
+        if self.outcome == "refused":
+            believed, made = claim.believed_of
+            rest = f", {believed} of {count_words(made, 'pair')} can be believed" if made else ""
+            return f"{sides}: nothing is said of {what}{rest}."
+        if not self.effect:
+            return f"{sides}: {what} is not decided."
+        return f"{sides}: not decided; {what} was {self.effect_words}."
+
+    @property
+    def gate(self) -> str:
+        """`gate failed: worse by more than 5 %`; "" without `fail_if`."""
+        gate = self.claim.gate
+        if gate is None:
+            return ""
+        return f"{GATE_WORDS[gate.outcome]}: {gate.text}" + (f" ({gate.why})" if gate.why else "")
+
+
+def _about(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+
+
+def claimed(findings: Findings) -> list[Claimed]:
+    """Every claim of the run, in the study's order."""
+    return [claimed_of(findings, claim) for claim in findings.claims]
+
+
+def claimed_of(findings: Findings, claim: Claim) -> Claimed:
+    key = full_metric(findings, claim.metric)
+    value = claim.ratio.value
+    if value is None:
+        return Claimed(claim, key, "", "")
+    dimension = dimension_of(key)
+    return Claimed(claim, key, change_words(value, dimension), change_interval(claim.ratio, dimension))
+
+
+def by_outcome(found: Sequence[Claimed]) -> str:
+    """`2 decided, 1 open`."""
+    counts = Counter(one.outcome for one in found)
+    return ", ".join(f"{counts[name]} {name}" for name in MARKS if counts[name])
+
+
+def details(findings: Findings, one: Claimed) -> list[Detail]:
+    """All that stands behind a claim, in the order in which a reader asks for it."""
+    return [Detail(name, text) for name, text in _details(findings, one) if text]
+
+
+def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
+    claim = one.claim
+    yield "number", number_words(one.key)
+    yield "gate", one.gate
+    yield "open because", claim.why_open
+    yield "would decide it", one.needs
+    yield "intervals", _intervals(one)
+    yield "p", _p(claim)
+    yield "p and interval", _disagree(one)
+    yield "rests on", _rests_on(claim)
+    yield "bring-ups", _bring_ups(claim)
+    yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
+    yield "left out", list_words(list(claim.dropped_cases))
+    yield "refusals by side", _leaning(claim)
+    yield "beyond the time-out", _by_side(claim.timed_out, "pairs: worse than any number")
+    yield "overloaded", _by_side(claim.overloaded, "trials")
+    yield "order", _carry_over(one)
+    yield "would overturn it", _breakdown(claim)
+    yield "matched cases", _apart(findings, one)
+    robust = claim.robust
+    yield "robust estimate", f"{change_words(robust, one.dimension)} (Hodges–Lehmann)" if robust else ""
+    yield "success", _success(claim)
+    yield "least detectable effect", f"{100 * claim.mde:.2g} %" if claim.mde is not None else claim.mde_reason
+    floor = claim.floor
+    yield "the lab's own noise", f"{100 * (exp(floor) - 1):.2g} % against itself" if floor is not None else ""
+
+
+def _intervals(one: Claimed) -> str:
+    if not one.interval:
+        return ""
+    single = one.claim.single
+    alone = ""
+    if single is not None:
+        ratio = one.claim.ratio.model_copy(update={"low": single[0], "high": single[1]})
+        alone = f"; {change_interval(ratio, one.dimension)} for this one alone"
+    return f"{one.interval} for all comparisons of the study together{alone}"
+
+
+def _p(claim: Claim) -> str:
+    if claim.p is None:
+        return ""
+    told = f"{claim.p:.2g}"
+    if claim.p_adjusted is not None:
+        told += f", {claim.p_adjusted:.2g} after Holm over the study's comparisons"
+    if claim.p_sign_flip is not None:
+        told += f"; {claim.p_sign_flip:.2g} by sign flips over whole blocks"
+    return told
+
+
+def _disagree(one: Claimed) -> str:
+    low, high = one.claim.ratio.low, one.claim.ratio.high
+    if low is None or high is None:
+        return ""
+    excludes = not low <= 1 <= high
+    if one.outcome == "decided" and not excludes:
+        return (
+            "they disagree: by Holm's order the direction is decided, while the interval for all together "
+            "holds no change"
+        )
+    if one.outcome == "open" and excludes:
+        return "they disagree: the interval excludes no change, p does not decide"
+    return ""
+
+
+def _rests_on(claim: Claim) -> str:
+    believed, made = claim.believed_of
+    units = count_words(claim.blocks, claim.unit)
+    told = f"{believed} of {count_words(made, 'pair')}, in {units}" if made else units
+    told += f"; {claim.weak_pairs} of them with a WEAK number" if claim.weak_pairs else ""
+    return told + ("; percentiles pooled over trials, both sides thinned to equal n" if claim.pooled else "")
+
+
+def _bring_ups(claim: Claim) -> str:
+    if not claim.bring_ups:
+        return ""
+    if claim.bring_ups < _FEW_BRING_UPS:
+        return f"{claim.bring_ups}: it speaks of these alone ({_FEW_BRING_UPS} would speak of any)"
+    return str(claim.bring_ups)
+
+
+_WHY_LOST = {"refused": "REFUSED", "missing": "missing", "no number": "without a number"}
+
+
+def pair_bound(pair: PairRatio) -> str:
+    """How far a pair's true ratio may lie from the one that is shown; "" where neither number is bounded."""
+    return bound_words(-expm1(-pair.below), expm1(pair.above)) if pair.below or pair.above else ""
+
+
+def lost_words(one: LostPair) -> str:
+    """`baseline REFUSED by hiccups`."""
+    side = "both sides" if one.side == "both" else one.side
+    return f"{side} {_WHY_LOST[one.why]}" + (f" by {list_words(list(one.checks))}" if one.checks else "")
+
+
+def lost_reasons(lost: Sequence[LostPair]) -> list[tuple[str, int]]:
+    """Why pairs are lost, the most frequent first."""
+    return Counter(lost_words(one) for one in lost).most_common()
+
+
+def _leaning(claim: Claim) -> str:
+    baseline, treatment = claim.refused_sides
+    if not baseline + treatment:
+        return ""
+    told = f"baseline {baseline}, treatment {treatment}"
+    if claim.leaning is None:
+        return told
+    lean = f"they lean to one side (p {claim.leaning:.2g}): the claim must hold with the lost pairs at their worst"
+    return f"{told}; {lean}" if claim.leaning < _LEANING_P else f"{told} (p {claim.leaning:.2g}: no leaning)"
+
+
+def _carry_over(one: Claimed) -> str:
+    found = one.claim.carry_over
+    if found is None:
+        return ""
+    sides = (("baseline first", found.baseline_first), ("treatment first", found.treatment_first))
+    told = ", ".join(f"{name} {change_words(v, one.dimension)}" for name, v in sides if v is not None)
+    told += f" (p {found.p:.2g} that both are the same)" if found.p is not None else ""
+    return f"{told}: they differ by more than chance, so nothing is claimed" if found.differ else told
+
+
+def _breakdown(claim: Claim) -> str:
+    told = []
+    if claim.overturn_pairs is not None:
+        told.append(f"{count_words(claim.overturn_pairs, 'pair')} of the opposite sign")
+    if claim.overturn_bias is not None:
+        told.append(f"a common bias of {100 * claim.overturn_bias:.2g} %")
+    return ", or ".join(told)
+
+
+def _apart(findings: Findings, one: Claimed) -> str:
+    """The least and the largest effect of single matched cases, where they differ; "" else."""
+    claim = one.claim
+    if claim.range is not None:
+        least, most = (change_words(ratio, one.dimension) for ratio in claim.range)
+        return f"they differ by more than chance: from {least} to {most}"
+    known = {case.case: case.metrics.get(one.key) for case in findings.cases}
+    ratios = {}
+    for pair in claim.pairs:
+        before, after = (found.value if (found := known.get(case)) is not None else None for case in pair)
+        if before and after:
+            ratios[pair] = after / before
+    ordered = sorted(ratios, key=ratios.__getitem__)
+    if len(ordered) < 2 or ratios[ordered[-1]] <= _APART * ratios[ordered[0]]:
+        return ""
+    least, most = (
+        f"{change_words(ratios[pair], one.dimension)} ({pair[1]} against {pair[0]})"
+        for pair in (ordered[0], ordered[-1])
+    )
+    return f"they differ: from {least} to {most}"
+
+
+def _success(claim: Claim) -> str:
+    before, after = claim.success
+    if before is None or after is None or before == after == 1:
+        return ""
+    interval = claim.success_interval
+    by = f"; a difference of {100 * interval[0]:+.3g} to {100 * interval[1]:+.3g} points" if interval else ""
+    return f"baseline {show_value(before, 'ratio')}, treatment {show_value(after, 'ratio')}{by}"
+
+
+def _by_side(counts: tuple[int, int], of: str) -> str:
+    baseline, treatment = counts
+    return f"baseline {baseline}, treatment {treatment} {of}" if baseline or treatment else ""

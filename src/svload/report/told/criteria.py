@@ -1,0 +1,144 @@
+"""Thresholds in words: those with the same outcome stand together, with what was measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from svload.model.metrics import Source, parse_criterion
+from svload.model.results import CaseResult, Findings, ThresholdResult
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import (
+    count_words,
+    dimension_of,
+    full_metric,
+    list_words,
+    services_of,
+    show_value,
+    traffic_owners,
+)
+
+_SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
+OUTCOME_MARKS = {"failed": "✗", "refused": "?", "no value": "?", "passed": "✓"}
+_VERBS = {"passed": "kept", "failed": "failed", "refused": "not judged", "no value": "not judged"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One criterion and one outcome: `where` it came out so, and between which values these cases lie, in words."""
+
+    that: str
+    outcome: str
+    where: str
+    measured: str
+    cases: tuple[str, ...]
+
+    @property
+    def mark(self) -> str:
+        """✓, ✗ or ?."""
+        return OUTCOME_MARKS[self.outcome]
+
+    @property
+    def text(self) -> str:
+        """`probe.success_rate ≥ 99 %: kept in all 10 cases with load: without (100 % in each)`."""
+        return f"{self.that}: {_VERBS[self.outcome]} in {self.where}" + (
+            f" ({self.measured})" if self.measured else ""
+        )
+
+
+def criterion_words(that: str) -> str:
+    """A criterion as the study spells it, with the signs that people write."""
+    return " ".join(_SIGNS.get(word, word) for word in that.split())
+
+
+def kept(findings: Findings) -> list[Judged]:
+    """The criteria that passed, one line each, in the study's order."""
+    return _judged(findings, ("passed",))
+
+
+def failed(findings: Findings) -> list[Judged]:
+    """The criteria that failed somewhere, one line each."""
+    return _judged(findings, ("failed",))
+
+
+def not_judged(findings: Findings) -> list[Judged]:
+    """The criteria that are open somewhere, which is never a pass: one line each."""
+    return _judged(findings, ("refused", "no value"))
+
+
+def _judged(findings: Findings, outcomes: Sequence[str]) -> list[Judged]:
+    told = Told(findings)
+    by_text: dict[str, list[ThresholdResult]] = {}
+    for one in findings.thresholds:
+        if one.outcome in outcomes:
+            by_text.setdefault(one.that, []).append(one)
+    return [
+        Judged(
+            criterion_words(that),
+            same[0].outcome,
+            _where(findings, [one.case for one in same]),
+            _range(told, that, same),
+            tuple(one.case for one in same),
+        )
+        for that, same in by_text.items()
+    ]
+
+
+def open_or_failed(findings: Findings) -> list[ThresholdResult]:
+    """What failed, was refused or has no number, the failed first."""
+    found = [one for one in findings.thresholds if one.outcome != "passed"]
+    return sorted(found, key=lambda one: one.outcome != "failed")
+
+
+def threshold_key(findings: Findings, that: str) -> str:
+    """The full name of the metric that a threshold is about; "" for one that this svload can't read."""
+    owners: dict[str, Source] = dict.fromkeys(services_of(findings), "service")
+    owners |= dict.fromkeys(traffic_owners(findings), "traffic")
+    try:
+        return full_metric(findings, str(parse_criterion(that, owners).ref))
+    except ValueError:
+        return ""
+
+
+def measured_words(told: Told, one: ThresholdResult) -> str:
+    """What the case has of it: `31.2 %`, `too few`, `refused`."""
+    key = threshold_key(told.findings, one.that)
+    if one.measured is not None:
+        return show_value(one.measured, dimension_of(key))
+    case = next((case for case in told.findings.cases if case.case == one.case), None)
+    return told.of_case(case, key).text if case is not None and key else "–"
+
+
+def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
+    values = [one.measured for one in same if one.measured is not None]
+    if not values:
+        return measured_words(told, same[0])
+    dimension = dimension_of(threshold_key(told.findings, that))
+    low, high = (show_value(bound, dimension) for bound in (min(values), max(values)))
+    if low == high:
+        return f"{low} in each" if len(values) > 1 else low
+    return f"{low} to {high}"
+
+
+def _where(findings: Findings, names: Sequence[str]) -> str:
+    """`all 10 cases with load: without`, where these are exactly those that were run at such
+    levels; else the cases by name."""
+    ran = [case for case in findings.cases if case.excluded is None]
+    named = [case for case in ran if case.case in set(names)]
+    if len(names) == 1:
+        return names[0]
+    shared = _shared_levels(named)
+    alike = [case for case in ran if shared.items() <= case.levels.items()]
+    if len(alike) != len(named):
+        return f"{count_words(len(named), 'case')}: {list_words(names)}"
+    ran_shared = _shared_levels(ran)
+    telling = [f"{factor}: {level}" for factor, level in shared.items() if factor not in ran_shared]
+    return f"all {count_words(len(named), 'case')}" + (f" with {', '.join(telling)}" if telling else "")
+
+
+def _shared_levels(cases: Sequence[CaseResult]) -> dict[str, str]:
+    """The levels that all these cases have."""
+    first, *others = [case.levels for case in cases] or [{}]
+    return {
+        factor: level for factor, level in first.items() if all(one.get(factor) == level for one in others)
+    }

@@ -1,0 +1,207 @@
+"""What is doubted, which numbers it concerns, and whose doing it is: one row a check, the most frequent
+first, with what would mend it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from svload.model.results import CaseResult, CheckResult, Findings, Grade, TrialResult
+from svload.report.told.numbers import Told
+from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words
+
+COMMAND = "svload why"
+"""Shows all doubts of the latest run."""
+MOST_SHOWN = 6
+"""Checks that an overview tells; of more, the most frequent."""
+_KINDS = {"all": "all numbers", "timing": "all times and rates"}
+_MOST_NUMBERS = 4
+_GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One check and one grade over all trials that it marks so: which numbers, how far off at most, and by whom."""
+
+    check: str
+    grade: Grade
+    trials: tuple[str, ...]
+    of: int
+    numbers: tuple[tuple[str, int], ...]
+    """a number in words, and in how many of the trials it is doubted; the most frequent first"""
+    off: float | None
+    """the largest share by which a number may be off; null: unknown"""
+    who: tuple[tuple[str, int], ...]
+    """whose doing it was (process, user, command), in how many trials; the most frequent first"""
+    example: str
+    """what it found in the first of them, in its own words"""
+    remedy: str
+
+    @property
+    def mark(self) -> str:
+        """✗ or ~."""
+        return GRADE_MARK[self.grade]
+
+    @property
+    def number_words(self) -> str:
+        """`probe p99, probe p95 (6)`: in how many trials, where not in all."""
+        told = [name + ("" if count == len(self.trials) else f" ({count})") for name, count in self.numbers]
+        return list_words(told, _MOST_NUMBERS)
+
+    @property
+    def who_words(self) -> str:
+        """`stress-ng (joe, ./hog.sh) 7 ×`."""
+        return list_words([f"{name}" + (f" ({count} ×)" if count > 1 else "") for name, count in self.who], 3)
+
+    @property
+    def text(self) -> str:
+        """`✗ hiccups, 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). → Keep the machine quiet.`"""
+        told = f"{self.mark} {self.check}, {len(self.trials)} of {count_words(self.of, 'trial')}"
+        if self.numbers:
+            off = f", off by up to {100 * self.off:.2g} %" if self.off else ""
+            told += f": {self.number_words}{off}"
+        else:
+            told += f": {self.example.rstrip('.')}"
+        if self.who:
+            told += f"; by {self.who_words}"
+        return told + "." + (f" → {self.remedy}" if self.remedy else "")
+
+
+def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> list[Doubt]:
+    """Every check that some trial (of `trials`, else of the run) does not pass: REFUSED before
+    WEAK, then the most frequent first."""
+    judged = list(findings.trials if trials is None else trials)
+    marked: dict[tuple[Grade, str], list[tuple[TrialResult, CheckResult]]] = {}
+    for trial in judged:
+        for check in trial.verdict.checks:
+            if check.measured and check.grade != "VALID":
+                marked.setdefault((check.grade, check.check), []).append((trial, check))
+    found = [_doubt(grade, name, rows, len(judged)) for (grade, name), rows in marked.items()]
+    return sorted(found, key=lambda one: (_GRADES.index(one.grade), -len(one.trials), one.check))
+
+
+def _doubt(grade: Grade, name: str, rows: Sequence[tuple[TrialResult, CheckResult]], of: int) -> Doubt:
+    numbers: Counter[str] = Counter()
+    who: Counter[str] = Counter()
+    off: list[float | None] = []
+    for _, check in rows:
+        harmed = [harm for harm in check.harms if harm.grade == grade]
+        numbers.update(list(dict.fromkeys(harm_words(harm.number) for harm in harmed)))
+        off += [bound for harm in harmed for bound in (harm.below, harm.above)]
+        who.update([check.who] if check.who else [])
+    remedy, _ = Counter(check.remedy for _, check in rows).most_common(1)[0]
+    known = [bound for bound in off if bound is not None]
+    return Doubt(
+        check=name,
+        grade=grade,
+        trials=tuple(trial.trial for trial, _ in rows),
+        of=of,
+        numbers=tuple(numbers.most_common()),
+        off=max(known) if known and len(known) == len(off) else None,
+        who=tuple(who.most_common()),
+        example=rows[0][1].sentence,
+        remedy=remedy,
+    )
+
+
+def harm_words(number: str) -> str:
+    """A number that a check doubts, or the kind of numbers, in words."""
+    return _KINDS.get(number) or number_words(number)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One number that the study asks for: in how many trials it is REFUSED and WEAK."""
+
+    key: str
+    refused: tuple[str, ...]
+    weak: tuple[str, ...]
+    of: int
+
+
+def asked_keys(told: Told, case: CaseResult) -> tuple[str, ...]:
+    """The numbers that give a case its grade; the main group's median, throughput and
+    success where nothing else is asked."""
+    if case.asked:
+        return case.asked
+    return tuple(f"{told.group}.{name}" for name in ("response.p50", "throughput", "success_rate"))
+
+
+def asked(told: Told) -> list[Asked]:
+    """Every number that the study asks for and that is doubted somewhere: the most often REFUSED first."""
+    refused: dict[str, list[str]] = {}
+    weak: dict[str, list[str]] = {}
+    of: Counter[str] = Counter()
+    for case in told.findings.cases:
+        for trial in told.trials(case):
+            for key in asked_keys(told, case):
+                if key not in trial.metrics:
+                    continue
+                of[key] += 1
+                grade = told.of_trial(trial, key).grade
+                if grade != "VALID":
+                    (refused if grade == "REFUSED" else weak).setdefault(key, []).append(trial.trial)
+    found = [
+        Asked(key, tuple(refused.get(key, ())), tuple(weak.get(key, ())), count) for key, count in of.items()
+    ]
+    found = [one for one in found if one.refused or one.weak]
+    return sorted(found, key=lambda one: (-len(one.refused), -len(one.weak)))
+
+
+def summary(findings: Findings, most: int = 2) -> str:
+    """All doubts in a line: `✗ p99 in 14, p50 in 3 of 77 trials (hiccups, steal); ~ rate in 30 of 77 trials
+    (run-queue); most by stress-ng`; "" without any."""
+    told = Told(findings)
+    found, checks = asked(told), doubts(findings)
+    parts: list[str] = []
+    who: Counter[str] = Counter()
+    for grade in _GRADES:
+        by_trials: dict[tuple[str, ...], list[str]] = {}
+        for one in found:
+            if mine := one.refused if grade == "REFUSED" else one.weak:
+                by_trials.setdefault(mine, []).append(_of_main(one.key, told.group))
+        if not by_trials:
+            continue
+        names = [f"{', '.join(keys)} in {len(mine)}" for mine, keys in list(by_trials.items())[:most]]
+        trials = {name for mine in by_trials for name in mine}
+        concerned = [one for one in checks if one.grade == grade and trials & set(one.trials)][:most]
+        why = ", ".join(one.check for one in concerned)
+        of = count_words(max(one.of for one in found), "trial")
+        parts.append(f"{GRADE_MARK[grade]} {', '.join(names)} of {of}" + (f" ({why})" if why else ""))
+        who.update(dict(name_and_count for one in concerned for name_and_count in one.who))
+    parts += [f"most by {name}" for name, _ in who.most_common(1)]
+    return "; ".join(parts)
+
+
+def _of_main(key: str, group: str) -> str:
+    """A number in words, without the group that is told first."""
+    return number_words(key.removeprefix(f"{group}."))
+
+
+def trial_doubts(trial: TrialResult) -> list[dict[str, Any]]:
+    """One trial's doubts as plain data for an event: check, grade, numbers in words, who; REFUSED first."""
+    found = [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
+    found.sort(key=lambda check: _GRADES.index(check.grade))
+    return [
+        {
+            "check": check.check,
+            "grade": check.grade,
+            "numbers": [harm_words(harm.number) for harm in check.harms if harm.grade == check.grade],
+            "who": check.who,
+        }
+        for check in found
+    ]
+
+
+def event_words(doubts: Sequence[Mapping[str, Any]]) -> str:
+    """The worst of `trial_doubts` in a few words: `✗ probe p99 by hiccups (stress-ng), and 2 more`; "" without any."""
+    if not doubts:
+        return ""
+    first, *rest = doubts
+    numbers = list_words([str(name) for name in first["numbers"]], 3)
+    who = f" ({first['who']})" if first["who"] else ""
+    what = f"{numbers} by {first['check']}" if numbers else str(first["check"])
+    more = f", and {len(rest)} more" if rest else ""
+    return f"{GRADE_MARK[first['grade']]} {what}{who}{more}"

@@ -1,0 +1,117 @@
+"""How near each limit was and what was turned away, as every output tells it: from what the monitors declared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from svload.analysis.evidence import first_to_fail
+from svload.analysis.saturation import owner, what_failed
+from svload.model.evidence import (
+    CaseEvidence,
+    CaseLimit,
+    CaseRefusal,
+    Evidence,
+    LimitState,
+    LimitUse,
+    RefusalCount,
+)
+from svload.model.units import show_duration
+
+STATE_MARK: dict[LimitState, str] = {"reached": "●", "approached": "◐", "clear": "○"}
+_ORDER: tuple[LimitState, ...] = ("reached", "approached", "clear")
+_BECAME = {"refused": "turned away", "lost": "lost", "failed": "failed", "waited": "made to wait"}
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """One limit: how much of it was in use."""
+
+    state: LimitState
+    what: str
+    share: str
+    """mean of used over limit"""
+    peak: str
+    of: str
+    """the limit itself"""
+    first: str
+    """when it was first full; empty: never"""
+    trials: str
+    """in how many of a case's trials it was reached; empty for one trial"""
+
+    @property
+    def text(self) -> str:
+        """`● accept queue of cache (8080): 62 % of 128 on average, 101 % at most, first full 2.1 s into the load`."""
+        first = f", first full {self.first} into the load" if self.first else ""
+        trials = f", reached in {self.trials}" if self.trials else ""
+        return (
+            f"{STATE_MARK[self.state]} {self.what}: {self.share} of {self.of} on average, {self.peak} at "
+            f"most{first}{trials}"
+        )
+
+
+@dataclass(frozen=True)
+class RefusalLine:
+    """One counter that moved."""
+
+    what: str
+    count: str
+    """in a trial, or on average over a case's trials"""
+    became: str
+    first: str
+    trials: str
+    """in how many of a case's trials it moved; empty for one trial"""
+
+    @property
+    def text(self) -> str:
+        """`cache: 618 sessions dropped for a full queue (turned away), first 2.4 s into the load`."""
+        trials = f", in {self.trials}" if self.trials else ""
+        return f"{self.what}: {self.count} ({self.became}), first {self.first} into the load{trials}"
+
+
+def limit_lines(limits: Iterable[LimitUse | CaseLimit], clear: bool = True) -> list[LimitLine]:
+    """The nearest to their limit first; without those that are clear where `clear` is false."""
+    kept = [one for one in limits if clear or one.state != "clear"]
+    return [_limit(one) for one in sorted(kept, key=lambda one: (_ORDER.index(one.state), -one.share))]
+
+
+def _limit(one: LimitUse | CaseLimit) -> LimitLine:
+    trials = ""
+    if isinstance(one, CaseLimit) and one.reached:
+        trials = f"{one.reached} of {one.trials} trials"
+    return LimitLine(
+        state=one.state,
+        what=owner(one.name, one.service, one.entity),
+        share=f"{100 * one.share:.3g} %",
+        peak=f"{100 * one.peak_share:.3g} %",
+        of=f"{one.limit:,.4g}",
+        first="" if one.first_s is None else show_duration(one.first_s),
+        trials=trials,
+    )
+
+
+def refusal_lines(refusals: Iterable[RefusalCount | CaseRefusal]) -> list[RefusalLine]:
+    """What moved, the first first."""
+    return [_refusal(one) for one in refusals]
+
+
+def _refusal(one: RefusalCount | CaseRefusal) -> RefusalLine:
+    of_case = isinstance(one, CaseRefusal)
+    return RefusalLine(
+        what=owner("", one.service, one.entity),
+        count=f"{one.count:,.4g} {one.means}" + (" a trial" if of_case else ""),
+        became=_BECAME[one.kind],
+        first=show_duration(one.first_s),
+        trials=f"{one.moved} of {one.trials} trials" if isinstance(one, CaseRefusal) else "",
+    )
+
+
+def evidence_lines(evidence: Evidence | CaseEvidence, clear: bool = False) -> list[str]:
+    """Everything as lines of text: limits that are near, then counters that moved."""
+    lines = [line.text for line in limit_lines(evidence.limits, clear)]
+    return lines + [line.text for line in refusal_lines(evidence.refusals)]
+
+
+def gave_way(evidence: CaseEvidence) -> Sequence[str]:
+    """What failed first, then next, in words; empty where nothing did."""
+    return [what_failed(one) for one in first_to_fail(evidence)]

@@ -1,0 +1,351 @@
+"""Numbers and verdicts as people read them: one spelling for terminal, page and sheets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+
+from svload.model.metrics import CATALOGUE, STATS, canonical_limit, without_limit
+from svload.model.results import CheckResult, Estimate, Findings
+from svload.model.units import Dimension, show_duration, show_size
+
+NOT_MEASURED = "not measured"
+FEW_MARK = "°"
+"""A number that few requests carry, or that grows with the run's length."""
+GRADE_MARK = {"VALID": "✓", "WEAK": "~", "REFUSED": "✗", NOT_MEASURED: "–"}
+NONE = "–"
+_CURL: Mapping[str, Dimension] = {
+    "lookup": "time_s",
+    "pretransfer": "time_s",
+    "redirect": "time_s",
+    "total": "time_s",
+    "request_size": "size_bytes",
+    "header_size": "size_bytes",
+    "body_size": "size_bytes",
+}
+_DIMENSIONS: dict[str, Dimension] = {
+    **{name: metric.dimension for (_, name), metric in CATALOGUE.items()},
+    **_CURL,
+}
+_SERVICE_METRICS = tuple(name for (source, name) in CATALOGUE if source == "service")
+
+
+@cache
+def _monitored() -> dict[str, Dimension]:
+    """What a study may ask of services' monitors, by each of its names."""
+    from svload.watch import monitored_names
+
+    return {name: one.dimension for name, one in monitored_names().items()}
+
+
+def split_metric(key: str) -> tuple[str, str, str]:
+    """(owner, metric with its limit, stat) of a full metric name; the owner may hold dots, a name that
+    is no metric gives empty parts."""
+    head, _, last = key.rpartition(".")
+    if last in STATS or (last.startswith("p") and last[1:].isdigit()):
+        return _owner_and_name(head, last)
+    if last == "9" and head.endswith(".p99"):
+        return _owner_and_name(head[: -len(".p99")], "p99.9")
+    return _owner_and_name(key, "")
+
+
+def _owner_and_name(text: str, stat: str) -> tuple[str, str, str]:
+    owner, dot, name = text.rpartition(".")
+    if without_limit(name) in _DIMENSIONS:
+        return (owner if dot else ""), name, stat
+    for at in range(text.count(".")):
+        owner, name = ".".join(text.split(".")[: at + 1]), ".".join(text.split(".")[at + 1 :])
+        if name in _monitored():
+            return owner, name, stat
+    return "", "", ""
+
+
+def dimension_of(key: str) -> Dimension:
+    """The dimension of a full metric name; a count where it is unknown."""
+    name = without_limit(split_metric(key)[1])
+    return _DIMENSIONS.get(name) or _monitored().get(name, "count")
+
+
+def show_value(value: float | None, dimension: Dimension) -> str:
+    """A value in base units as text of three or four figures; a dash for None."""
+    if value is None:
+        return NONE
+    match dimension:
+        case "time_s":
+            return show_duration(value)
+        case "size_bytes":
+            return show_size(value)
+        case "ratio":
+            return f"{100 * value:.4g} %"
+        case "rate_rps":
+            return f"{_plain(value)}/s"
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    if abs(value) >= 1000 or (float(value).is_integer() and abs(value) >= 100):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def show_interval(estimate: Estimate, dimension: Dimension) -> str:
+    """`2.1 ms [2.0, 2.3]`: value and interval in one unit."""
+    if estimate.value is None:
+        return NONE
+    if estimate.low is None or estimate.high is None:
+        return show_value(estimate.value, dimension)
+    unit, factor = unit_for(estimate.value, dimension)
+    value, low, high = (_plain(bound / factor) for bound in (estimate.value, estimate.low, estimate.high))
+    text = f"{value}{' ' if unit and not unit.startswith('/') else ''}{unit}"
+    return text if estimate.low == estimate.high else f"{text} [{low}, {high}]"
+
+
+def show_bracket(estimate: Estimate, dimension: Dimension) -> str:
+    """`[2.0, 2.3]`: the interval in the value's unit; "" without one, or where it is the value itself."""
+    if (
+        estimate.value is None
+        or estimate.low is None
+        or estimate.high is None
+        or estimate.low == estimate.high
+    ):
+        return ""
+    _, factor = unit_for(estimate.value, dimension)
+    return f"[{_plain(estimate.low / factor)}, {_plain(estimate.high / factor)}]"
+
+
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_SIZE_UNITS = (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0), ("B", 1.0))
+
+
+def unit_for(value: float, dimension: Dimension) -> tuple[str, float]:
+    """(unit, its size in base units) in which `value` reads best."""
+    match dimension:
+        case "time_s":
+            return next((pair for pair in _TIME_UNITS if abs(value) >= pair[1]), _TIME_UNITS[-1])
+        case "size_bytes":
+            return next((pair for pair in _SIZE_UNITS if abs(value) >= pair[1]), _SIZE_UNITS[-1])
+        case "ratio":
+            return "%", 0.01
+        case "rate_rps":
+            return "/s", 1.0
+    return "", 1.0
+
+
+def metric_label(key: str) -> str:
+    """A full metric name in words: `probe.response.p50` → `probe: response, p50`."""
+    owner, name, stat = split_metric(key)
+    words = name_words(name) or key
+    if stat:
+        words += f", {stat}"
+    return f"{owner}: {words}" if owner else words
+
+
+def show_ratio(value: float) -> str:
+    """A ratio as change: `−12 %`, `+3.4 %`, from threefold on `×3.2`."""
+    if value >= 3 or value <= 0:
+        return f"×{value:.3g}"
+    change = 100 * (value - 1)
+    return f"{'+' if change >= 0 else '−'}{abs(change):.3g} %"
+
+
+def show_time(wall: float) -> str:
+    """A moment in UTC: `2026-03-01 12:00:05 UTC`."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def factor_levels(findings: Findings) -> dict[str, list[str]]:
+    """Factor → its levels in the order in which the cases name them."""
+    levels: dict[str, list[str]] = {}
+    for case in findings.cases:
+        for factor, level in case.levels.items():
+            known = levels.setdefault(factor, [])
+            if level not in known:
+                known.append(level)
+    return levels
+
+
+def traffic_groups(findings: Findings) -> list[str]:
+    """Every traffic group that some case measured, in order of appearance."""
+    return [owner for owner in traffic_owners(findings) if "." not in owner]
+
+
+def traffic_owners(findings: Findings) -> list[str]:
+    """Every traffic group that some case measured, and the steps of its scenarios as
+    `group.step`, in order of appearance."""
+    owners = (split_metric(key)[0] for key in _metric_keys(findings) if key.endswith(".success_rate"))
+    return list(dict.fromkeys(owners))
+
+
+def services_of(findings: Findings) -> list[str]:
+    """Every service that some case measured, in order of appearance."""
+    groups = set(traffic_owners(findings))
+    found: dict[str, None] = {}
+    for key in _metric_keys(findings):
+        owner, name, _ = split_metric(key)
+        if owner and owner not in groups and (name in _SERVICE_METRICS or name in _monitored()):
+            found[owner] = None
+    return list(found)
+
+
+def _metric_keys(findings: Findings) -> dict[str, None]:
+    """What any case or trial measured, in order of appearance."""
+    every = (*(case.metrics for case in findings.cases), *(trial.metrics for trial in findings.trials))
+    return dict.fromkeys(key for metrics in every for key in metrics)
+
+
+def main_group(findings: Findings) -> str:
+    """The group that claims are about (the first that names one); else the curl-like probe, else the
+    last group. "load" without any."""
+    groups = traffic_groups(findings)
+    for claim in findings.claims:
+        owner = split_metric(claim.metric)[0]
+        if owner in groups:
+            return owner
+    probes = [
+        group for group in groups if any(f"{group}.connect.p50" in case.metrics for case in findings.cases)
+    ]
+    return (probes[:1] or groups[-1:] or ["load"])[0]
+
+
+def full_metric(findings: Findings, text: str) -> str:
+    """A metric as a study spells it, with its owner and stat: the main group's where none is named, the
+    default stat where there is one."""
+    owner, name, stat = split_metric(canonical_limit(text))
+    if not name:
+        return text
+    known = services_of(findings)
+    metric = CATALOGUE.get(("service" if owner in known else "traffic", without_limit(name)))
+    stat = stat or (metric.default_stat if metric and metric.default_stat else "")
+    return ".".join(part for part in (owner or main_group(findings), name, stat) if part)
+
+
+def load_line(findings: Findings, alone: str = "") -> str:
+    """The load that this run made, in one line (`alone`: that group's, the others counted). "" where unknown.
+
+    A profile may ask for less than the question says.
+    """
+    if not findings.load:
+        return ""
+    which = f"This run (profile {findings.profile})" if findings.profile else "This run"
+    told = {alone: findings.load[alone]} if alone in findings.load else findings.load
+    more = f"; {len(findings.load) - len(told)} more in the report" if len(told) < len(findings.load) else ""
+    return f"{which}: " + "; ".join(f"{name} – {words}" for name, words in told.items()) + f"{more}."
+
+
+def list_words(words: Sequence[str], most: int = 6) -> str:
+    """`a, b and c`; from `most` on the rest is counted."""
+    if len(words) > most:
+        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def count_words(number: int, one: str, many: str | None = None) -> str:
+    """`1 trial`, `4 trials`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Without repetition, in order."""
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def show_change(ratio: Estimate, dimension: Dimension) -> str:
+    """A ratio as people say it, with its interval: `69 % shorter (95 % interval 68 to 70 %)`, `3.2 times as
+    long (95 % interval 3.1 to 3.4)`."""
+    if ratio.value is None:
+        return "without a number"
+    interval = change_interval(ratio, dimension)
+    told = f"95 % interval {interval}" if interval else "no interval"
+    return f"{change_words(ratio.value, dimension)} ({told})"
+
+
+def change_interval(ratio: Estimate, dimension: Dimension) -> str:
+    """The interval in its value's words: `68 to 70 %`, `1.93 to 2.16`, `−2 to +4 %`; "" without one."""
+    if ratio.value is None or ratio.low is None or ratio.high is None:
+        return ""
+    said = _Change.of(ratio.value, dimension)
+    low, high = (_Change.of(bound, dimension, said.times) for bound in (ratio.low, ratio.high))
+    if low.words == high.words == said.words:
+        first, last = sorted((low, high), key=lambda one: one.number)
+        return f"{first.text} to {last.text}{said.unit}"
+    return f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
+
+
+def _signed(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    return f"{'−' if change < 0 else '+'}{abs(change):.3g}"
+
+
+def change_words(ratio: float, dimension: Dimension) -> str:
+    """A ratio without an interval: `69 % shorter`, `3.2 times as long`."""
+    return _Change.of(ratio, dimension).whole
+
+
+_TIMES_FROM = 2.0
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A ratio as a number with the words around it."""
+
+    number: float
+    unit: str
+    words: str
+    times: bool = False
+
+    @classmethod
+    def of(cls, ratio: float, dimension: Dimension, times: bool | None = None) -> _Change:
+        """As a multiple from 2 on, else in percent; `times`: as another one is told, so that an
+        interval reads in its value's words."""
+        less, more, as_much = ("shorter", "longer", "as long") if dimension == "time_s" else ("lower", "higher", "as high")  # fmt: skip
+        if ratio >= _TIMES_FROM if times is None else times:
+            return cls(ratio, "", f"times {as_much}", True)
+        return cls(100 * abs(ratio - 1), " %", less if ratio < 1 else more)
+
+    @property
+    def text(self) -> str:
+        return f"{self.number:.3g}"
+
+    @property
+    def whole(self) -> str:
+        return f"{self.text}{self.unit} {self.words}"
+
+
+_SHORT_NAMES = {"throughput": "rate", "success_rate": "ok", "hit_ratio": "hits"}
+
+
+def number_words(key: str) -> str:
+    """A number's name in a few letters, for a column or a list: `p50`, `rate`, `service p99`, `cache cpu`."""
+    owner, name, stat = split_metric(key)
+    if not name:
+        return key
+    if name == "response":
+        return f"{owner} {stat}".strip()
+    short = _SHORT_NAMES.get(name, name.replace("_", " "))
+    if name in ("cpu", "memory"):
+        return f"{owner} {short}".strip()
+    return " ".join(part for part in (owner, short, stat) if part)
+
+
+_STAT_WORDS = {"p50": "median", "mean": "mean", "min": "smallest", "max": "largest"}
+
+
+def name_words(name: str) -> str:
+    """`ok_response` → `ok response`, `goodput(200 ms)` → `goodput within 200 ms`."""
+    return name.replace("_", " ").replace("(", " within ").removesuffix(")")
+
+
+def metric_words(key: str) -> str:
+    """A full metric name inside a sentence: `probe.response.p50` → `the median response of probe`."""
+    owner, name, stat = split_metric(key)
+    if not name:
+        return key
+    words = f"{_STAT_WORDS.get(stat, stat)} {name_words(name)}".strip()
+    return f"the {words} of {owner}" if owner else f"the {words}"
+
+
+def outcome(check: CheckResult) -> str:
+    """A check's grade, or that the trial holds no facts for it."""
+    return check.grade if check.measured else NOT_MEASURED

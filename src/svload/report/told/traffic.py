@@ -1,0 +1,189 @@
+"""A traffic group's load in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from svload.model.executors import (
+    ClosedLoop,
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
+    SharedIterations,
+    ThinkTime,
+)
+from svload.model.options import group_options
+from svload.model.results import Imported
+from svload.model.stages import Stage
+from svload.model.study import CaseConfig
+from svload.model.traffic import Body, Group, Request
+from svload.model.units import show_duration, show_size
+
+MOST_LOADS = 3
+"""Different loads of a group told one by one; of more, the first and last."""
+MOST_STAGES = 4
+"""Stages told one by one; of more, the first and last."""
+
+
+def describe_load(group: Group) -> str:
+    """`10 VUs, think time 100 ms, a new connection for each request`."""
+    executor = group.executor
+    words = [_executor(executor)]
+    if isinstance(executor, ClosedLoop):
+        if executor.think_time.mean_ns:
+            words.append(f"think time {_think(executor.think_time)}")
+        if executor.pacing_ns:
+            words.append(f"iterations at least {show_duration(executor.pacing_ns / 1e9)} apart")
+    elif executor.max_vus:
+        words.append(f"at most {executor.max_vus} at once, then {executor.on_full}")
+    words += _body(group)
+    words.append(_CONNECTIONS[group.connection])
+    words += _http2(group)
+    told = (one.words(getattr(group, one.name)) for one in group_options())
+    words += [text for text in told if text]
+    if group.client == "curl":
+        words.append("curl-like client")
+    return ", ".join(words)
+
+
+def _think(think: ThinkTime) -> str:
+    """`100 ms`, `50 to 150 ms (uniform)`, `100 ms on average (exponential)`."""
+    if think.uniform_ns:
+        low, high = (show_duration(bound / 1e9) for bound in think.uniform_ns)
+        return f"{low} to {high} (uniform)"
+    mean = show_duration(think.mean_ns / 1e9)
+    law = "exponential" if think.exponential_ns else "log-normal" if think.lognormal_ns else ""
+    return f"{mean} on average ({law})" if law else mean
+
+
+_CONNECTIONS = {
+    "keep-alive": "keep-alive",
+    "new": "a new connection for each request",
+    "shared": "connections shared between users",
+}
+
+
+def describe_run(configs: Sequence[CaseConfig]) -> dict[str, str]:
+    """The load that these cases make: traffic group → `closed loop: 200 VUs, keep-alive, in 10 of 20
+    cases`, and the objects that stores hold."""
+    loads: dict[str, Counter[str]] = {}
+    for config in configs:
+        for group in config.groups:
+            told = f"{group.executor.model}: {describe_load(group)}"
+            loads.setdefault(group.name, Counter())[told] += 1
+        for objects in config.objects:
+            told = f"{objects.count:,} of {_size_words(objects.size)}"
+            loads.setdefault(f"objects in {objects.service}", Counter())[told] += 1
+    return {name: _over_cases(told, len(configs)) for name, told in loads.items()}
+
+
+def describe_imported(imported: Sequence[Imported]) -> dict[str, str]:
+    """The load of imported trials: traffic group → `imported from JMeter: 10 to 50 users, in 4
+    files`; what the files do not say is not told."""
+    found: dict[str, str] = {}
+    for group in dict.fromkeys(name for one in imported for name in one.groups):
+        mine = [one for one in imported if group in one.groups]
+        users = sorted({one.users[group] for one in mine if group in one.users})
+        shown = (
+            f": {users[0]} users"
+            if len(users) == 1
+            else f": {users[0]} to {users[-1]} users"
+            if users
+            else ""
+        )
+        tools = ", ".join(dict.fromkeys(one.tool for one in mine))
+        found[group] = f"imported from {tools}{shown}" + (f", in {len(mine)} files" if len(mine) > 1 else "")
+    return found
+
+
+def _over_cases(told: Counter[str], cases: int) -> str:
+    """The loads of a group, each with how many cases have it."""
+    if len(told) > MOST_LOADS:
+        first, *_, last = told
+        return f"{len(told)} loads, from {first} to {last}"
+    return "; ".join(
+        text + ("" if count == cases else f", in {count} of {cases} cases") for text, count in told.items()
+    )
+
+
+def _size_words(law: Mapping[str, Any]) -> str:
+    """`40 KiB`, `40 KiB (median; 99 % below 400 KiB)`, `1 KiB to 9 KiB`."""
+    match law:
+        case {"lognormal": {"median": median, "p99": p99}}:
+            return f"{_size(median)} (median; 99 % below {_size(p99)})"
+        case {"uniform": [low, high]}:
+            return f"{_size(low)} to {_size(high)}"
+        case {"constant": size}:
+            return _size(size)
+    return "unknown size"
+
+
+def _size(value: object) -> str:
+    return show_size(value) if isinstance(value, int | float) else str(value)
+
+
+def describe_requests(group: Group) -> str:
+    """`GET, time-out 2 s, status == 200`; of a scenario each step by its name."""
+    if not group.scenarios:
+        return describe_request(group.request)
+    told = []
+    for scenario in group.scenarios:
+        weight = f"{scenario.weight} × " if len(group.scenarios) > 1 else ""
+        told.append(
+            weight + " → ".join(f"{step.name} ({describe_request(step.request)})" for step in scenario.steps)
+        )
+    return "; ".join(told)
+
+
+def describe_request(request: Request) -> str:
+    """`GET, time-out 2 s, status == 200`."""
+    words = f"{request.method}, time-out {show_duration(request.timeout_ns / 1e9)}"
+    return words + "".join(f", {check.name}" for check in request.checks)
+
+
+def _http2(group: Group) -> list[str]:
+    if not group.http2:
+        return []
+    told = "HTTP/2 where the server takes it" if group.http2 == "preferred" else "HTTP/2"
+    return [f"{told}, {group.streams} streams a connection" if group.streams > 1 else told]
+
+
+def _executor(executor: Executor) -> str:
+    match executor:
+        case ConstantVus():
+            return f"{executor.vus} VUs"
+        case RampingVus():
+            return f"{executor.start_vus} VUs{_stages(executor.stages, '')}"
+        case SharedIterations():
+            return f"{executor.iterations:,} iterations by {executor.vus} VUs"
+        case PerVuIterations():
+            return f"{executor.iterations:,} iterations of each of {executor.vus} VUs"
+        case ConstantArrivalRate():
+            return f"{executor.rate_rps:g}/s, {executor.arrivals} arrivals"
+        case RampingArrivalRate():
+            stages = _stages(executor.stages, "/s")
+            return f"{executor.start_rate_rps:g}/s{stages}, {executor.arrivals} arrivals"
+
+
+def _stages(stages: Sequence[Stage], unit: str) -> str:
+    """` → 100 in 30 s → 0 in 10 s`."""
+    told = [f" → {stage.target:g}{unit} in {show_duration(stage.duration_ns / 1e9)}" for stage in stages]
+    return "".join(told) if len(told) <= MOST_STAGES else f"{told[0]} → …{told[-1]}"
+
+
+def _body(group: Group) -> list[str]:
+    bodies = (request.body for request in group.requests)
+    return list(dict.fromkeys(_content(body) for body in bodies if body is not None))
+
+
+def _content(body: Body) -> str:
+    if body.random is None:
+        return "a text body" if body.text is not None else "a file as body"
+    law = body.random
+    mean = "" if law.constant is not None else " on average"
+    return f"random bodies of {show_size(law.mean_bytes)}{mean}"

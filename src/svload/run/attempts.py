@@ -1,0 +1,50 @@
+"""Attempts at a trial that do not count: kept beside the trials, with why, and with the last words of the servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from svload.model.events import Event
+from svload.store import Journal, RunDir
+from svload.store.leftovers import sweep
+
+LOG_TAIL_BYTES = 64 * 1024
+
+
+def keep_unfinished(run: RunDir) -> None:
+    """Every trial that an earlier execution began and did not seal becomes an attempt."""
+    for name in run.unsealed_trials():
+        keep_attempt(run, name, run.next_attempt(name), "interrupted")
+
+
+def keep_attempt(run: RunDir, trial: str, attempt: int, why: str, sentence: str = "") -> None:
+    """Move what was made of a trial, if anything, to the run's attempts; `sentence` tells what happened."""
+    source = run.trial(trial).path
+    if not source.exists():
+        return
+    target = run.attempt(trial, attempt).path
+    target.parent.mkdir(exist_ok=True)
+    source.rename(target)
+    sweep(target)
+    for raw in target.glob("*.tables"):  # a share's, which no command reads
+        raw.unlink()
+    text = sentence or f"this attempt was {why} and does not count"
+    with Journal(target / "events.jsonl") as journal:
+        told = {"trial": trial, "attempt": attempt, "why": why, "text": text}
+        journal.write(Event("notice", told), sync=True)
+
+
+def keep_logs(lab: Path, target: Path) -> Path:
+    """Copy the last part of every log of a lab, since the lab's folder goes with it; returns `target`."""
+    for log in sorted(lab.rglob("*.log")):
+        kept = target / "-".join(log.relative_to(lab).parts)
+        try:
+            with log.open("rb") as file:
+                file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+                tail = file.read()
+            if tail:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_bytes(tail)
+        except OSError:
+            continue
+    return target

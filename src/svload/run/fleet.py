@@ -1,0 +1,118 @@
+"""The machines of an inventory in a run: gathered before its servers come up, and what they bear together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.model.conditions import Machine
+from svload.model.errors import SvloadError, fail
+from svload.model.facts import Endpoint
+from svload.model.plan import Room
+from svload.model.study import CaseConfig
+from svload.run.fits import misfits
+from svload.watch.fleet import MachineWatch
+
+if TYPE_CHECKING:
+    from svload.drive.fleet_generators import FleetGenerators
+    from svload.host import Agent
+    from svload.host.agent.leftovers import Leftover
+    from svload.host.machines.reach import Reach
+
+
+@dataclass
+class FleetHands:
+    """Every machine with its agent. `address` is where they reach this one's servers; `machine` is all of them as one."""
+
+    generators: FleetGenerators
+    address: str
+    machine: Machine
+    room: Room
+    folder: Path
+    notices: tuple[str, ...] = ()
+    left: tuple[tuple[str, tuple[Leftover, ...]], ...] = ()
+    """machine → what killed svloads had left on it"""
+
+    def watched(self, interval_s: float) -> tuple[MachineWatch, ...]:
+        """A sampler on every machine that makes load, started. Raises SvloadError agent-refused, agent-lost."""
+        watches = tuple(MachineWatch(part.machine, self.folder) for part in self.generators.parts)
+        for watch in watches:
+            watch.start(interval_s)
+        return watches
+
+    def placed(self, shares: Iterable[Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        """Machine → names of the shares that run on it, in any case."""
+        found: dict[str, dict[str, None]] = {part.machine.name: {} for part in self.generators.parts}
+        for of_case in shares:
+            for number, share in enumerate(of_case):
+                found[self.generators.machine_of(number)][share] = None
+        return {machine: tuple(sorted(names)) for machine, names in found.items()}
+
+
+def gather(
+    stack: ExitStack, reaches: Sequence[Reach], owner: str, folder: Path, agent: Agent, wanted: int
+) -> FleetHands:
+    """Have every machine, until the stack ends; `agent` is this machine's own, `wanted` the open files of a generator.
+    Raises SvloadError with each that could not be had."""
+    from svload.drive.fleet_generators import FleetGenerators
+    from svload.host.machine.addresses import own_address_towards
+    from svload.host.machines.cluster import gathered
+
+    machines = stack.enter_context(gathered(reaches, owner, folder))
+    rooms = [machine.room(wanted) for machine in machines]
+    return FleetHands(
+        generators=FleetGenerators(agent, machines),
+        address=own_address_towards(reaches[0].address),
+        machine=as_one([machine.facts for machine in machines]),
+        room=Room(
+            descriptors=min(room.descriptors for room in rooms),
+            local_ports=sum(room.local_ports for room in rooms),
+        ),
+        notices=tuple(
+            f"the clock of {machine.name} can't be asked at {machine.address} ({machine.clock_closed}): it is asked "
+            "by its agent's messages, and known less well"
+            for machine in machines
+            if machine.clock_closed
+        ),
+        folder=folder,
+        left=tuple((machine.name, machine.left) for machine in machines),
+    )
+
+
+def as_one(machines: Sequence[Machine]) -> Machine:
+    """What a plan must fit into: cores and ports of all, descriptors of the one with the fewest."""
+    first = machines[0]
+    return first.model_copy(
+        update={
+            "cores": sum(one.cores for one in machines),
+            "load_cores": sum(one.load_cores for one in machines),
+            "open_files": min(one.open_files for one in machines),
+            "local_ports": sum(one.local_ports for one in machines),
+            "port_reuse_s": max(one.port_reuse_s for one in machines),
+        }
+    )
+
+
+def must_bear(configs: Iterable[CaseConfig], machine: Machine, place: str) -> None:
+    """Raises SvloadError plan-too-large for what all machines together cannot make."""
+    from dataclasses import replace
+
+    if problems := misfits(configs, machine):
+        raise SvloadError(*(replace(problem, place=place) for problem in problems))
+
+
+def must_be_reached(endpoints: Mapping[str, Endpoint], reaches: Sequence[Reach]) -> None:
+    """Raises SvloadError fleet-loopback for a server that listens where other machines cannot come."""
+    if all(not reach.ssh for reach in reaches):
+        return
+    for name, endpoint in endpoints.items():
+        try:
+            loopback = ipaddress.ip_address(endpoint.address).is_loopback
+        except ValueError:
+            continue
+        if loopback:
+            raise fail("fleet-loopback", target=name, address=endpoint.connects_to)

@@ -1,0 +1,28 @@
+"""What killed svloads left on this machine is put back, and told: first of every command that uses a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from svload.host import finish_leftovers
+from svload.host.agent.leftovers import Leftover
+from svload.model.errors import fail
+from svload.model.events import Event
+
+Emit = Callable[[Event], None]
+
+
+def put_back(emit: Emit) -> None:
+    """Put back what can be; an event for each thing, whether that was done or not."""
+    tell_leftovers(finish_leftovers(), emit)
+
+
+def tell_leftovers(found: Iterable[Leftover], emit: Emit, machine: str = "") -> None:
+    """An event for each thing that was found on a machine of a fleet, or on this one."""
+    there = f" on {machine}" if machine else ""
+    for one in found:
+        text = f"left by a killed svload ({one.lab}){there}, and put right: {one.what}"
+        if not one.undone:
+            [problem] = fail("not-undone", lab=one.lab, what=one.what, path=one.journal).problems
+            text = str(problem)
+        emit(Event("leftover", {"text": text, "undone": one.undone}))

@@ -1,0 +1,47 @@
+"""What a policy is given and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from svload.model.plan import Batch, TrialPlan
+from svload.model.study import Lock
+
+if TYPE_CHECKING:
+    from svload.model.results import TrialResult
+
+Lost = Mapping[str, AbstractSet[str]]
+"""Refused trial → the planned claims whose pair it cost and that have no other one in its block."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Final verdicts over all that is sealed: a trial's may change while its case gets
+    more of them. `trials` is by name."""
+
+    trials: Mapping[str, TrialResult] = field(default_factory=dict)
+    lost: Lost = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a policy decides from: the batches so far, all of whose trials are sealed or given up, the
+    digest of each seal, the verdicts."""
+
+    batches: Sequence[Batch]
+    seals: Mapping[str, str]
+    verdicts: Verdicts
+
+    def batch(self, because: str, trials: Sequence[TrialPlan]) -> Batch:
+        """The next batch, tied to the seals that it was decided from."""
+        decided_from = {trial: self.seals[trial] for trial in sorted(self.seals)}
+        return Batch(
+            number=len(self.batches), because=because, trials=tuple(trials), decided_from=decided_from
+        )
+
+
+Policy = Callable[[Lock, Sealed], "Batch | None"]
+"""The next batch, or None where the run is complete."""

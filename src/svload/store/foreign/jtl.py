@@ -1,0 +1,363 @@
+"""JMeter's results as CSV (JTL): streamed with pyarrow, kept as compact columns. A sample becomes a request,
+a thread group a traffic group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from svload.model.errors import SvloadError
+from svload.model.request_errors import ERRORS
+from svload.store.foreign.bounds import BLOCK_BYTES, NAMES, THREADS, shortened, unreadable
+from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
+from svload.store.foreign.requests import Codes, Columns, Ints, Requests, Users, changes, from_first, mapped
+
+MS = 1_000_000
+NEEDED = ("timeStamp", "elapsed", "success")
+HEADER = (
+    "timeStamp", "elapsed", "label", "responseCode", "responseMessage", "threadName", "dataType", "success", "failureMessage",
+    "bytes", "sentBytes", "grpThreads", "allThreads", "URL", "Latency", "IdleTime", "Connect",
+)  # fmt: skip
+"""JMeter's columns in its own order."""
+HINT = (
+    "JMeter writes what can be imported with jmeter -n -t plan.jmx -l results.jtl (CSV with field names, "
+    "times in ms)."
+)
+_WHOLE = ("timeStamp", "elapsed", "bytes", "sentBytes", "grpThreads", "allThreads", "Latency", "Connect")
+_TEXTS = ("label", "responseCode", "responseMessage", "threadName")
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+_TYPES = {**dict.fromkeys(_WHOLE, pa.int64()), **dict.fromkeys(_TEXTS, _DICTIONARY), "success": pa.bool_()}
+TRANSACTION = "Number of samples in transaction"
+"""How the message of a transaction controller's sample begins, which holds the time of samples that stand there too."""
+OWN_ERROR = "Non HTTP response code: svload."
+"""How the code of a request without an answer begins in what svload exports; its error's name follows."""
+_THREAD = re.compile(r"(?P<group>.*?)[ _-]*\d+-\d+$", re.DOTALL)
+_EXCEPTIONS = (
+    ("ConnectTimeoutException", "connect_timeout"),
+    ("SocketTimeoutException", "timeout_first_byte"),
+    ("HttpHostConnectException", "connect_refused"),
+    ("ConnectException", "connect_refused"),
+    ("NoRouteToHost", "connect_unreachable"),
+    ("UnknownHost", "lookup"),
+    ("BindException", "eaddrnotavail"),
+    ("SSLPeerUnverified", "tls_certificate"),
+    ("SSL", "tls_handshake"),
+    ("NoHttpResponse", "empty_answer"),
+    ("SocketException", "read_reset"),
+    ("MalformedURL", "other"),
+)
+LARGEST_MS = 90 * 86_400 * 1000
+
+
+class _Faulty(Exception):
+    """A block that can't be what it should be; the line is sought then."""
+
+
+def read_jtl(path: Path) -> Requests:
+    """The requests of a JTL file (CSV). Raises SvloadError import-unreadable with the line of what is wrong."""
+    delimiter, names = _header(path)
+    columns = Columns(path)
+    labels, threads = Codes(NAMES), Codes(THREADS)
+    groups = Codes(NAMES)
+    group_of: dict[int, int] = {}
+    left_out = 0
+    try:
+        for batch in _batches(path, delimiter, names):
+            left_out += _add(batch, columns, labels, threads, groups, group_of)
+    except (pa.ArrowException, OSError, _Faulty) as why:
+        raise _at_its_line(path, delimiter, why) from why
+    return requests_of(path, columns, labels, threads, groups, left_out)
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    _, first = next(lines_of(path), (1, ""))
+    delimiter = next(
+        (
+            sign
+            for sign in (",", ";", "\t", "|")
+            if f"timeStamp{sign}" in first or f"{sign}timeStamp" in first
+        ),
+        ",",
+    )
+    _, names = next(csv_rows(path, delimiter), (1, []))
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", HINT)
+    if len(set(names)) < len(names):
+        raise unreadable(path, 1, "two columns have one name", HINT)
+    return delimiter, names
+
+
+def _batches(path: Path, delimiter: str, names: list[str]) -> Iterator[pa.RecordBatch]:
+    wanted = [name for name in names if name in _TYPES]
+    open_bytes(path).close()
+    with pa.input_stream(str(path), compression=_compression(path)) as stream:
+        reader = pacsv.open_csv(
+            stream,
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=True),
+            parse_options=pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(
+                column_types={name: _TYPES[name] for name in wanted},
+                include_columns=wanted,
+                strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+        with reader:
+            yield from reader
+
+
+def _compression(path: Path) -> str | None:
+    with path.open("rb") as file:
+        return "gzip" if file.read(2) == b"\x1f\x8b" else None
+
+
+def _add(
+    batch: pa.RecordBatch,
+    columns: Columns,
+    labels: Codes,
+    threads: Codes,
+    groups: Codes,
+    group_of: dict[int, int],
+) -> int:
+    """A block's requests; how many rows were transactions, which hold others."""
+    names = set(batch.schema.names)
+    kept: Ints | None = None
+    left_out = 0
+    if "responseMessage" in names:
+        codes, words = _coded(batch, "responseMessage")
+        is_transaction = mapped(codes, words, lambda text: int(text.startswith(TRANSACTION)), bool)
+        left_out = int(is_transaction.sum())
+        kept = ~is_transaction if left_out else None
+
+    def column(name: str) -> Ints:
+        cells = batch.column(batch.schema.get_field_index(name))
+        if cells.null_count and name in (*NEEDED, "timeStamp"):
+            raise _Faulty(f"a value of {name} is missing")
+        if cells.null_count:
+            cells = pc.fill_null(cells, 0)
+        found: Ints = cells.to_numpy(zero_copy_only=False)
+        return found if kept is None else found[kept]
+
+    elapsed = column("elapsed")
+    rows = len(elapsed)
+    if not rows:
+        return left_out
+    if int(elapsed.min()) < 0 or int(elapsed.max()) > LARGEST_MS:
+        raise _Faulty("elapsed is no time in ms")
+    stamps = column("timeStamp")
+    if int(stamps.min()) < 0 or int(stamps.max()) > 2**62 // MS:
+        raise _Faulty("timeStamp is no Unix time in ms")
+    pieces: dict[str, Ints] = {
+        "timeStamp": stamps,
+        "elapsed": elapsed.astype(np.uint32),
+        "ok": column("success").astype(bool),
+    }
+    for name, dtype in (
+        ("bytes", np.uint32),
+        ("sentBytes", np.uint32),
+        ("grpThreads", np.int32),
+        ("allThreads", np.int32),
+        ("Latency", np.uint32),
+        ("Connect", np.uint32),
+    ):
+        if name in names:
+            cells = column(name)
+            if int(cells.min()) < 0 or int(cells.max()) > np.iinfo(dtype).max:
+                raise _Faulty(f"{name} is no sensible number")
+            pieces[name] = cells.astype(dtype)
+    if "responseCode" in names:
+        codes, words = _coded(batch, "responseCode", kept)
+        pieces["status"] = mapped(codes, words, status_of, np.uint16)
+        pieces["failure"] = mapped(codes, words, failure_of, np.uint16)
+    if "label" in names:
+        codes, words = _coded(batch, "label", kept)
+        pieces["label"] = labels.of(words)[codes].astype(np.int16)
+    if "threadName" in names:
+        codes, words = _coded(batch, "threadName", kept)
+        known = threads.of(words)
+        for code, word in zip(known.tolist(), words, strict=True):
+            if code not in group_of:
+                group_of[code] = int(groups.of([thread_group(word)])[0])
+        pieces["thread"] = known[codes]
+        pieces["group"] = np.array([group_of[code] for code in known.tolist()], dtype=np.int16)[codes]
+    columns.add(rows, **pieces)
+    return left_out
+
+
+def _coded(batch: pa.RecordBatch, name: str, kept: Ints | None = None) -> tuple[Ints, list[str]]:
+    """(place in the words, the words) of a column of texts; a missing one is the empty text."""
+    cells = batch.column(batch.schema.get_field_index(name))
+    words: list[str] = cells.dictionary.to_pylist()
+    if cells.null_count:
+        words = [*words, ""]
+    codes: Ints = pc.fill_null(cells.indices, len(words) - 1).to_numpy(zero_copy_only=False)
+    return codes if kept is None else codes[kept], words
+
+
+def thread_group(thread: str) -> str:
+    """`Thread Group` of `Thread Group 1-5`."""
+    match = _THREAD.fullmatch(thread)
+    return match["group"].strip() if match else thread.strip()
+
+
+def status_of(code: str) -> int:
+    """The HTTP status that a response code is; 0: none."""
+    return int(code) if len(code) == 3 and code.isascii() and code.isdigit() else 0
+
+
+def failure_of(code: str) -> int:
+    """The error that a sample of this code has if it failed."""
+    status = status_of(code)
+    if code.startswith(OWN_ERROR) and code.removeprefix(OWN_ERROR) in ERRORS:
+        return ERRORS.index(code.removeprefix(OWN_ERROR))
+    if status:
+        return ERRORS.index("status" if status >= 400 else "check")
+    return ERRORS.index(next((error for sign, error in _EXCEPTIONS if sign in code), "other"))
+
+
+def requests_of(
+    path: Path, columns: Columns, labels: Codes, threads: Codes, groups: Codes, left_out: int
+) -> Requests:
+    """What JMeter's columns say, CSV's or XML's."""
+    notes: list[str] = []
+    if left_out:
+        notes.append(
+            f"{left_out:,} rows of transaction controllers are left out: the samples in them stand for themselves."
+        )
+    if labels.full or groups.full:
+        notes.append(f"It has more than {NAMES:,} labels or thread groups; the rest are called “others”.")
+    rows = columns.rows
+    spent = columns.take("elapsed", np.int64)
+    spent *= MS
+    begun = columns.take("timeStamp", np.int64)
+    begun *= MS
+    thread = columns.take("thread", np.int32) if columns.has("thread") else None
+    if _stamped_at_end(begun, spent, thread):
+        begun -= spent
+        notes.append(
+            "Its time stamps are those of the samples' ends (sampleresult.timestamp.start=false): so they "
+            "ascend, and no thread overlaps itself."
+        )
+    epoch, begun = from_first(path, begun)
+    group = columns.take("group", np.int16) if columns.has("group") else np.zeros(rows, dtype=np.int16)
+    names = groups.all() or ("load",)
+    ok = columns.take("ok", bool)
+    failure = (
+        columns.take("failure", np.uint16)
+        if columns.has("failure")
+        else np.full(rows, ERRORS.index("other"), dtype=np.uint16)
+    )
+    failure[ok] = 0
+    users, of_group = _users(columns, begun, spent, group, names)
+    if not of_group:
+        notes.append(
+            "It does not say how many threads there were at each moment (allThreads, grpThreads), so ramps "
+            "can't be told from the load."
+        )
+    if thread is not None and not of_group:
+        of_group = tuple(len(np.unique(thread[group == place])) for place in range(len(names)))
+    return Requests(
+        epoch_ns=epoch,
+        clock_ns=MS,
+        begun_ns=begun,
+        spent_ns=spent,
+        ok=ok,
+        group=group,
+        label=columns.take("label", np.int16) if columns.has("label") else np.zeros(rows, dtype=np.int16),
+        groups=names,
+        labels=labels.all() or ("request",),
+        status=columns.take("status", np.uint16)
+        if columns.has("status")
+        else np.zeros(rows, dtype=np.uint16),
+        error=failure,
+        vu=thread,
+        first_byte=columns.take("Latency", np.uint32) if columns.has("Latency") else None,
+        detail_ns=MS,
+        connect=columns.take("Connect", np.uint32) if columns.has("Connect") else None,
+        received_bytes=columns.take("bytes", np.uint32) if columns.has("bytes") else None,
+        sent_bytes=columns.take("sentBytes", np.uint32) if columns.has("sentBytes") else None,
+        users=users,
+        users_of_group=of_group,
+        notes=tuple(notes),
+    )
+
+
+_LOOKED_AT = 100_000
+
+
+def _stamped_at_end(begun: Ints, spent: Ints, thread: Ints | None) -> bool:
+    """Whether stamps are of the ends: JMeter writes a sample as it ends, so that the ends ascend, and a
+    thread's samples never overlap."""
+    at, took = begun[:_LOOKED_AT], spent[:_LOOKED_AT]
+    ends_fall = int(np.count_nonzero(np.diff(at + took) < -MS))
+    stamps_fall = int(np.count_nonzero(np.diff(at) < -MS))
+    by_begin, by_end = _overlaps(at, took, thread[:_LOOKED_AT]) if thread is not None else (0, 0)
+    if by_begin or by_end:
+        return by_begin > 10 * by_end
+    return ends_fall > max(10 * stamps_fall, 10)
+
+
+def _overlaps(at: Ints, took: Ints, whose: Ints) -> tuple[int, int]:
+    """How many of a thread's samples overlap the one before, if stamps are of the
+    begins, and if they are of the ends."""
+    order = np.lexsort((at, whose))
+    same = whose[order][1:] == whose[order][:-1]
+    at, took = at[order], took[order]
+    by_begin = int(np.count_nonzero(same & (at[:-1] + took[:-1] > at[1:] + MS)))
+    by_end = int(np.count_nonzero(same & (at[:-1] > at[1:] - took[1:] + MS)))
+    return by_begin, by_end
+
+
+def _users(
+    columns: Columns, begun: Ints, spent: Ints, group: Ints, names: tuple[str, ...]
+) -> tuple[Users | None, tuple[int, ...]]:
+    """The threads over time (JMeter notes them as a sample ends), and the most of each group."""
+    everybody = columns.take("allThreads", np.int32) if columns.has("allThreads") else None
+    of_group = columns.take("grpThreads", np.int32) if columns.has("grpThreads") else None
+    if everybody is None and of_group is None:
+        return None, ()
+    if everybody is None:
+        everybody = of_group
+    if of_group is None:
+        of_group = everybody
+    assert everybody is not None
+    assert of_group is not None
+    most = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(most, group, of_group)
+    if len(names) == 1:
+        everybody = of_group
+    return changes(begun + spent, everybody), tuple(max(count, 1) for count in most.tolist())
+
+
+def _at_its_line(path: Path, delimiter: str, why: Exception) -> SvloadError:
+    """The first row that is no sample of JMeter's."""
+
+    def fault(row: dict[str, str]) -> str | None:
+        for name in _WHOLE:
+            if name not in row or (row[name] == "" and name not in NEEDED):
+                continue
+            cell = row[name].strip()
+            if not re.fullmatch(r"-?\d{1,18}", cell):
+                return f"{name} is no whole number: “{shortened(cell, 40)}”"
+            if int(cell) < 0 or (name == "elapsed" and int(cell) > LARGEST_MS):
+                return f"{name} is beyond all sense: {shortened(cell, 40)}"
+            if (
+                name in ("bytes", "sentBytes", "Latency", "Connect", "grpThreads", "allThreads")
+                and int(cell) >= 2**31
+            ):
+                return f"{name} is beyond all sense: {shortened(cell, 40)}"
+        if row["success"].strip().lower() not in ("true", "false"):
+            return f"success is neither true nor false: “{shortened(row['success'], 40)}”"
+        return None
+
+    found = first_fault(path, delimiter, fault)
+    if found is None:
+        return unreadable(path, None, shortened(str(why)), HINT)
+    return unreadable(path, found[0], found[1], HINT)

@@ -1,0 +1,400 @@
+"""k6's results as JSON lines (--out json=FILE) or CSV (--out csv=FILE), streamed with pyarrow: each request
+is several points, put together here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+
+from svload.model.errors import SvloadError
+from svload.model.request_errors import ERRORS
+from svload.store.foreign.bounds import BLOCK_BYTES, LINE_BYTES, NAMES, shortened, unreadable
+from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
+from svload.store.foreign.requests import Codes, Columns, Ints, Requests, changes, from_first, mapped
+
+JSON_HINT = "k6 writes what can be imported with k6 run --out json=results.json script.js."
+CSV_HINT = (
+    "k6 writes what can be imported with K6_CSV_TIME_FORMAT=unix_nano k6 run --out csv=results.csv script.js."
+)
+DURATION, BLOCKED, WAITING, CONNECTING, USERS = (
+    "http_req_duration",
+    "http_req_blocked",
+    "http_req_waiting",
+    "http_req_connecting",
+    "vus",
+)
+DROPPED = "dropped_iterations"
+_READ = (DURATION, BLOCKED, WAITING, CONNECTING, USERS, DROPPED)
+_TAGS = ("name", "scenario", "status", "expected_response", "error_code")
+_SCHEMA = pa.schema(
+    [
+        ("type", pa.string()),
+        ("metric", pa.string()),
+        (
+            "data",
+            pa.struct(
+                [
+                    ("time", pa.string()),
+                    ("value", pa.float64()),
+                    ("tags", pa.struct([(name, pa.string()) for name in _TAGS])),
+                ]
+            ),
+        ),
+    ]
+)
+_CSV = (
+    "metric_name",
+    "timestamp",
+    "metric_value",
+    "expected_response",
+    "name",
+    "scenario",
+    "status",
+    "error_code",
+)
+_ERROR_CODES = {
+    1101: "lookup",
+    1211: "connect_timeout",
+    1212: "connect_refused",
+    1213: "other",
+    1220: "read_reset",
+    1050: "timeout_first_byte",
+}
+_MS_MOST = 90 * 86_400 * 1000.0
+
+
+class _Faulty(Exception):
+    """A block that can't be what it should be; the line is sought then."""
+
+
+def is_k6_json(first: str) -> bool:
+    """Whether a file whose first line this is holds k6's points."""
+    return first.lstrip().startswith("{") and '"metric"' in first
+
+
+def is_k6_csv(first: str) -> bool:
+    """Whether a file whose first line this is holds k6's points as CSV."""
+    return first.startswith("metric_name,timestamp,metric_value")
+
+
+def read_k6_json(path: Path) -> Requests:
+    """The requests of k6's JSON lines. Raises SvloadError import-unreadable with the line of what is wrong."""
+    points = _Points(path)
+    try:
+        with open_bytes(path) as file:
+            for block in _blocks(path, file):
+                table = pajson.read_json(
+                    pa.BufferReader(block),
+                    read_options=pajson.ReadOptions(block_size=max(len(block), 1)),
+                    parse_options=pajson.ParseOptions(
+                        explicit_schema=_SCHEMA, unexpected_field_behavior="ignore"
+                    ),
+                )
+                points.add(_of_json(table))
+    except (pa.ArrowException, OSError, EOFError, _Faulty) as why:
+        raise _json_fault(path, why) from why
+    return points.requests(clock_ns=1)
+
+
+def read_k6_csv(path: Path) -> Requests:
+    """The requests of k6's CSV. Raises SvloadError import-unreadable with the line of what is wrong."""
+    _, names = next(csv_rows(path), (1, []))
+    missing = [name for name in _CSV[:3] if name not in names]
+    if missing:
+        raise unreadable(path, 1, f"its first line has no column {' and no '.join(missing)}", CSV_HINT)
+    wanted = [name for name in _CSV if name in names]
+    types = {
+        name: pa.float64() if name == "metric_value" else pa.int64() if name == "timestamp" else pa.string()
+        for name in wanted
+    }
+    points = _Points(path)
+    unit_ns = 1
+    try:
+        with open_bytes(path) as file:
+            reader = pacsv.open_csv(
+                pa.PythonFile(file, mode="r"),
+                read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES),
+                parse_options=pacsv.ParseOptions(newlines_in_values=True),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=types, include_columns=wanted, strings_can_be_null=False
+                ),
+            )
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                stamps = table.column("timestamp")
+                if stamps.null_count:
+                    raise _Faulty("a timestamp is missing")
+                if len(stamps):
+                    unit_ns = _unit_of(int(pc.max(stamps).as_py()))
+                points.add(_of_csv(table, unit_ns))
+    except (pa.ArrowException, OSError, EOFError, _Faulty) as why:
+        raise _csv_fault(path, why) from why
+    if unit_ns == 10**9:
+        points.notes.append(
+            "Its time stamps are whole seconds (K6_CSV_TIME_FORMAT=unix): response times are exact, moments are not."
+        )
+    return points.requests(clock_ns=unit_ns)
+
+
+def _blocks(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    """Whole lines, some MiB at a time. Raises SvloadError for a line that is longer than any record."""
+    rest = b""
+    while piece := file.read(BLOCK_BYTES):
+        end = piece.rfind(b"\n")
+        if end < 0:
+            rest += piece
+            if len(rest) > LINE_BYTES:
+                raise _Faulty("a line is longer than any record")
+            continue
+        yield rest + piece[: end + 1]
+        rest = piece[end + 1 :]
+    if rest.strip():
+        yield rest
+
+
+def _unit_of(stamp: int) -> int:
+    """ns of one unit of a Unix time: s, ms, µs or ns."""
+    return next(
+        (unit for unit, most in ((10**9, 10**11), (10**6, 10**14), (10**3, 10**17)) if stamp < most), 1
+    )
+
+
+def _of_json(table: pa.Table) -> pa.Table:
+    """Points that are read, as flat columns: metric, at_ns, value and tags."""
+    wanted = pc.and_(
+        pc.equal(table.column("type"), "Point"), pc.is_in(table.column("metric"), pa.array(_READ))
+    )
+    table = table.filter(pc.fill_null(wanted, False)).combine_chunks()
+    data = table.column("data")
+    tags = pc.struct_field(data, "tags")
+    try:
+        moments = pc.cast(pc.struct_field(data, "time"), pa.timestamp("ns", "UTC"))
+    except pa.ArrowInvalid as why:
+        raise _Faulty(str(why)) from why
+    columns = {
+        "metric": table.column("metric"),
+        "at_ns": pc.cast(moments, pa.int64()),
+        "value": pc.struct_field(data, "value"),
+    }
+    return pa.table({**columns, **{name: pc.struct_field(tags, name) for name in _TAGS}})
+
+
+def _of_csv(table: pa.Table, unit_ns: int) -> pa.Table:
+    wanted = pc.is_in(table.column("metric_name"), pa.array(_READ))
+    table = table.filter(wanted)
+    empty = pa.nulls(len(table), pa.string())
+    tags = {name: table.column(name) if name in table.column_names else empty for name in _TAGS}
+    stamps = pc.multiply(table.column("timestamp"), unit_ns)
+    return pa.table(
+        {
+            "metric": table.column("metric_name"),
+            "at_ns": stamps,
+            "value": table.column("metric_value"),
+            **tags,
+        }
+    )
+
+
+class _Points:
+    """Points by metric as they come: k6 writes those of a request one after the other, each metric once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._columns = Columns(path)
+        self._labels, self._groups = Codes(NAMES), Codes(NAMES)
+        self._counts = dict.fromkeys(_READ, 0)
+        self.notes: list[str] = []
+
+    def add(self, table: pa.Table) -> None:
+        for name in ("at_ns", "value"):
+            if table.column(name).null_count:
+                raise _Faulty(f"a point has no {'time' if name == 'at_ns' else 'value'}")
+        values = table.column("value").to_numpy()
+        if len(values) and not np.isfinite(values).all():
+            raise _Faulty("a value is no number")
+        metric = table.column("metric")
+        for name in _READ:
+            mine = table.filter(pc.equal(metric, name))
+            if not len(mine):
+                continue
+            self._counts[name] += len(mine)
+            cells = mine.column("value").to_numpy()
+            if name not in (USERS, DROPPED) and (float(cells.min()) < 0 or float(cells.max()) > _MS_MOST):
+                raise _Faulty("a time is negative, or beyond all sense")
+            pieces: dict[str, Ints] = {f"{name}.value": cells}
+            if name in (DURATION, USERS):
+                pieces[f"{name}.at"] = mine.column("at_ns").to_numpy()
+            if name == DURATION:
+                pieces |= self._tags(mine)
+            self._columns.add(len(mine) if name == DURATION else 0, **pieces)
+
+    def _tags(self, table: pa.Table) -> dict[str, Ints]:
+        def coded(name: str) -> tuple[Ints, list[Any]]:
+            cells = pc.dictionary_encode(pc.fill_null(table.column(name), "")).combine_chunks()
+            return cells.indices.to_numpy(), cells.dictionary.to_pylist()
+
+        codes, words = coded("name")
+        label = self._labels.of(words)[codes].astype(np.int16)
+        codes, words = coded("scenario")
+        group = self._groups.of(words)[codes].astype(np.int16)
+        codes, words = coded("status")
+        status = mapped(
+            codes, words, lambda text: int(text) if re.fullmatch(r"[1-9]\d\d", text) else 0, np.uint16
+        )
+        codes, words = coded("expected_response")
+        expected = mapped(codes, words, lambda text: {"true": 1, "false": 0}.get(text, 2), np.uint8)
+        codes, words = coded("error_code")
+        error = mapped(codes, words, _error, np.uint16)
+        ok = np.where(expected == 2, (status >= 200) & (status < 400), expected == 1)
+        return {
+            "label": label,
+            "group": group,
+            "status": status,
+            "error": np.where(ok, 0, error).astype(np.uint16),
+            "ok": ok,
+        }
+
+    def requests(self, clock_ns: int) -> Requests:
+        """All of them: a request ends when its points are stamped, and began so much
+        earlier as it was blocked and lasted."""
+        columns, notes = self._columns, self.notes
+        if self._counts[DROPPED]:
+            notes.append(
+                "k6 dropped iterations, so its arrivals came at a rate: response is counted from the begin, "
+                "since no file says when a request was due."
+            )
+        spent = columns.take(f"{DURATION}.value", np.float64)
+        rows = len(spent)
+        paired = {name: self._counts[name] == rows for name in (BLOCKED, WAITING, CONNECTING)}
+        for name in (WAITING, CONNECTING):
+            if not paired[name]:
+                columns.take(f"{name}.value", np.float64)
+        blocked = columns.take(f"{BLOCKED}.value", np.float64)
+        if paired[BLOCKED]:
+            spent += blocked
+        else:
+            notes.append(
+                "Not every request says how long it was blocked: times are k6's http_req_duration, without connecting."
+            )
+        spent_ns = np.rint(spent * 1e6).astype(np.int64)
+        first_byte = None
+        if paired[WAITING] and paired[BLOCKED]:
+            first_byte = np.rint((columns.take(f"{WAITING}.value", np.float64) + blocked) * 1e6).astype(
+                np.int64
+            )
+        connect = (
+            np.rint(columns.take(f"{CONNECTING}.value", np.float64) * 1e6).astype(np.int64)
+            if paired[CONNECTING]
+            else None
+        )
+        begun = columns.take(f"{DURATION}.at", np.int64) - spent_ns
+        users = None
+        at, count = columns.take(f"{USERS}.at", np.int64), columns.take(f"{USERS}.value", np.float64)
+        epoch, begun = from_first(self._path, begun)
+        group, names = columns.take("group", np.int16), tuple(name or "load" for name in self._groups.all())
+        of_group: tuple[int, ...] = ()
+        if len(at):
+            users = changes(at - epoch, np.rint(count).astype(np.int64))
+            of_group = (int(users.count.max()),) if len(names) == 1 else ()
+        else:
+            notes.append("It has no points of vus, so ramps can't be told from the load.")
+        return Requests(
+            epoch_ns=epoch, clock_ns=clock_ns, begun_ns=begun, spent_ns=spent_ns, ok=columns.take("ok", bool), group=group,
+            label=columns.take("label", np.int16), groups=names, labels=self._labels.all(), status=columns.take("status", np.uint16),
+            error=columns.take("error", np.uint16), first_byte=first_byte, connect=connect, users=users, users_of_group=of_group,
+            notes=tuple(notes),
+        )  # fmt: skip
+
+
+def _error(code: str) -> int:
+    """The error of a request that failed, by k6's error_code."""
+    number = int(code) if re.fullmatch(r"\d{4}", code) else 0
+    name = _ERROR_CODES.get(number)
+    if name is None:
+        name = (
+            "status"
+            if 1400 <= number < 1600
+            else "tls_handshake"
+            if 1300 <= number < 1400
+            else "check"
+            if not number
+            else "other"
+        )
+    return ERRORS.index(name)
+
+
+def _json_fault(path: Path, why: Exception) -> SvloadError:
+    """The first line that is no record of k6's."""
+    for line, text in lines_of(path):
+        reason = _wrong_json(text)
+        if reason:
+            return unreadable(path, line, reason, JSON_HINT)
+    return unreadable(path, None, shortened(str(why)), JSON_HINT)
+
+
+def _wrong_json(text: str) -> str | None:
+    if not text.strip():
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return "this is not JSON"
+    if not isinstance(said, dict) or not isinstance(said.get("data"), dict | None):
+        return "this is no record of k6's (type, metric, data)"
+    if said.get("type") != "Point" or said.get("metric") not in _READ:
+        return (
+            None
+            if isinstance(said.get("type", ""), str) and isinstance(said.get("metric", ""), str)
+            else "this is no record of k6's (type, metric, data)"
+        )
+    data = said.get("data") or {}
+    value, tags = data.get("value"), data.get("tags")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) <= _MS_MOST
+        or (value < 0)
+    ):
+        return f"value is no sensible number: “{shortened(str(value), 40)}”"
+    if not isinstance(data.get("time"), str) or not _is_moment(data["time"]):
+        return f"time is no moment: “{shortened(str(data.get('time')), 40)}”"
+    if not isinstance(tags, dict | None) or any(
+        not isinstance(tag, str | None) for name, tag in (tags or {}).items() if name in _TAGS
+    ):
+        return "tags are no texts"
+    return None
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        pc.cast(pa.array([text]), pa.timestamp("ns", "UTC"))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _csv_fault(path: Path, why: Exception) -> SvloadError:
+    def fault(row: dict[str, str]) -> str | None:
+        if not re.fullmatch(r"\d{1,19}", row["timestamp"].strip()):
+            return f"timestamp is no Unix time: “{shortened(row['timestamp'], 40)}”"
+        try:
+            value = float(row["metric_value"])
+        except ValueError:
+            value = -1.0
+        if row["metric_name"] in _READ and not 0 <= value <= _MS_MOST:
+            return f"metric_value is no sensible number: “{shortened(row['metric_value'], 40)}”"
+        return None
+
+    found = first_fault(path, ",", fault)
+    if found is None:
+        return unreadable(path, None, shortened(str(why)), CSV_HINT)
+    return unreadable(path, found[0], found[1], CSV_HINT)

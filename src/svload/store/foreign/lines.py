@@ -1,0 +1,106 @@
+"""A foreign file line by line, no line longer than a bound: the slow way, by which a fault is
+found and small files are read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from svload.store.foreign.bounds import LINE_BYTES, unreadable
+
+GZIP = b"\x1f\x8b"
+PLAIN = "Export it again as plain text (UTF-8)."
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The file's bytes, of a gzip file what is in it. Raises SvloadError import-unreadable."""
+    try:
+        if not path.is_file():
+            raise unreadable(
+                path,
+                None,
+                "there is no such file" if not path.exists() else "it is no plain file",
+                "Name the file itself.",
+            )
+        file = path.open("rb")
+        if file.read(2) == GZIP:
+            file.close()
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        file.seek(0)
+    except OSError as why:
+        raise unreadable(path, None, why.strerror or str(why), "Name a file that you may read.") from why
+    return file
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(number from 1, text with its end) of each line. Raises SvloadError import-unreadable."""
+    with open_bytes(path) as file:
+        number = 0
+        while True:
+            try:
+                raw = file.readline(LINE_BYTES + 1)
+            except (OSError, EOFError, zlib.error) as why:
+                raise unreadable(path, number + 1, f"it is no whole gzip file ({why})", PLAIN) from why
+            if not raw:
+                return
+            number += 1
+            if len(raw) > LINE_BYTES:
+                raise unreadable(
+                    path,
+                    number,
+                    f"the line is longer than {LINE_BYTES >> 20} MiB",
+                    "A record is shorter: see that it is the right file.",
+                )
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as why:
+                raise unreadable(path, number, "it is no UTF-8 text", PLAIN) from why
+            if "\0" in text:
+                raise unreadable(path, number, "it holds a NUL character", PLAIN)
+            yield number, text
+
+
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """(line where it ends, cells) of each row that is not empty, the names first. Raises
+    SvloadError import-unreadable."""
+    at = [0]
+
+    def texts() -> Iterator[str]:
+        for number, text in lines_of(path):
+            at[0] = number
+            yield text
+
+    rows = csv.reader(texts(), delimiter=delimiter, strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as why:
+            raise unreadable(
+                path,
+                at[0],
+                f"this is not CSV ({why})",
+                "A quoted value ends before the next delimiter; quotes in it are doubled.",
+            ) from why
+        if row:
+            yield at[0], row
+
+
+def first_fault(
+    path: Path, delimiter: str, fault: Callable[[dict[str, str]], str | None]
+) -> tuple[int, str] | None:
+    """(line, reason) of the first row that is torn or that `fault` finds wrong; None where all are right."""
+    rows = csv_rows(path, delimiter)
+    _, names = next(rows, (1, []))
+    for line, cells in rows:
+        if len(cells) != len(names):
+            return line, f"{len(cells)} values stand under {len(names)} names"
+        reason = fault(dict(zip(names, cells, strict=True)))
+        if reason:
+            return line, reason
+    return None

@@ -1,0 +1,204 @@
+"""Locust's history of totals (--csv NAME: NAME_stats_history.csv): counts and sums a second, and no
+single request, so no percentile."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from svload.model.results import GroupSummary, StepSummary
+from svload.store.foreign.bounds import TABLE_ROWS, shortened, unreadable
+from svload.store.foreign.lines import csv_rows
+from svload.store.foreign.requests import Ints, changes
+from svload.store.foreign.tabulate import (
+    ALL,
+    MOST_STEPS,
+    SERVICE,
+    Arrays,
+    Made,
+    plain_names,
+    steady,
+    users_read,
+)
+
+ALL_NAMES = "Aggregated"
+"""How Locust calls the row of all requests."""
+HINT = "Locust writes NAME_stats_history.csv with locust --headless --csv NAME."
+SECOND_NS = 10**9
+_NEEDED = (
+    "Timestamp",
+    "User Count",
+    "Name",
+    "Total Request Count",
+    "Total Failure Count",
+    "Total Average Response Time",
+)
+_SIZE = "Total Average Content Size"
+_MOST = 1e12
+
+
+def is_history(first: str) -> bool:
+    """Whether a file whose first line this is holds a history of Locust's totals."""
+    return first.startswith("Timestamp,User Count,")
+
+
+def read_history(path: Path) -> Made:
+    """The aggregated rows as a trial's tables. Raises SvloadError import-unreadable with the line of what is wrong."""
+    rows = csv_rows(path)
+    line, names = next(rows, (1, []))
+    missing = [name for name in _NEEDED if name not in names]
+    if missing:
+        raise unreadable(path, line, f"its first line has no column {' and no '.join(missing)}", HINT)
+    place = {name: names.index(name) for name in (*_NEEDED, *((_SIZE,) if _SIZE in names else ()))}
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for count, (line, cells) in enumerate(rows, 1):
+        if len(cells) != len(names):
+            raise unreadable(path, line, f"{len(cells)} values stand under {len(names)} names", HINT)
+        if count > TABLE_ROWS:
+            raise unreadable(path, line, f"it has more than {TABLE_ROWS:,} rows", "Import one run.")
+        row = tuple(_number(path, line, name, cells[at]) for name, at in place.items() if name != "Name")
+        of_name = found.setdefault(cells[place["Name"]], [])
+        last = of_name[-1] if of_name else None
+        if last and (row[0] < last[0] or row[2] < last[2] or row[3] < last[3]):
+            hint = "See that one run wrote it: Locust's counts were reset, or files were joined."
+            raise unreadable(path, line, "its moments or totals go backwards", hint)
+        if row[3] > row[2]:
+            raise unreadable(path, line, "more requests failed than were made", HINT)
+        of_name.append(row)
+    whole = found.pop(ALL_NAMES, [])
+    if len(whole) < 2 or whole[-1][2] < 1:
+        raise unreadable(path, line, f"it holds fewer than two rows called {ALL_NAMES} with requests", HINT)
+    parts = {name: np.array(of_name, dtype=float) for name, of_name in found.items() if of_name[-1][2] > 0}
+    told = sum(float(part[-1, 2]) for part in parts.values())
+    full = 1 < len(parts) <= MOST_STEPS and told == whole[-1][2]
+    return _made(np.array(whole, dtype=float), parts if full else {})
+
+
+def _number(path: Path, line: int, name: str, cell: str) -> float:
+    if cell in ("N/A", "") and name.startswith("Total Average"):
+        return 0.0
+    value = float(cell) if re.fullmatch(r"\d{1,15}(\.\d{1,30})?", cell) else math.nan
+    if not 0 <= value <= _MOST:
+        raise unreadable(path, line, f"{name} is no sensible number: “{shortened(cell, 40)}”", HINT)
+    return value
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What was added in each second: requests, failed ones among them, ns of response, bytes."""
+
+    total: Ints
+    failed: Ints
+    spent: Ints
+    received: Ints
+
+    @property
+    def ok(self) -> Ints:
+        return self.total - self.failed
+
+    def step(self, name: str) -> StepSummary:
+        count, bad = int(self.total.sum()), int(self.failed.sum())
+        errors = {"other": bad} if bad else {}
+        return StepSummary(
+            name=name, due=count, begun=count, dropped=0, ok=count - bad, failed=bad, errors=errors
+        )
+
+    def intervals(self, step: int) -> Arrays:
+        size, none = len(self.total), np.zeros(len(self.total))
+        counts = {
+            "due": self.total, "begun": self.total, "ok": self.ok, "failed": self.failed, "dropped": none, "completed_ok": self.ok,
+            "completed_failed": self.failed, "bytes_received": self.received, "response_sum_ns": self.spent,
+        }  # fmt: skip
+        table: Arrays = {
+            "group": np.zeros(size, dtype="<u2"),
+            "step": np.full(size, step, dtype="<u2"),
+            "interval": np.arange(size, dtype="<u4"),
+            **{name: np.maximum(cells, 0).astype("<u8") for name, cells in counts.items()},
+        }
+        return table
+
+
+def _counted(rows: Any, begin: float, size: int) -> _Counted:
+    """By second from `begin`; a pause between two rows is spread evenly, in whole numbers. Before
+    its first row a name has nothing."""
+    at = (rows[:, 0] - begin).astype(np.int64)
+    seconds = np.arange(size + 1)
+
+    def added(cumulative: Any) -> Ints:
+        grown = np.interp(
+            seconds, [max(at[0] - 1, 0), *at], [0.0 if at[0] > 0 else cumulative[0], *cumulative]
+        )
+        found: Ints = np.diff(np.floor(grown + 1e-6).astype(np.int64))
+        return found
+
+    total = added(rows[:, 2])
+    received = added(rows[:, 2] * rows[:, 5]) if rows.shape[1] > 5 else np.zeros(size, dtype=np.int64)
+    return _Counted(
+        total, np.minimum(added(rows[:, 3]), total), added(rows[:, 2] * rows[:, 4] * 1e6), received
+    )
+
+
+def _made(rows: Any, parts: Mapping[str, Any]) -> Made:
+    begin, size = float(rows[0, 0]), int(rows[-1, 0] - rows[0, 0])
+    end_ns = max(size, 1) * SECOND_NS
+    whole = _counted(rows, begin, size)
+    names = plain_names(parts, taken=(SERVICE,)) if parts else (ALL,)
+    counted = [_counted(part, begin, size) for part in parts.values()] if parts else [whole]
+    users = changes(((rows[:, 0] - begin) * SECOND_NS).astype(np.int64), rows[:, 1].astype(np.int64))
+    low, high = steady(users, end_ns)
+    if high <= low:
+        low, high = 0, end_ns
+    most = int(max(users.count.max(), 1))
+    inside = slice(low // SECOND_NS, high // SECOND_NS)
+    count, bad = int(whole.total.sum()), int(whole.failed.sum())
+    clipped = int(np.maximum(whole.spent[inside], 0).sum())
+    active = most * (high - low)
+    summary = GroupSummary(
+        name="load", due=count, begun=count, waiting=0, dropped=0, ok=count - bad, failed=bad, in_flight=0, written=count,
+        completed_in_window=int(whole.total[inside].sum()), ok_in_window=int(whole.ok[inside].sum()),
+        errors={"other": bad} if bad else {}, steps=tuple(one.step(name) for one, name in zip(counted, names, strict=True)),
+        bytes_received=int(whole.received.sum()), request_ns=clipped, think_ns=max(active - clipped, 0), active_ns=active,
+        in_flight_mean=clipped / max(high - low, 1), left_at_end=0, residence_ns=clipped, longest_silence_ns=_silence(whole.total[inside]),
+        last_done_ns=end_ns,
+    )  # fmt: skip
+    intervals = [one.intervals(step) for step, one in enumerate(counted)]
+    return Made(
+        started_wall=begin,
+        window_ns=(low, high),
+        interval_ns=SECOND_NS,
+        groups=(summary,),
+        tables={
+            "intervals": {name: np.concatenate([one[name] for one in intervals]) for name in intervals[0]},
+            "monitors": users_read(users, end_ns),
+        },
+        steps={"load": names},
+        users={"load": most},
+        vus={"load": most},
+        group_names={"load": ALL_NAMES},
+        labels=dict(zip(names, parts or (ALL_NAMES,), strict=True)),
+        longest_ns=int(max(rows[:, 4].max() * 1e6, 10**9)),
+        notes=(
+            "Locust's history holds totals a second: means, throughput and success are measured, percentiles "
+            "are not (its own are of a sliding "
+            "window of 10 s, or of the whole test with its ramp).",
+            "Requests count in the second in which they ended, since no file says when they began.",
+        ),
+        clock_ns=SECOND_NS,
+        requests=count,
+        single=False,
+    )
+
+
+def _silence(total: Ints) -> int:
+    """The longest stretch without a completion, in whole seconds."""
+    longest = here = 0
+    for one in total.tolist():
+        here = 0 if one else here + 1
+        longest = max(longest, here)
+    return longest * SECOND_NS

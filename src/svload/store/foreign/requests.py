@@ -1,0 +1,160 @@
+"""What a foreign file tells of its requests, as compact columns; and how names become codes while a file streams by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svload.store.foreign.bounds import REQUESTS, SPAN_NS, unreadable
+
+Ints = NDArray[Any]
+OTHERS = "others"
+
+
+@dataclass(frozen=True)
+class Users:
+    """How many users there were: at each of these moments (ns, ascending) the number that held from then on."""
+
+    at_ns: Ints
+    count: Ints
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Every finished request of a file in its order. Times are ns from `epoch_ns` (Unix); a
+    column that the file lacks is None.
+
+    `error` holds codes of `request_errors.ERRORS`; `group` and `label` are places in `groups` and
+    `labels`, `vu` a number or −1.
+    """
+
+    epoch_ns: int
+    clock_ns: int
+    """resolution of the file's stamps"""
+    begun_ns: Ints
+    spent_ns: Ints
+    ok: Ints
+    group: Ints
+    label: Ints
+    groups: tuple[str, ...]
+    labels: tuple[str, ...]
+    status: Ints
+    error: Ints
+    vu: Ints | None = None
+    first_byte: Ints | None = None
+    """from begun, in units of `detail_ns`; 0: not known"""
+    connect: Ints | None = None
+    """the same of the connection; 0: none was made"""
+    detail_ns: int = 1
+    received_bytes: Ints | None = None
+    sent_bytes: Ints | None = None
+    users: Users | None = None
+    users_of_group: tuple[int, ...] = ()
+    """most users of each group; empty: not known"""
+    notes: tuple[str, ...] = ()
+    """what had to be assumed or left out, in sentences"""
+
+    def __len__(self) -> int:
+        return len(self.begun_ns)
+
+
+@dataclass
+class Codes:
+    """Names → numbers, at most so many: what comes after that is `OTHERS`."""
+
+    most: int
+    names: dict[str, int] = field(default_factory=dict)
+    full: bool = False
+
+    def of(self, names: Iterable[str]) -> NDArray[np.int32]:
+        """The numbers of these names."""
+        return np.array([self._one(name) for name in names], dtype=np.int32)
+
+    def _one(self, name: str) -> int:
+        code = self.names.get(name)
+        if code is None:
+            if len(self.names) >= self.most:
+                self.full = True
+                name = OTHERS
+                code = self.names.get(name)
+            if code is None:
+                code = self.names[name] = len(self.names)
+        return code
+
+    def all(self) -> tuple[str, ...]:
+        """The names in the order of their numbers."""
+        return tuple(self.names)
+
+
+class Columns:
+    """Pieces of columns, put together at the end one after the other, so that at most one stands twice in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pieces: dict[str, list[Ints]] = {}
+        self.rows = 0
+
+    def add(self, rows: int, **pieces: Ints) -> None:
+        """One block's pieces. Raises SvloadError import-unreadable above the most that is read."""
+        self.rows += rows
+        if self.rows > REQUESTS:
+            raise unreadable(
+                self._path,
+                None,
+                f"it holds more than {REQUESTS:,} requests",
+                "Split it by time, and import the parts as replicates of one level.",
+            )
+        for name, piece in pieces.items():
+            self._pieces.setdefault(name, []).append(piece)
+
+    def take(self, name: str, dtype: Any) -> Ints:
+        """A whole column; its pieces are gone afterwards."""
+        pieces = self._pieces.pop(name, [])
+        whole: Ints = np.concatenate(pieces).astype(dtype, copy=False) if pieces else np.zeros(0, dtype=dtype)
+        return whole
+
+    def has(self, name: str) -> bool:
+        """Whether any piece of it came."""
+        return name in self._pieces
+
+
+def from_first(path: Path, begun_ns: Ints) -> tuple[int, Ints]:
+    """(the first moment in Unix ns, offsets from it). Raises SvloadError import-unreadable
+    where moments lie beyond all sense."""
+    if not len(begun_ns):
+        raise unreadable(
+            path,
+            None,
+            "it holds no finished request",
+            "See that the load ran, and that its results were written to this file.",
+        )
+    first, last = int(begun_ns.min()), int(begun_ns.max())
+    if last - first > SPAN_NS:
+        raise unreadable(
+            path,
+            None,
+            "its first and last requests are more than 90 days apart",
+            "See that one run wrote it: a file that is appended to holds several.",
+        )
+    begun_ns -= first
+    return first, begun_ns
+
+
+def mapped(codes: Ints, words: Sequence[str], to: Callable[[str], int], dtype: Any) -> Ints:
+    """`to` of each cell, whose text is the word at its code."""
+    table: Ints = np.array([to(word) for word in words], dtype=dtype)
+    return table[codes]
+
+
+def changes(at_ns: Ints, count: Ints) -> Users:
+    """The moments at which a number changes, in their order."""
+    if np.any(np.diff(at_ns) < 0):
+        order = np.argsort(at_ns, kind="stable")
+        at_ns, count = at_ns[order], count[order]
+    new = np.concatenate([[True], count[1:] != count[:-1]])
+    return Users(at_ns[new], count[new].astype(np.int64))

@@ -1,0 +1,60 @@
+"""The options of `svload.model.options`, and the protocols of `svload.model.protocols`,
+as fields of the study's schema."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import Field, create_model
+
+from svload.model.options import Described, group_options
+from svload.model.protocols import PROTOCOLS
+from svload.study.values import (
+    AtMost,
+    Count,
+    Flag,
+    OrReference,
+    Part,
+    ScalarText,
+    TimeNs,
+    time_up_to,
+)
+
+P = TypeVar("P", bound=Part)
+
+
+def with_options(part: type[P]) -> type[P]:
+    """The part with a field for each option of a traffic group."""
+    found = {one.key: (_type(one), Field(one.default, description=one.option.doc)) for one in group_options()}
+    return _made(part, found)
+
+
+def _type(one: Described) -> Any:
+    """What may be written for it; a `${…}` may stand for any."""
+    kind, option = one.kind, one.option
+    if kind is bool:
+        return Flag
+    if get_origin(kind) is Literal:
+        return Annotated[kind, OrReference()]
+    if one.is_time:
+        plain = TimeNs if option.most is None else time_up_to(option.most, option.example)
+        return plain | None if NoneType in get_args(kind) else plain
+    if kind is int and option.most is not None:
+        return Annotated[Count, AtMost(option.most)]
+    raise TypeError(f"{one.name}: {kind} has no form in a study yet: give it one here")
+
+
+def with_protocols(part: type[P]) -> type[P]:
+    """The part with a field for the commands of each protocol."""
+    commands: Any = list[str | list[ScalarText]]
+    return _made(part, {one.name: (commands, Field([], description=one.doc)) for one in PROTOCOLS})
+
+
+def _made(part: type[P], found: dict[str, Any]) -> type[P]:
+    """The part with these fields, under its own name."""
+    made: Any = create_model
+    whole: type[P] = made(
+        part.__name__, __base__=part, __module__=part.__module__, __doc__=part.__doc__, **found
+    )
+    return whole

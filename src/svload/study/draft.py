@@ -1,0 +1,274 @@
+"""One merged study as a draft: all that is wrong in it, found before anything runs, and the cases that it makes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path as FilePath
+from typing import Any
+
+from svload.model import bounds
+from svload.model.errors import Problem
+from svload.model.study import Case, CaseConfig, Factor, Measure, ServiceSpec
+from svload.model.traffic import Group
+from svload.study.beside import file_beside
+from svload.study.cases import cases_of
+from svload.study.check import (
+    check_criteria,
+    check_faulted,
+    check_given,
+    check_names,
+    check_shape,
+    uncompared,
+)
+from svload.study.comparisons import mixed_loads
+from svload.study.config import resolve_case
+from svload.study.factors import Kits, changes, read_factor
+from svload.study.faults import fault_mistakes
+from svload.study.feeders import feeder_columns, file_mistakes
+from svload.study.mistakes import Mistake, bad_value
+from svload.study.monitored import Known
+from svload.study.references import Vocabulary, references_in, strings_in, values_in
+from svload.study.repair import repaired
+from svload.study.sets import network_mistakes
+from svload.study.steps import INLINE, variables
+from svload.study.tree import Node, Path, kit_of, plain, section_of
+
+CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
+"""Services → what is wrong with them, at paths that begin with `lab`."""
+CheckCase = Callable[[CaseConfig, int, FilePath], Iterable[Mistake]]
+"""A case, its measured time in ns and the study's folder → what the engine would refuse of it."""
+Measures = Callable[[Sequence[ServiceSpec]], Mapping[str, frozenset[str] | None]]
+"""Services → the metrics that each can give; None: not known."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A merged study as plain data with what was made of it."""
+
+    data: dict[str, Any]
+    factors: tuple[Factor, ...]
+    cases: tuple[Case, ...]
+    problems: list[Problem]
+    measures: tuple[Measure, ...] = ()
+    """Of each valid case, where nothing is wrong."""
+
+
+class Found:
+    """Mistakes so far: one that stands at, above or below the place of another is the same one seen again."""
+
+    def __init__(self, tree: Node) -> None:
+        self.tree = tree
+        self.paths: list[Path] = []
+        self.problems: list[Problem] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether as many were found as are told."""
+        return len(self.paths) >= bounds.TOLD.most
+
+    def add(self, mistakes: Iterable[Mistake]) -> None:
+        """Take the new ones of a pass (which may stand in one place), and go on with the study as it was meant."""
+        left = bounds.TOLD.most - len(self.paths)
+        fresh = list(islice((mistake for mistake in mistakes if not self._known(mistake.path)), max(left, 0)))
+        self.paths += [mistake.path for mistake in fresh]
+        self.problems += [mistake.problem(self.tree) for mistake in fresh]
+        self.tree = repaired(self.tree, fresh)
+
+    def at(self, section: str) -> bool:
+        """Whether a mistake stands in that section."""
+        return any(path[:1] == (section,) for path in self.paths)
+
+    def _known(self, path: Path) -> bool:
+        return any(path[: len(known)] == known or known[: len(path)] == path for known in self.paths)
+
+
+@dataclass
+class Checks:
+    """Finds all that is wrong in one merged study."""
+
+    folder: FilePath
+    kits: Kits | None
+    check_lab: CheckLab | None
+    check_case: CheckCase | None
+    measures: Measures | None
+    monitored: Known
+    work: int = 0
+    """values that were put into cases so far, for the study and its profiles"""
+
+    def run(self, tree: Node, whole: bool, chosen: bool) -> Draft:
+        """The draft of a study; `whole`: neither profile nor override has taken anything out of it.
+
+        `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another machine.
+        """
+        data = plain(tree)
+        if not isinstance(data, dict):
+            return Draft(
+                {}, (), (), [bad_value((), "a mapping was expected (key: value)", data).problem(tree)]
+            )
+        found = Found(tree)
+        found.add(check_shape(data))
+        read = [
+            (name, *read_factor(name, raw)) for name, raw in section_of(plain(found.tree), "factors").items()
+        ]
+        for _, _, mistakes in read:
+            found.add(mistakes)
+        factors = [factor for _, factor, _ in read if factor]
+        data = plain(found.tree)
+        vocabulary = Vocabulary(
+            {factor.name: factor for factor in factors},
+            feeder_columns(data, self.folder),
+            frozenset(name for name, _, mistakes in read if mistakes),
+            frozenset(variables(data)),
+            frozenset(section_of(data, "lab")),
+        )
+        found.add(file_mistakes(data, self.folder))
+        found.add(check_names(data, vocabulary, self.kits if chosen else None, self.monitored))
+        found.add(self._lab_as_written(plain(found.tree), chosen))
+        data = plain(found.tree)
+        cases: tuple[Case, ...] = ()
+        measures: tuple[Measure, ...] = ()
+        if all(factor for _, factor, _ in read):
+            factors = [
+                factor
+                for name, raw in section_of(data, "factors").items()
+                if (factor := read_factor(name, raw)[0])
+            ]
+            too_much = self._too_much(data, factors)
+            cases, mistakes = ((), [too_much]) if too_much else cases_of(data, factors, self.folder, whole)
+            sound = data if not found.at("measure") else data | {"measure": {"duration": "1s"}}
+            measures = self._each_case(sound, factors, cases, found, chosen)
+            found.add(mistakes)
+            found.add(uncompared(data, cases))
+        return Draft(data, changes(data, factors, self.kits), cases, found.problems, measures)
+
+    def _too_much(self, data: dict[str, Any], factors: Sequence[Factor]) -> Mistake | None:
+        """More cases, or more values in all cases of the study and its profiles, than a plan answers for in time."""
+        count = math.prod(len(factor.levels) for factor in factors)
+        if count > bounds.CASES.most:
+            return bad_value(("factors",), bounds.CASES.told, f"{count:,}")
+        values = values_in({key: part for key, part in data.items() if key != "factors"})
+        mine = count * (values + bounds.VALUES_OF_A_CASE)
+        self.work += mine
+        if self.work <= bounds.WORK.most or count <= 1:
+            return None
+        before = f" after {self.work - mine:,} in its other profiles" if self.work > mine else ""
+        return bad_value(("factors",), bounds.WORK.told, f"{values:,} values × {count:,} cases{before}")
+
+    def _each_case(
+        self,
+        data: dict[str, Any],
+        factors: Sequence[Factor],
+        cases: Sequence[Case],
+        found: Found,
+        chosen: bool,
+    ) -> tuple[Measure, ...]:
+        """What shows only when a case's levels are put in, and open factors stand at either
+        end; how each case is measured."""
+        labs: set[str] = set()
+        configs: dict[str, CaseConfig] = {}
+        ranges = {factor.name: factor.open for factor in factors if factor.open is not None}
+        ends = [{name: both[end] for name, both in ranges.items()} for end in ((0, 1) if ranges else (0,))]
+        for case, point in ((case, point) for case in cases for point in ends):
+            if case.excluded is not None:
+                continue
+            config, mistakes = resolve_case(data, factors, case, point)
+            found.add(mistakes)
+            if config is None:
+                continue
+            configs[case.name] = config
+            found.add(_body_mistakes(config.all_groups, self.folder))
+            found.add(_scheme_mistakes(config.services, config.all_groups))
+            found.add(network_mistakes(config.sysctl, config.services))
+            found.add(fault_mistakes(config, self.kits if chosen else None))
+            found.add(check_faulted(config, data))
+            found.add(check_criteria(config.thresholds, data, ("thresholds",), self.monitored))
+            found.add(check_criteria(config.expects, data, ("factors",), self.monitored))
+            if (lab := repr(config.services)) not in labs:
+                labs.add(lab)
+                found.add(self._lab_mistakes(config.services, chosen))
+            if found.full:
+                return ()
+            if self.measures is not None:
+                given = self.measures(config.services)
+                found.add(check_given(config, given, data))
+            if chosen and self.check_case is not None and not found.problems:
+                found.add(self.check_case(config, config.measure.duration_ns, self.folder))
+        found.add(mixed_loads(data, cases, configs))
+        measures = tuple(config.measure for config in configs.values())
+        if (trials := sum(measure.replicates for measure in measures)) > bounds.TRIALS.most:
+            found.add([bad_value(("measure", "replicates"), bounds.TRIALS.told, f"{trials:,}")])
+        return measures
+
+    def _lab_as_written(self, data: dict[str, Any], chosen: bool) -> Iterable[Mistake]:
+        """What is wrong with the services whatever their `${…}` will stand for: told beside all
+        else, not only once cases resolve."""
+        specs = [_as_written(name, service) for name, service in section_of(data, "lab").items()]
+        for mistake in self._lab_mistakes(specs, chosen):
+            texts = [text for _, text in strings_in(_value_at(data, mistake.path), ())]
+            if not any(list(references_in(text)) for text in texts):
+                yield mistake
+
+    def _lab_mistakes(self, specs: Sequence[ServiceSpec], chosen: bool) -> Iterable[Mistake]:
+        """What the lab's own check finds; the kits of a profile that is not run may be another machine's."""
+        if self.check_lab is None:
+            return
+        for mistake in self.check_lab(specs):
+            if chosen or mistake.details.get("kind") != "kit":
+                yield mistake
+
+
+def _as_written(name: str, service: Any) -> ServiceSpec:
+    """A service before its references are put in; one that names no kit is told
+    elsewhere, and still others may need it."""
+    said = service if isinstance(service, dict) else {}
+    options = {key: value for key, value in said.items() if key != "kit"}
+    return ServiceSpec(name=name, kit=kit_of(said) or "", options=options)
+
+
+def _value_at(data: Any, path: Path) -> Any:
+    """What is written at `path`; None where nothing is."""
+    for step in path:
+        if not (isinstance(data, dict) and step in data):
+            return None
+        data = data[step]
+    return data
+
+
+def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -> Iterable[Mistake]:
+    """Servers that run already and are asked by another scheme than they are said to speak;
+    names that several servers have."""
+    speaks = {
+        service.name: str(service.options["at"]).partition("://")[0].lower()
+        for service in services
+        if "at" in service.options
+    }
+    many = {
+        service.name: count
+        for service in services
+        if isinstance(count := service.options.get("replicas"), int)
+    }
+    for group in groups:
+        for target in group.endpoints:
+            scheme, _, name = target.partition("://")
+            if many.get(name, 1) > 1:
+                told = f"{name} has {many[name]} replicas, and a connection goes to one of them"
+                hint = f"Put a server before them that shares requests out: {{kit: nginx, of: {name}}}."
+                yield bad_value(("traffic", group.name), told, target, hint)
+            if speaks.get(name, scheme) != scheme:
+                told = f"{name} is at an address of {speaks[name]}"
+                yield bad_value(("traffic", group.name), told, target, f"Write {speaks[name]}://{name}.")
+
+
+def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:
+    """Bodies from files that are not there, or outside the study's folder."""
+    for group in groups:
+        for request in group.requests:
+            body = request.body
+            if body is None or body.file is None:
+                continue
+            if file_beside(folder, body.file) is None:
+                path = ("requests", request.name) if request.name != INLINE else ("traffic", group.name)
+                yield bad_value((*path, "body"), "a file inside the study's folder was expected", body.file)

@@ -1,0 +1,152 @@
+"""`faults`: what is done to the lab's own servers while load is made, read for one case, and what
+of it could not be done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from svload.model.faults import DISTURBS, ENDS_PROCESSES, Act, Fault, FaultKind, Unit, acts_of, units_of
+from svload.model.study import CaseConfig, ServiceSpec
+from svload.model.units import show_duration
+from svload.study.factors import Kits
+from svload.study.mistakes import Mistake, bad_value, unknown_name
+from svload.study.schema_faults import FaultPart, LimitsPart
+from svload.study.tree import Path
+
+
+def read_faults(place: int, part: FaultPart) -> Iterator[Fault]:
+    """An entry of `faults` as one fault for each of its targets."""
+    kinds: tuple[tuple[FaultKind, list[str] | None], ...] = (
+        ("stop", part.stop),
+        ("kill", part.kill),
+        ("start", part.start),
+        ("pause", part.pause),
+    )
+    for kind, targets in kinds:
+        for target in targets or ():
+            yield Fault(place=place, kind=kind, target=target, at_ns=part.at, lasts_ns=part.lasts)
+    for target, limits in (part.limit or {}).items():
+        yield Fault(
+            place=place,
+            kind="limit",
+            target=target,
+            at_ns=part.at,
+            lasts_ns=part.lasts,
+            limits=_limits(limits),
+        )
+
+
+def _limits(part: LimitsPart) -> dict[str, float]:
+    named = {"cpus": part.cpus, "memory_bytes": part.memory, "pids": part.pids}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def fault_mistakes(config: CaseConfig, kits: Kits | None) -> Iterator[Mistake]:
+    """What of a case's faults could not be done: no such server, too late, nothing to start. `kits`
+    None: they are not known here."""
+    services = {spec.name: spec for spec in config.services}
+    for fault in config.faults:
+        yield from _too_late(fault, config.measure.duration_ns)
+        yield from _target_mistakes(fault, services, kits)
+    yield from _out_of_order(config, services)
+
+
+def _too_late(fault: Fault, duration_ns: int) -> Iterator[Mistake]:
+    lasts_ns = fault.lasts_ns or 0
+    if fault.at_ns >= duration_ns:
+        told = f"nothing is measured any more then: the trial lasts {show_duration(duration_ns / 1e9)}"
+        yield bad_value(
+            ("faults", fault.place, "at"),
+            told,
+            show_duration(fault.at_ns / 1e9),
+            "Let it come earlier, or measure longer.",
+        )
+    elif fault.at_ns + lasts_ns > duration_ns:
+        told = f"it would end after the trial, which lasts {show_duration(duration_ns / 1e9)}"
+        hint = "Make it shorter, or leave it out: what lasts is taken back after the trial."
+        yield bad_value(("faults", fault.place, "for"), told, show_duration(lasts_ns / 1e9), hint)
+
+
+def _target_mistakes(
+    fault: Fault, services: Mapping[str, ServiceSpec], kits: Kits | None
+) -> Iterator[Mistake]:
+    path: Path = ("faults", fault.place, fault.kind)
+    head, _, part = fault.target.partition(".")
+    servers = {name: spec.servers for name, spec in services.items()}
+    if not units_of(fault.target, servers):
+        known = {*services, *(server for own in servers.values() for server in own)}
+        yield unknown_name(path, head, "service or replica in this case", known)
+        return
+    spec = services[head.partition("[")[0]]
+    options = kits[spec.kit] if kits is not None and spec.kit in kits else None
+    if options is None:
+        return
+    if fault.kind not in options.bears:
+        borne = (
+            f"it bears {', '.join(sorted(options.bears))} alone"
+            if options.bears
+            else "it runs already, and is not svload's"
+        )
+        yield bad_value(
+            path, f"{head} cannot be told to {fault.kind}: {borne}", fault.target, "Leave it out."
+        )
+    elif part and part not in options.parts:
+        kind = f"part of {head} (its kit {spec.kit} declares its parts)"
+        yield unknown_name(path, part, kind, options.parts)
+    elif part and fault.kind == "limit":
+        told = "a part has no limits of its own"
+        yield bad_value(path, told, fault.target, f"Limit {head} as a whole.")
+
+
+@dataclass
+class _Course:
+    """How each server stands as a case's faults come one after the other: what they did to
+    it and has not been taken back."""
+
+    servers: Mapping[str, Sequence[str]]
+    held: dict[Unit, Act] = field(default_factory=dict)
+    limited: dict[tuple[str, str], Act] = field(default_factory=dict)
+
+    def wrong(self, act: Act) -> str:
+        """Why the act cannot be done then, or ""; if it can it is done."""
+        units = units_of(act.target, self.servers)
+        if act.do in ("limit", "restore"):
+            return self._limit(act, units)
+        mine = [
+            unit
+            for unit in self.held
+            if any(unit[0] == server and part in ("", unit[1]) for server, part in units)
+        ]
+        if act.do not in DISTURBS:
+            wanted = ("pause",) if act.do == "resume" else tuple(ENDS_PROCESSES)
+            found = [unit for unit in mine if self.held[unit].do in wanted]
+            for unit in found:
+                del self.held[unit]
+            return "" if found or act.do == "resume" else "nothing has stopped it before"
+        whole = [(server, "") for server, _ in units if (server, "") in self.held]
+        for unit in (*mine, *whole):
+            before = self.held[unit]
+            return f"it has been told to {before.do} already at {show_duration(before.at_ns / 1e9)}"
+        self.held |= dict.fromkeys(units, act)
+        return ""
+
+    def _limit(self, act: Act, units: tuple[Unit, ...]) -> str:
+        keys = [(server, name) for server, _ in units for name in act.limits]
+        if act.do == "restore":
+            for key in keys:
+                self.limited.pop(key, None)
+            return ""
+        for key in keys:
+            if key in self.limited:
+                return f"it is limited already from {show_duration(self.limited[key].at_ns / 1e9)} on"
+        self.limited |= dict.fromkeys(keys, act)
+        return ""
+
+
+def _out_of_order(config: CaseConfig, services: Mapping[str, ServiceSpec]) -> Iterator[Mistake]:
+    course = _Course({name: spec.servers for name, spec in services.items()})
+    for act in acts_of(config.faults):
+        if told := course.wrong(act):
+            hint = "Stop or kill it before." if act.do == "start" else "Take back one before the next begins."
+            yield bad_value(("faults", act.place), told, f"{act.do}: {act.target}", hint)

@@ -1,0 +1,217 @@
+"""From study.yaml to the lock: read, merge, check everything, and only then make the cases."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+from svload import __version__
+from svload.model import bounds
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.metrics import canonical_limit
+from svload.model.study import Comparison, Factor, Lock, Measure, Threshold
+from svload.study import schema, values
+from svload.study.beside import file_beside
+from svload.study.draft import CheckCase, CheckLab, Checks, Draft, Measures
+from svload.study.factors import Kits, level_name
+from svload.study.mistakes import bad_value, nearest, unknown_key
+from svload.study.monitored import Known, none_known
+from svload.study.repair import repaired
+from svload.study.sets import read_sets, set_files
+from svload.study.tree import Node, merge, override, plain, read_tree, section_of
+
+STUDY_FILE = "study.yaml"
+
+
+def find_study(name_or_path: str | FilePath) -> FilePath:
+    """The study file that a path, or the name of a packed study (`001-svload`), means.
+    Raises SvloadError study-not-found."""
+    path = FilePath(name_or_path)
+    if path.is_dir() and (path / STUDY_FILE).is_file():
+        return path / STUDY_FILE
+    if path.is_file():
+        return path
+    name = str(name_or_path)
+    if name and "/" not in name and not name.startswith("."):
+        from importlib.resources import files
+
+        packed = FilePath(str(files("svload._studies"))) / name / STUDY_FILE
+        if packed.is_file():
+            return packed
+    raise fail("study-not-found", path=name_or_path)
+
+
+def load_study(
+    path: str | FilePath,
+    profile: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    trusted: bool = False,
+    authorised: Sequence[str] = (),
+    kits: Kits | None = None,
+    check_lab: CheckLab | None = None,
+    check_case: CheckCase | None = None,
+    measures: Measures | None = None,
+    monitored: Known = none_known,
+) -> Lock:
+    """The lock of the study at `path` (a folder, a file, or a packed study's name) under `profile`.
+
+    `overrides` maps dotted keys (`measure.duration`) to values, texts being read as YAML. `kits` maps kit
+    names to their options models: with it kits are checked, and what a change costs follows the option's
+    `change`. `check_lab` finds what is wrong with a lab's services (svload.lab.find_mistakes), `measures`
+    what each of them can say of itself: this room knows no kit. `monitored` gives the names of what monitors
+    read of a service (svload.watch.monitored_names); without them criteria may name none. `check_case` finds
+    what the engine would refuse (svload.drive.refusals.CaseChecks). Raises SvloadError with every mistake of
+    the study and all its profiles at once, each with `file:line`.
+    """
+    file = find_study(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as why:
+        line = 1 + why.object.count(b"\n", 0, why.start)
+        raise fail("study-syntax", place=f"{file}:{line}", reason="it is no UTF-8 text") from why
+    except OSError as why:
+        raise fail("study-syntax", place=str(file), reason=str(why)) from why
+    tree, problems = read_tree(text, str(file))
+    digest = _digest(file, plain(tree))
+    base, profiles = _split(tree, problems)
+    base = read_sets(base, file.parent, problems)
+    profiles = {name: read_sets(part, file.parent, problems) for name, part in profiles.items()}
+    if len(profiles) > bounds.PROFILES.most:
+        raise SvloadError(bad_value(("profiles",), bounds.PROFILES.told, len(profiles)).problem(tree))
+    if profile is not None and profile not in profiles:
+        details: dict[str, object] = {"name": profile, "hint": nearest(profile, profiles)}
+        problems.append(Problem("profile-unknown", details, base.place))
+        profile = None
+    wanted = merge(base, profiles[profile]) if profile else base
+    for key, value in (overrides or {}).items():
+        wanted = override(wanted, key, value)
+    checks = Checks(file.parent, kits, check_lab, check_case, measures, monitored)
+    draft = checks.run(wanted, whole=profile is None and not overrides, chosen=True)
+    problems += draft.problems
+    for name in (None, *profiles):
+        if name != profile or overrides:
+            other = merge(base, profiles[name]) if name else base
+            problems += checks.run(other, whole=name is None, chosen=False).problems
+    if problems:
+        raise SvloadError(*_in_order(problems))
+    return _lock(draft, file, digest, profile, seed, trusted, tuple(authorised))
+
+
+def study_digest(path: str | FilePath) -> str:
+    """SHA-256 of the study's file, its table of case names and its parameter sets: a lock holds it,
+    so that a later edit is noticed."""
+    file = find_study(path)
+    return _digest(file, plain(read_tree(file.read_text(encoding="utf-8"), str(file))[0]))
+
+
+def _digest(file: FilePath, data: Any) -> str:
+    digest = hashlib.sha256(file.read_bytes())
+    said = data if isinstance(data, dict) else {}
+    named = said.get("case_names")
+    if isinstance(named, str) and (table := file_beside(file.parent, named)):
+        digest.update(table.read_bytes())
+    for part in (said, *section_of(said, "profiles").values()):
+        for one in set_files(part, file.parent) if isinstance(part, dict) else ():
+            digest.update(one.read_bytes())
+    return digest.hexdigest()
+
+
+def _split(tree: Node, problems: list[Problem]) -> tuple[Node, dict[str, Node]]:
+    """The study without its profiles, and the profiles; misspelt sections of either are told and mended."""
+    base = _mend_sections(tree, SECTIONS, problems)
+    if not isinstance(base.value, dict) or "profiles" not in base.value:
+        return base, {}
+    raw = base.value["profiles"].value
+    named = raw if isinstance(raw, dict) else {}
+    known = [section for section in SECTIONS if section != "profiles"]
+    profiles = {
+        name: _mend_sections(child, known, problems)
+        for name, child in named.items()
+        if isinstance(child.value, dict)
+    }
+    if raw is not None and (not isinstance(raw, dict) or len(profiles) < len(raw)):
+        return base, profiles  # the schema tells what is no mapping
+    return Node({key: child for key, child in base.value.items() if key != "profiles"}, base.place), profiles
+
+
+SECTIONS = tuple(field.alias or name for name, field in schema.StudyFile.model_fields.items())
+
+
+def _mend_sections(tree: Node, known: Sequence[str], problems: list[Problem]) -> Node:
+    """`tree` with its misspelt sections renamed; a section that stands in a study only is taken out of a profile."""
+    strangers = [key for key in tree.value if key not in known] if isinstance(tree.value, dict) else []
+    # `profiles` within a profile is no slip for `profile`.
+    words = {
+        key: known if key not in SECTIONS else [word for word in known if word not in key]
+        for key in strangers
+    }
+    mistakes = [unknown_key((key,), words[key]) for key in strangers]
+    told = [mistake for mistake in mistakes if mistake.meant or mistake.path[0] in SECTIONS]
+    problems += [mistake.problem(tree) for mistake in told]
+    tree = repaired(tree, told)
+    if isinstance(tree.value, dict) and (surplus := set(SECTIONS) - set(known)):
+        tree = Node({key: child for key, child in tree.value.items() if key not in surplus}, tree.place)
+    return tree
+
+
+def _in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, by file and line."""
+
+    def line(problem: Problem) -> tuple[str, int]:
+        file, _, number = problem.place.rpartition(":")
+        return (file, int(number)) if number.isdigit() else (problem.place, 0)
+
+    # Profiles see the same mistake with other words: what is named, and where, makes it the same one.
+    once: dict[tuple[object, ...], Problem] = {}
+    for problem in problems:
+        named = [problem.details.get(word) for word in ("where", "key", "name", "reference", "text")]
+        once.setdefault((problem.place, problem.code, *map(str, named)), problem)
+    return sorted(once.values(), key=line)
+
+
+def _lock(draft: Draft, file: FilePath, digest: str, profile: str | None, seed: int | None, trusted: bool, authorised: tuple[str, ...]) -> Lock:  # fmt: skip
+    study = schema.StudyFile.model_validate(draft.data, context=values.AS_WRITTEN)
+    return Lock(
+        name=study.name,
+        question=study.question,
+        profile=profile,
+        seed=study.seed if seed is None else seed,
+        svload_version=__version__,
+        study_sha256=digest,
+        study_dir=str(file.parent),
+        trusted=trusted,
+        authorised=authorised,
+        factors=draft.factors,
+        cases=draft.cases,
+        measure=_most(draft.measures),
+        comparisons=tuple(_comparison(part, draft.factors) for part in study.compare),
+        thresholds=tuple(Threshold(that=part.that, when=dict(part.when)) for part in study.thresholds),
+        source=draft.data,
+    )
+
+
+def _most(measures: Sequence[Measure]) -> Measure:
+    """The study's: where cases differ, the most that any has."""
+    most = {
+        name: max(getattr(measure, name) for measure in measures)
+        for name in ("duration_ns", "replicates", "replace_refused", "awake")
+    }
+    return measures[0].model_copy(update=most)
+
+
+def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Comparison:
+    levels = next(factor.levels for factor in factors if factor.name == part.factor)
+    others = ", ".join(level.name for level in levels if level.name != level_name(part.baseline))
+    return Comparison(
+        name=part.name or f"{part.factor}: {others} against {part.baseline}",
+        factor=part.factor,
+        baseline=part.baseline,
+        metric=canonical_limit(part.metric),
+        per=part.per,
+        when=part.when,
+        by=part.by,
+        fail_if=part.fail_if,
+    )

@@ -1,0 +1,95 @@
+"""Criteria over what monitors read: does one of them read it, and in this unit? The caller knows
+the monitors, this room does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from svload.model.metrics import CATALOGUE, MetricRef, Source, parse_criterion, parse_metric
+from svload.model.monitored import Monitored
+from svload.model.units import units_of
+from svload.study.mistakes import Mistake, bad_criterion, nearest
+from svload.study.tree import Path
+
+Known = Callable[[], Mapping[str, Monitored]]
+"""Gives every name that some monitor of services has (`svload.watch.monitored_names`); asked
+only where a criterion names one.
+"""
+
+
+def none_known() -> Mapping[str, Monitored]:
+    """No monitor is known: criteria may name none of theirs."""
+    return {}
+
+
+def monitored_mistakes(
+    texts: Iterable[tuple[Path, str]], owners: dict[str, Source], data: Mapping[str, Any], known: Known
+) -> Iterator[Mistake]:
+    """Of criteria and comparisons' metrics: names that no monitor has, and units that are not theirs. What
+    does not parse is told elsewhere.
+    """
+    for path, text in texts:
+        ref, criterion = _read(text, owners)
+        if ref is not None and ref.metric.monitored:
+            told = _wrong(ref, criterion, known, data)
+            if told:
+                yield bad_criterion(path, text, told)
+
+
+def _read(text: str, owners: dict[str, Source]) -> tuple[MetricRef | None, bool]:
+    """(the metric, whether a value with its unit stands beside it)."""
+    try:
+        return parse_criterion(text, owners).ref, True
+    except ValueError:
+        pass
+    try:
+        return parse_metric(text, owners), False
+    except ValueError:
+        return None, False
+
+
+def _wrong(ref: MetricRef, criterion: bool, known: Known, data: Mapping[str, Any]) -> str:
+    name = ref.metric.name
+    names = known()
+    one = names.get(name)
+    if one is None:
+        if _has_own_page(data, ref.owner):
+            return ""
+        words = {metric for source, metric in CATALOGUE if source == "service"}
+        words |= {found.names[-1] for found in names.values()}
+        return f"“{name}” is no metric of a service, nor does a monitor read it ({nearest(name, words)})"
+    if ref.stat and one.how != "gauge":
+        return f"{name} is one number and has no “.{ref.stat}”"
+    written = ref.metric.dimension
+    if criterion and written != one.dimension and (written, one.dimension) != ("count", "ratio"):
+        units = ", ".join(units_of(one.dimension))
+        what = "a share of the time" if one.how == "share" else "read so"
+        return f"{name} is {what}: write it {f'in {units}' if units else 'as a number without a unit'}"
+    return ""
+
+
+def _has_own_page(data: Mapping[str, Any], service: str) -> bool:
+    """A service with a page of metrics: what stands there is known when it runs."""
+    services = data.get("lab")
+    entry = services.get(service) if isinstance(services, dict) else None
+    return isinstance(entry, dict) and "metrics" in entry
+
+
+def abort_mistakes(texts: Iterable[tuple[Path, Any]], owners: dict[str, Source]) -> Iterator[Mistake]:
+    """`abort_if` is asked while load is made: only of what monitors read, and of a service's cpu and memory."""
+    for path, text in texts:
+        if not isinstance(text, str):
+            continue
+        try:
+            ref = parse_criterion(text, owners).ref
+        except ValueError as why:
+            yield bad_criterion(path, text, str(why))
+            continue
+        if not ref.metric.monitored:
+            told = (
+                "abort_if is asked while load is made, and only of what a service's monitors read (such "
+                "as app.rss > 2 GiB)"
+            )
+            yield bad_criterion(path, text, told)

@@ -1,0 +1,377 @@
+"""The study behind `svload load URL`: one service, one group, one trial; the same river as any other study. Pure.
+
+`QuickLoad` is what was typed; `quick_study` is what it means. What contradicts itself is
+refused in between, in one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+from urllib.parse import urlsplit
+
+from svload.model.errors import SvloadError, fail
+from svload.model.options import Described, flagged
+from svload.model.units import parse_quantity, show_duration
+from svload.model.unix_url import split_unix_url
+from svload.study.k6 import study_criterion
+
+DEFAULT_VUS = 64
+LASTS, WORK_LASTS_AT_MOST = "10s", "10min"
+"""How long without --duration, and how long at most with --requests (k6's maxDuration)."""
+CA_FILE, BODY_FILE = "ca.pem", "body"
+"""Where the files that the command line named lie beside the study."""
+METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH")
+WITH_BODY = ("POST", "PUT", "PATCH")
+FRAMING = ("content-length", "transfer-encoding", "expect")
+_HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):\s*(.*?)\s*")
+_HARMLESS = frozenset(
+    {
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "connection", "content-encoding",
+        "content-language", "content-type", "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+        "pragma", "range", "te", "user-agent", *FRAMING,
+    }
+)  # fmt: skip
+"""Headers whose values may be kept; any other may carry what lets somebody in, whatever its name."""
+_WORDS = ("request", "vu", "iteration", "port")
+"""Names that a study keeps for itself."""
+_STAGE = re.compile(r"(?P<lasts>[^:]+):(?P<target>[0-9._]+)\s*(?P<rate>/s)?")
+
+
+@dataclass(frozen=True)
+class QuickLoad:
+    """What was asked of one URL. Times are texts with their unit, rates requests a
+    second; None or () is the default."""
+
+    url: str
+    vus: int | None = None
+    rate_rps: float | None = None
+    max_vus: int | None = None
+    requests: int | None = None
+    duration: str | None = None
+    stages: tuple[str, ...] = ()
+    ramp_up: str | None = None
+    think_time: str | None = None
+    method: str | None = None
+    headers: tuple[str, ...] = ()
+    data: str | None = None
+    has_data_file: bool = False
+    timeout: str = "30s"
+    follow_redirects: int = 0
+    keep_alive: bool = True
+    http2: bool = False
+    streams: int = 1
+    generators: int = 1
+    on_full: str | None = None
+    arrivals: str | None = None
+    spin: str | None = None
+    pacing_quantum: str | None = None
+    awake: bool = False
+    has_ca_file: bool = False
+    insecure: bool = False
+    connect_to: str | None = None
+    thresholds: tuple[str, ...] = ()
+    seed: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of a traffic group that have no field here, by their key in the study file."""
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether arrivals come at a rate, whatever the server does."""
+        return self.rate_rps is not None or any(stage.rstrip().endswith("/s") for stage in self._stages)
+
+    @property
+    def lasts_s(self) -> float:
+        """The measured time in s, ramp apart. Raises SvloadError usage."""
+        if self._stages:
+            return sum(_time_s(_stage(stage)["lasts"], "--stage") for stage in self._stages)
+        default = WORK_LASTS_AT_MOST if self.requests is not None else LASTS
+        return _time_s(self.duration or default, "--duration")
+
+    @property
+    def peak_rps(self) -> float | None:
+        """The highest rate that is asked for; None in a closed loop."""
+        if not self.open_loop:
+            return None
+        return max([self.rate_rps or 0.0, *(_number(_stage(stage)["target"]) for stage in self._stages)])
+
+    @property
+    def verb(self) -> str:
+        """The method: as asked, else POST with a body and GET without."""
+        return (self.method or ("POST" if self._has_body else "GET")).upper()
+
+    @property
+    def _has_body(self) -> bool:
+        return self.data is not None or self.has_data_file
+
+    @property
+    def _stages(self) -> tuple[str, ...]:
+        return tuple(part.strip() for text in self.stages for part in text.split(","))
+
+    def check(self) -> None:
+        """Raises SvloadError usage, one sentence for the first thing that contradicts itself."""
+        for wrong, reason, hint in (*self._load_slips(), *self._request_slips()):
+            if wrong:
+                raise fail("usage", reason=reason, hint=hint)
+        for option, text in (
+            ("--timeout", self.timeout),
+            ("--think-time", self.think_time),
+            ("--ramp-up", self.ramp_up),
+        ):
+            if text is not None:
+                _time_s(text, option)
+        if not self.stages and self.lasts_s <= 0:
+            raise _wrong(f"--duration {self.duration} is no time to measure", "Write it like 10s.")
+        for one in flagged():
+            _check_bound(one, self.option(one.key))
+        if _time_s(self.timeout, "--timeout") <= 0:
+            raise _wrong(f"--timeout {self.timeout} leaves no time for an answer", "Write it like 5s.")
+        for header in self.headers:
+            name, _ = header_of(header)
+            if self._has_body and name.lower() in FRAMING:
+                raise _wrong(f"the header {name} follows from the body", "Leave it out.")
+        for threshold in self.thresholds:
+            study_criterion(threshold)
+        if self.stages:
+            self._check_stages()
+
+    def _load_slips(self) -> tuple[tuple[bool, str, str], ...]:
+        rate, closed = self.rate_rps, not self.open_loop
+        users = "Use --max-vus to bound it."
+        return (
+            (rate is not None and not 0 < rate < inf, "--rate takes a number above 0", "Write it like --rate 500."),
+            (rate is not None and self.vus is not None, "--rate is an open loop and can't go together with --vus", users),
+            (self.requests is not None and not closed, "--requests is made by users, not at a --rate", "Leave one of them out."),
+            (self.requests is not None and bool(self.stages), "--requests and --stage both say when to stop", "Leave one of them out."),
+            (self.duration is not None and bool(self.stages), "--duration and --stage both say when to stop", "The stages' durations add up; leave --duration out."),
+            (self.ramp_up is not None and (bool(self.stages) or self.requests is not None), "--ramp-up goes with --vus or --rate alone", "A --stage is a ramp by itself."),
+            (self.think_time is not None and not closed, "--think-time is of users, and an open loop has none", "Leave it out, or use --vus."),
+            (self.max_vus is not None and closed, "--max-vus bounds an open loop", "Use --vus, or add --rate."),
+            (self.pacing_quantum is not None and closed and not (self.think_time or self.stages), "--pacing-quantum is for load that waits for its time, and these users don't", "Add --think-time, or use --rate."),
+            (self.on_full is not None and closed, "--on-full is about a full pool of an open loop", "Leave it out, or add --rate."),
+            (self.arrivals is not None and closed, "--arrivals are of an open loop", "Leave it out, or add --rate."),
+            (self.arrivals not in (None, "constant", "poisson"), f"--arrivals takes constant or poisson, not “{self.arrivals}”", ""),
+            (self.on_full not in (None, "wait", "drop"), f"--on-full takes wait or drop, not “{self.on_full}”", ""),
+            (closed and not self.stages and self.generators > self.users, f"--generators {self.generators} can't share {self.users} users", "Give at most one generator a user."),
+        )  # fmt: skip
+
+    def _request_slips(self) -> tuple[tuple[bool, str, str], ...]:
+        # A redirect may lead to HTTPS.
+        tls = _url(self.url).startswith("https:") or self.follow_redirects > 0
+        known = ", ".join(METHODS)
+        return (
+            (self.streams > 1 and not self.http2, f"--streams {self.streams} are of HTTP/2 connections", "Add --http2."),
+            (self.streams > 1 and not self.keep_alive, f"--streams {self.streams} share a connection, and --no-keepalive keeps none", "Leave one of them out."),
+            (any(sign.isspace() for sign in self.url), f"the URL “{self.url}” holds a space", "Write it as %20."),
+            (self.verb not in METHODS, f"--method takes {known}, not “{self.method}”", ""),
+            (self.data is not None and self.has_data_file, "--data and --data-file are two bodies", "Leave one of them out."),
+            (self._has_body and self.verb not in WITH_BODY, f"a body does not go with {self.verb}", f"Use --method {', '.join(WITH_BODY)}."),
+            ((self.data or "").startswith("@"), f"--data {self.data} is not read as a file", f"Write --data-file {(self.data or '')[1:]}."),
+            (self.insecure and self.has_ca_file, "--insecure verifies nothing, so --cacert has no use", "Leave one of them out."),
+            (self.insecure and not tls, "--insecure is about HTTPS, and the URL is http", "Leave it out, or write https://."),
+            (self.has_ca_file and not tls, "--cacert is about HTTPS, and the URL is http", "Leave it out, or write https://."),
+        )  # fmt: skip
+
+    def _check_stages(self) -> None:
+        kinds = {bool(_stage(stage)["rate"]) for stage in self._stages}
+        if len(kinds) == 2:
+            raise _wrong("the stages mix users and rates", "Write /s behind every target, or behind none.")
+        if self.rate_rps is not None and kinds == {False}:
+            raise _wrong("--rate begins stages of a rate, and these are of users", "Write 30s:500/s.")
+        if self.lasts_s <= 0:
+            raise _wrong("the stages take no time", "Write them like --stage 30s:100.")
+        if self.vus is not None and kinds == {True}:
+            raise _wrong("--vus begins stages of users, and these are of a rate", "Use --rate.")
+        targets = [_number(_stage(stage)["target"]) for stage in self._stages]
+        if not any([*targets, self.vus, self.rate_rps]):
+            raise _wrong("no stage brings any load", "Give at least one a target above 0.")
+        if self.generators > max([*targets, float(self.vus or 0)]) and kinds == {False}:
+            raise _wrong(f"--generators {self.generators} can't share so few users", "Give at most one a user.")  # fmt: skip
+
+    @property
+    def users(self) -> int:
+        """Users of a closed loop without stages: no more than requests."""
+        return min(self.vus or DEFAULT_VUS, self.requests or self.vus or DEFAULT_VUS)
+
+    def group(self) -> dict[str, Any]:
+        """The traffic group, as a study file has it."""
+        said: dict[str, Any] = {
+            "think_time": self.think_time,
+            "ramp_up": self.ramp_up,
+            "max_vus": self.max_vus,
+            "on_full": self.on_full,
+            "arrivals": self.arrivals,
+            "generators": self.generators if self.generators > 1 else None,
+            "connection": None if self.keep_alive else "new",
+            "http2": True if self.http2 else None,
+            "streams": self.streams if self.streams > 1 else None,
+        }
+        said |= {one.key: self.option(one.key) for one in flagged()}
+        return self._executor() | {key: value for key, value in said.items() if value is not None}
+
+    def option(self, key: str) -> Any:
+        """What was typed for an option of a traffic group that has a flag; None: nothing."""
+        return self.options.get(key, getattr(self, key, None))
+
+    def _executor(self) -> dict[str, Any]:
+        if self.stages:
+            stages = [_stage(stage) for stage in self._stages]
+            if self.open_loop:
+                rates = [{"duration": one["lasts"], "target": f"{one['target']}/s"} for one in stages]
+                return {
+                    "executor": "ramping-arrival-rate",
+                    "stages": rates,
+                    "start_rate": f"{self.rate_rps or 0!r}/s",
+                }
+            users = [{"duration": one["lasts"], "target": round(_number(one["target"]))} for one in stages]
+            return {"executor": "ramping-vus", "stages": users, "start_vus": self.vus or 0}
+        if self.requests is not None:
+            return {"executor": "shared-iterations", "vus": self.users, "iterations": self.requests}
+        if self.rate_rps is not None:
+            return {"executor": "constant-arrival-rate", "rate": f"{self.rate_rps!r}/s"}
+        return {"executor": "constant-vus", "vus": self.users}
+
+    def request(self, path: str) -> dict[str, Any]:
+        """The request, as a study file has it."""
+        said: dict[str, Any] = {self.verb.lower(): path, "timeout": self.timeout}
+        if self.headers:
+            said["headers"] = {
+                name: f"${{secret.{secret}}}" if secret else _literal(value)
+                for name, (value, secret) in self._headers.items()
+            }
+        if self._has_body:
+            said["body"] = {"file": BODY_FILE} if self.data is None else {"text": _literal(self.data)}
+        if self.follow_redirects:
+            said["follow_redirects"] = self.follow_redirects
+        return said
+
+    @property
+    def _headers(self) -> dict[str, tuple[str, str]]:
+        """Name → its value, and what the study calls it where its value is kept nowhere; else empty."""
+        found: dict[str, tuple[str, str]] = {}
+        names: set[str] = set()
+        for name, value in map(header_of, self.headers):
+            secret = "" if name.lower() in _HARMLESS or not value else _secret_name(name, names)
+            names.add(secret)
+            found[name] = value, secret
+        return found
+
+    @property
+    def secrets(self) -> dict[str, tuple[str, str]]:
+        """What stands in headers that are not known to be harmless: name → (the
+        environment variable for it, its value)."""
+        return {
+            secret: (f"LOAD_{secret.upper()}", value) for value, secret in self._headers.values() if secret
+        }
+
+    def server(self, origin: str) -> dict[str, Any]:
+        """The server, as a study's lab has it."""
+        said: dict[str, Any] = {
+            "at": origin,
+            "ca_file": CA_FILE if self.has_ca_file else None,
+            "connect_to": self.connect_to,
+            "verify": False if self.insecure else None,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+def _check_bound(one: Described, said: Any) -> None:
+    """Raises SvloadError usage for a time or a number beyond what a study takes."""
+    option = f"--{one.key.replace('_', '-')}"
+    if said is None or one.option.most is None:
+        if said is not None and one.is_time and _time_s(said, option) <= 0:
+            raise _wrong(f"{option} {said} leaves no time", "Write it like 1s.")
+        return
+    least, most = one.option.least, one.option.most.most
+    if not one.is_time:
+        if not least <= said <= most:
+            raise _wrong(f"{option} {said} is not between {least} and {most:,}", "")
+    elif not 0 <= _time_s(said, option) <= most / 1e9:
+        longest = show_duration(most / 1e9).replace(" ", "")
+        example = one.option.example.replace(" ", "")
+        raise _wrong(f"{option} {said} is not between 0 and {longest}", f"Write it like {example}.")
+
+
+def quick_study(ask: QuickLoad) -> str:
+    """The text of the study that `ask` means. Raises SvloadError usage where it contradicts itself."""
+    ask.check()
+    parts = urlsplit(_url(ask.url))
+    at = f"{parts.scheme}://{parts.netloc}"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if local := split_unix_url(_url(ask.url)):
+        at, path = local.server, local.path
+    study: dict[str, Any] = {
+        "name": "load",
+        "question": _literal(f"How does {ask.url} answer?"),
+        "lab": {"server": ask.server(at)},
+        **(
+            {"secrets": {name: variable for name, (variable, _) in ask.secrets.items()}}
+            if ask.secrets
+            else {}
+        ),
+        "requests": {"get": ask.request(f"{parts.scheme}://server{_literal(path)}")},
+        "traffic": {"load": ask.group() | {"request": "get"}},
+        "measure": {"duration": f"{ask.lasts_s!r}s", "replicates": 1}
+        | ({"awake": True} if ask.awake else {}),
+        "thresholds": [study_criterion(threshold) for threshold in ask.thresholds],
+    }
+    return json.dumps(study, ensure_ascii=False, indent=1) + "\n"
+
+
+def header_of(text: str) -> tuple[str, str]:
+    """Name and value of `Name: value`. Raises SvloadError usage."""
+    match = _HEADER.fullmatch(text)
+    if not match:
+        raise _wrong(f"“{text}” is no header", "Write “Name: value”.")
+    return match[1], match[2]
+
+
+def _secret_name(header: str, taken: Collection[str]) -> str:
+    """A name for it that a study takes, unlike those that are `taken`."""
+    name = re.sub(r"[^a-z0-9]", "_", header.lower())
+    name = name if name[:1].isalpha() and name not in _WORDS else f"header_{name}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _url(text: str) -> str:
+    return text if "://" in text else f"http://{text}"
+
+
+def _literal(text: str) -> str:
+    """`text` as a study has it: a `${` of the user's own is no reference."""
+    return text.replace("${", "$${")
+
+
+def _stage(text: str) -> dict[str, str]:
+    match = _STAGE.fullmatch(text)
+    if not match:
+        raise _wrong(f"“{text}” is no stage", "Write 30s:100 for users, 30s:500/s for a rate.")
+    _number(match["target"])
+    return {"lasts": match["lasts"].strip(), "target": match["target"], "rate": match["rate"] or ""}
+
+
+def _number(text: str) -> float:
+    try:
+        return parse_quantity(text, "count")
+    except ValueError as why:
+        raise _wrong(f"“{text}” is no number", "Write a stage like 30s:100.") from why
+
+
+def _time_s(text: str, option: str) -> float:
+    try:
+        return parse_quantity(text, "time_s")
+    except ValueError as why:
+        hint = "Write it like 10s or 2h."
+        if option == "--duration" and text[:1] in "{[\"'@<":
+            hint = "For a request's body write --data."
+        raise _wrong(f"{option} {text}: {why}", hint) from why
+
+
+def _wrong(reason: str, hint: str) -> SvloadError:
+    return fail("usage", reason=reason, hint=hint)

@@ -1,0 +1,270 @@
+"""Requests of one case: from checked parts of the file to the contracts in svload.model.traffic."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import shlex
+from typing import Any
+
+from svload.model.protocols import PROTOCOLS, Protocol
+from svload.model.traffic import (
+    Body,
+    Check,
+    Commands,
+    HeaderCheck,
+    Request,
+    SizeLaw,
+    StatusCheck,
+    Take,
+    TakenPart,
+    Template,
+    Turn,
+)
+from svload.study import distributions, schema_requests
+from svload.study.checks import CHECK_FORMS, read_check
+from svload.study.mistakes import Mistake, bad_value, unknown_name
+from svload.study.templates import Names, template
+from svload.study.tree import Path
+
+_URL = re.compile(r"(https?)://(\$\{[^}]*\}|[^/?#$]*)(.*)", re.DOTALL)
+_TAKEN_HOST = re.compile(r"(?:https?://)?\$\{([^}]*)\}.*", re.DOTALL)
+_RAW_URL = re.compile(r"(tcp|tls)://([^/?#\s]+)/?")
+_FRAMING = ("content-length", "transfer-encoding", "expect")
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?")
+
+
+def read_request(
+    name: str, part: schema_requests.RequestPart, names: Names, path: Path
+) -> Request | list[Mistake]:
+    """The request of this case, or what is wrong with it."""
+    url: str = getattr(part, part.method)
+    url_path = (*path, part.method)
+    mistakes: list[Mistake] = []
+    if part.tcp is not None:
+        return _read_raw(name, part, names, path)
+    taken = _TAKEN_HOST.fullmatch(url.strip())
+    anywhere = taken is not None and taken[1].strip() in names.variables
+    split = _URL.fullmatch("http:///" if anywhere else url.strip())
+    other_scheme = re.match(r"([A-Za-z][\w+.-]*)://", url.strip())
+    if other_scheme and not split:
+        return [
+            bad_value(
+                url_path,
+                "the scheme http or https was expected",
+                other_scheme[1],
+                "Write http://service/path.",
+            )
+        ]
+    if not split or re.search(r"\s", url.strip()):
+        return [bad_value(url_path, "a URL was expected", url, "Write http://service/path.")]
+    scheme, host, rest = split.groups()
+    rest = rest.partition("#")[0]
+    mistakes += [] if anywhere else _host_mistakes(host, names, url_path, url)
+    if rest and rest[0] not in "/?$":
+        mistakes.append(bad_value(url_path, "the path must begin with /", url))
+    checks, untold = _read_checks(part, names, path)
+    mistakes += untold
+    for header, value in part.headers.items():
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", header) or re.search(r"[\r\n]", value):
+            mistakes.append(bad_value((*path, "headers", header), "a header of one line was expected", value))
+        if part.body is not None and header.lower() in _FRAMING:
+            mistakes.append(
+                bad_value((*path, "headers", header), "it follows from the body", value, "Leave it out.")
+            )
+    for word, named in (("adds", part.adds), ("removes", part.removes)):
+        if named is not None and named not in names.sets:
+            mistakes.append(unknown_name((*path, word), named, "feeder of written objects", names.sets))
+    if mistakes:
+        return mistakes
+    request = Request(
+        name=name,
+        method=part.method.upper(),
+        scheme="" if anywhere else scheme,
+        host=host,
+        path=() if anywhere else template(rest if rest[:1] in ("/", "$") else f"/{rest}", names),
+        url=template(url.strip(), names) if anywhere else None,
+        headers=tuple((header, template(value, names)) for header, value in part.headers.items()),
+        body=_body(part.body, names),
+        expect_continue=part.expect_continue,
+        chunked=part.chunked,
+        timeout_ns=part.timeout,
+        expect_status=tuple(_status_range(text) for text in part.expect_status),
+        checks=tuple(checks),
+        take=_takes(part),
+        follow_redirects=part.follow_redirects,
+        adds=part.adds,
+    )
+    return _drawing(request, part.removes, names, url_path)
+
+
+def _drawing(request: Request, removes: str | None, names: Names, path: Path) -> Request | list[Mistake]:
+    """The request with the set of written objects that it asks of."""
+    named = (part.taken.partition(".")[0] for part in request.parts if isinstance(part, TakenPart))
+    asked = {name for name in named if name in names.sets} | ({removes} if removes else set())
+    if request.adds is not None and asked <= {request.adds}:
+        return request
+    if len(asked) > 1 or (request.adds is not None and asked):
+        told = "one feeder of written objects was expected"
+        return [bad_value(path, told, ", ".join(sorted(asked | {request.adds or ""} - {""})))]
+    return request.model_copy(update={"draws": next(iter(asked), None), "removes": removes is not None})
+
+
+def _read_checks(
+    part: schema_requests.RequestPart, names: Names, path: Path
+) -> tuple[list[Check], list[Mistake]]:
+    checks: list[Check] = []
+    mistakes = []
+    for index, text in enumerate(part.check):
+        check = read_check(text, names)
+        if isinstance(check, str):
+            mistakes.append(bad_value((*path, "check", index), check, text, CHECK_FORMS))
+        elif part.tcp is not None and isinstance(check, StatusCheck | HeaderCheck):
+            told = "size_bytes, body, sha256 or md5 was expected: only HTTP has a status and headers"
+            mistakes.append(bad_value((*path, "check", index), told, text))
+        else:
+            checks.append(check)
+    return checks, mistakes
+
+
+def _takes(part: schema_requests.RequestPart) -> tuple[Take, ...]:
+    return tuple(
+        Take(name=name, header=take.header, json_path=take.json_path, regex=take.regex)
+        for name, take in part.take.items()
+    )
+
+
+def _read_raw(
+    name: str, part: schema_requests.RequestPart, names: Names, path: Path
+) -> Request | list[Mistake]:
+    """A request of another protocol than HTTP."""
+    url = (part.tcp or "").strip()
+    split = _RAW_URL.fullmatch(url)
+    if not split:
+        told = "an address was expected"
+        return [bad_value((*path, "tcp"), told, url, "Write tcp://service or tls://service.")]
+    checks, mistakes = _read_checks(part, names, path)
+    mistakes += _host_mistakes(split[2], names, (*path, "tcp"), url)
+    for taken, take in part.take.items():
+        if take.header is not None:
+            told = "json or regex was expected: only HTTP has headers"
+            mistakes.append(bad_value((*path, "take", taken), told, take.header))
+    commands, told_of = _commands(part, path)
+    mistakes += told_of
+    if mistakes:
+        return mistakes
+    sends = sum(turn.send is not None or turn.send_hex is not None for turn in part.dialogue)
+    protocol, words = commands or (None, [])
+    counts = sum(protocol.counts(command) for command in words) if protocol else max(sends, 1)
+    return Request(
+        name=name,
+        method="TCP",
+        scheme=split[1],
+        host=split[2],
+        path=(),
+        timeout_ns=part.timeout,
+        checks=tuple(checks),
+        take=_takes(part),
+        dialogue=tuple(_turn(turn, names) for turn in part.dialogue),
+        commands=Commands(protocol=protocol.name, commands=_templates(words, names)) if protocol else None,
+        counts_as=part.counts_as or counts,
+    )
+
+
+def _commands(
+    part: schema_requests.RequestPart, path: Path
+) -> tuple[tuple[Protocol, list[list[str]]] | None, list[Mistake]]:
+    """The protocol whose commands it has, with the words of each; what is wrong with them."""
+    for protocol in PROTOCOLS:
+        written = getattr(part, protocol.name)
+        if not written:
+            continue
+        commands = [_words(command) for command in written]
+        told = f"a command was expected, such as {protocol.example[0]}"
+        wrong = [
+            bad_value((*path, protocol.name, index), told, written[index])
+            for index, words in enumerate(commands)
+            if not words
+        ]
+        return (protocol, commands), wrong
+    return None, []
+
+
+def _templates(commands: list[list[str]], names: Names) -> tuple[tuple[Template, ...], ...]:
+    return tuple(tuple(template(word, names) for word in words) for words in commands)
+
+
+def _words(command: str | list[str]) -> list[str]:
+    """A command's words; none where its quotes do not match."""
+    if not isinstance(command, str):
+        return command
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _turn(part: schema_requests.TurnPart, names: Names) -> Turn:
+    plain = part.model_dump(exclude={"send", "read"})
+    # A `${…}` that only a request can know has stayed a text.
+    read: Any = part.read
+    return Turn(
+        send=None if part.send is None else template(part.send, names),
+        read=template(read, names) if isinstance(read, str) else read,
+        **plain,
+    )
+
+
+def _body(part: schema_requests.BodyPart | None, names: Names) -> Body | None:
+    if part is None:
+        return None
+    if part.text is not None:
+        return Body(text=template(part.text, names))
+    return Body(file=part.file) if part.file is not None else Body(random=_size_law(part.random))
+
+
+def _size_law(
+    part: distributions.LognormalSize | distributions.UniformSize | distributions.ConstantSize | None,
+) -> SizeLaw:
+    match part:
+        case distributions.LognormalSize():
+            return SizeLaw(lognormal=(part.lognormal.median, part.lognormal.p99))
+        case distributions.UniformSize():
+            return SizeLaw(uniform=part.uniform)
+        case distributions.ConstantSize():
+            return SizeLaw(constant=part.constant)
+    return SizeLaw()
+
+
+def _host_mistakes(host: str, names: Names, path: Path, url: str) -> list[Mistake]:
+    if host in names.services:
+        return []
+    name, _, port = host.partition(":")
+    if port and name in names.services:
+        return [
+            bad_value(
+                path,
+                f"the port of {name} follows from the service and the scheme",
+                url,
+                f"Write {name} alone.",
+            )
+        ]
+    if not host or "${" in host:
+        return [bad_value(path, "the host must be one name for all requests of a case", url)]
+    if not _HOST.fullmatch(host) or not (_is_address(host) or "." in name or name == "localhost"):
+        return [unknown_name(path, host, "service (nor an address)", names.services)]
+    return []
+
+
+def _is_address(host: str) -> bool:
+    bare = re.sub(r"(?<=\]):\d+$", "", host) if host.startswith("[") else host.partition(":")[0]
+    try:
+        ipaddress.ip_address(bare.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _status_range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)

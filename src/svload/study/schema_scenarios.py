@@ -1,0 +1,90 @@
+"""Scenarios and set-up of the study file as pydantic models: requests in order, and those before the load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from svload.model import bounds
+from svload.study.distributions import ThinkTime, ThinkTimePart
+from svload.study.mistakes import wrong
+from svload.study.schema_requests import InlineRequest
+from svload.study.values import NoLonger, OrReference, Part, TimeNs
+
+
+class ScenarioStepPart(Part):
+    """A step of a scenario. It is due when the step before it has ended and its think time is over."""
+
+    request: InlineRequest = Field(description="a name under requests, or GET http://service/path")
+    think_time: ThinkTime = Field(
+        ThinkTimePart(constant=0),
+        description="between its end and the next step; the group's follows the last",
+    )
+
+
+class StepForm:
+    """What has a request, or that request alone."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.whole, handler(source))
+
+    @staticmethod
+    def whole(value: Any) -> Any:
+        """The mapping that `value` means."""
+        alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
+        return {"request": value} if alone else value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema), {"type": "object"}]}
+
+
+AnyStep = Annotated[ScenarioStepPart, StepForm()]
+Steps = Annotated[list[AnyStep], NoLonger(bounds.STEPS), Field(min_length=1)]
+
+
+class OrName:
+    """A name, or the steps themselves."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, inner: ValidatorFunctionWrapHandler, _: ValidationInfo) -> Any:
+            return value if isinstance(value, str) else inner(value)
+
+        return core_schema.with_info_wrap_validator_function(check, handler.generate_schema(Steps))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+class SetUpPart(Part):
+    """A request before the load; every group may use the variables that it takes. If it fails, so does the trial."""
+
+    request: InlineRequest = Field(description="a name under requests, or the request itself")
+    once: Annotated[Literal["trial", "vu"], OrReference()] = Field(
+        "trial", description="vu: for each VU of the groups that use it"
+    )
+    renew: TimeNs | None = Field(
+        None, description="each user asks it again after so long, and after a 401, as a request of the load"
+    )
+
+    @model_validator(mode="after")
+    def _of_the_trial(self) -> SetUpPart:
+        if self.renew is not None and (self.once == "vu" or self.renew == 0):
+            raise wrong("renew takes a time, and belongs to what is asked once a trial")
+        return self
+
+
+AnySetUp = Annotated[SetUpPart, StepForm()]

@@ -1,0 +1,46 @@
+"""What monitors may tell: the names under which criteria ask for it, and what of it is
+declared as a limit or a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from svload.model.declared import Declared
+from svload.model.monitored import Monitored, monitored, resolve
+from svload.watch.monitor import Monitor
+from svload.watch.monitors import load_monitors, monitors_for
+
+if TYPE_CHECKING:
+    from svload.model.facts import ServiceFacts
+
+
+def declarations(facts: Iterable[ServiceFacts]) -> tuple[Declared, ...]:
+    """What the monitors of the machine and of these services declare, each once; those
+    that declare nothing are left out.
+    """
+    attached: dict[str, type[Monitor]] = {kind.name: kind for kind in monitors_for(None)}
+    for one in facts:
+        attached |= {kind.name: kind for kind in monitors_for(one.model_dump(mode="json"))}
+    found = (attached[name].declared() for name in sorted(attached))
+    return tuple(one for one in found if one.limits or one.refusals)
+
+
+@cache
+def monitored_names() -> dict[str, Monitored]:
+    """Every name by which a criterion may ask a service's monitors: `throttled`, `threads_limited`, `fds`,
+    `varnish.threads`.
+    """
+    kinds = [kind for kind in load_monitors() if not kind.reads(None)]
+    all_metrics = {metric for kind in kinds for metric in kind.metrics}
+    found: dict[str, Monitored] = {}
+    for kind in kinds:
+        for metric, meaning in kind.metrics.items():
+            one = monitored(metric, meaning)
+            for name in one.names:
+                if (meant := resolve(name, all_metrics)) is not None and meant.metric == metric:
+                    found.setdefault(name, one)
+                found[f"{kind.name}.{name}"] = one
+    return found

@@ -1,0 +1,117 @@
+"""Any server or exporter that tells of itself in Prometheus' text format, by the URL
+that a service's `metrics` names.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from svload.model.declared import Limit
+from svload.watch.http import AdminConnection
+from svload.watch.monitor import Monitor, Reading, admin_has
+
+MOST_SERIES = 300
+"""More are left out, in the order of the page, and counted."""
+_MOST_LETTERS = 120
+_LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_PARTS = ("_bucket", "_sum", "_count", "_created")
+
+
+class PrometheusMonitor(Monitor):
+    """GET of admin["prometheus"]["url"] on one kept connection. The entity is the series' labels; buckets and
+    quantiles are left out.
+    """
+
+    name = "prometheus"
+    summary = "what a server or its exporter tells in Prometheus' text format"
+    metrics: ClassVar[Mapping[str, str]] = {
+        "series_left_out": f"number of series beyond {MOST_SERIES}, which are not read",
+        "process_open_fds": "number of open descriptors, as its client library tells; further series have "
+        "the page's own names, a counter's ending in _total",
+        "process_max_fds": "number of descriptors that it may have, as its client library tells",
+    }
+    limits = (
+        Limit("descriptors, as it tells", "descriptors", "process_open_fds", "process_max_fds", brief=True),
+    )
+    interval_s = 1.0
+    cpu_share = 0.005
+    example = {"prometheus": {"url": "http://127.0.0.1:9/metrics"}}
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._page = AdminConnection(str(facts["admin"]["prometheus"]["url"]))
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """Services whose `metrics` is set, and those whose kit names such a page."""
+        return admin_has(facts, "prometheus", "url")
+
+    def sample(self) -> Iterable[Reading]:
+        """Raises OSError when it does not answer, or with something else."""
+        return parse_page(self._page.get().decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._page.close()
+
+
+class Sample(NamedTuple):
+    """A line of the page: the name as it stands, its labels as one text, its value."""
+
+    name: str
+    labels: str
+    value: float
+
+
+def parse_page(text: str) -> list[Reading]:
+    """The page as readings. Raises OSError where no line is a sample."""
+    kinds: dict[str, str] = {}
+    readings: list[Reading] = []
+    left_out = 0
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = [*line.split(None, 3), "", ""][:4]
+            kinds[name] = kind.strip()
+        elif line and not line.startswith("#") and (found := _sample(line)) is not None:
+            for reading in _readings(found, kinds):
+                if len(readings) < MOST_SERIES:
+                    readings.append(reading)
+                else:
+                    left_out += 1
+    if not readings:
+        raise OSError("this is no page in Prometheus' text format")
+    return [*readings, Reading("", "series_left_out", left_out)]
+
+
+def _sample(line: str) -> Sample | None:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    try:
+        value = float(match[3])
+    except ValueError:
+        return None
+    labels = " ".join(f"{name}={value}" for name, value in sorted(_LABEL.findall(match[2] or "")))
+    return Sample(match[1], labels[:_MOST_LETTERS], value) if math.isfinite(value) else None
+
+
+def _readings(one: Sample, kinds: Mapping[str, str]) -> Iterator[Reading]:
+    """A counter's name ends in `_total`; of a histogram or summary its count and its sum are
+    counters, the rest is left out.
+    """
+    whole = next((one.name.removesuffix(part) for part in _PARTS if one.name.endswith(part)), one.name)
+    kind = kinds.get(one.name) or kinds.get(whole) or kinds.get(one.name.removesuffix("_total")) or "untyped"
+    name = one.name.lower().replace(":", "_")
+    if kind in ("histogram", "summary"):
+        if one.name.endswith(("_sum", "_count")):
+            yield Reading(one.labels, f"{name}_total", one.value)
+    elif one.name.endswith("_created"):
+        return
+    elif kind == "counter" and not name.endswith("_total"):
+        yield Reading(one.labels, f"{name}_total", one.value)
+    else:
+        yield Reading(one.labels, name, one.value)

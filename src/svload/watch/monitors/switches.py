@@ -1,0 +1,78 @@
+"""How often a service's threads were given a core, and how long they waited for one:
+what CPU time alone does not show.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from svload.watch import proc
+from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitors.process import ProcessMonitor, members_of
+
+
+class SwitchesMonitor(Monitor):
+    """One entity for each process that the facts name, its family included. A thread that ended between two
+    readings is not seen to its end.
+    """
+
+    name = "switches"
+    summary = "context switches of a service's threads and how long they waited for a core, from schedstat"
+    metrics: ClassVar[Mapping[str, str]] = {
+        "switches_total": "number of times that its threads were given a core",
+        "run_queue_seconds_total": "time in which its threads could have run and waited for a core, summed over them",
+    }
+    interval_s = 2.0
+    cpu_share = 0.002
+    table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
+    root: ClassVar[str] = "/proc"
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        self._seen: dict[tuple[int, str], tuple[int, int]] = {}
+        self._sums: dict[str, tuple[int, int]] = {}
+
+    @classmethod
+    def reads(cls, facts: dict[str, Any] | None) -> bool:
+        """Every service that names processes."""
+        return bool(facts and facts.get("processes"))
+
+    def sample(self) -> Iterable[Reading]:
+        """Raises ProcessLookupError when none of the service's processes is there any more."""
+        members = members_of(self.facts, self.table.all(), self.root)
+        if not members:
+            raise ProcessLookupError(f"no process of {self.service} is there")
+        seen: dict[tuple[int, str], tuple[int, int]] = {}
+        readings: list[Reading] = []
+        for name, pids in members.items():
+            waited, given = self._sums.get(name, (0, 0))
+            for pid in pids:
+                for thread, now in threads_of(pid, self.root):
+                    # A thread that is new since has begun at nothing; those of the first look count from there on.
+                    before = self._seen.get((pid, thread), (0, 0) if self._sums else now)
+                    waited += max(now[0] - before[0], 0)
+                    given += max(now[1] - before[1], 0)
+                    seen[pid, thread] = now
+            self._sums[name] = (waited, given)
+            readings.append(Reading(name, "switches_total", given))
+            readings.append(Reading(name, "run_queue_seconds_total", waited / 1e9))
+        self._seen = seen
+        return readings
+
+
+def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, tuple[int, int]]]:
+    """(thread, (ns waited for a core, times given one)) of a process; what ends meanwhile is left out."""
+    folder = f"{root}/{pid}/task"
+    try:
+        threads = os.listdir(folder)
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            with open(f"{folder}/{thread}/schedstat", "rb") as file:
+                _, waited, given = file.read().split()
+        except (OSError, ValueError):
+            continue
+        yield thread, (int(waited), int(given))

@@ -1,0 +1,290 @@
+"""Samples the call stacks of one service beside a load: `perf record`, started and stopped through the agent.
+
+The clock that makes samples is the kernel's own (`cpu-clock`), which needs no hardware counters. What does not run
+gives none, so that the samples are CPU and no waiting.
+
+Every core is sampled, whoever runs there, and the service's samples are picked out afterwards. A clock that goes with
+each process begins anew with each thread: what lives for less than a period would give no sample, and a server that
+starts a thread a connection is made of these. Other processes' samples are deleted with perf's file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svload.model.errors import Problem, SvloadError
+from svload.model.messages import Limits, Spawn
+from svload.model.stacks import Stacks
+from svload.watch.folding import FIELDS, fold
+from svload.watch.proc import ProcessTable, families
+
+if TYPE_CHECKING:
+    from svload.model.facts import ServiceFacts
+    from svload.model.messages import Action
+
+CHILD = "stacks"
+RATE_HZ = 99
+"""Samples a second of CPU; no round number, so that they do not keep step with what a server does 100 times a second."""
+MOST_SAMPLES = 12_000
+"""Of many cores each is sampled less often, so that all of them busy for `LONGEST_S` give no more than this."""
+LONGEST_S = 30.0
+"""A long trial is sampled so long from the begin of its measured time."""
+STACK_BYTES = 8_192
+"""Of a stack that each sample copies: functions are found by the programs' unwinding tables, which Debian's have,
+whether or not they were compiled with frame pointers."""
+DATA_MIB = 256
+READY_S = 5.0
+STARTS_WITHIN_S = 10.0
+"""A load begins at most so long after perf."""
+STOP_S = 15.0
+READ_S = 120.0
+_POLL_S = 0.02
+TIMED = 'trap : INT; perf "$@"; code=$?; times; exit $code'
+"""perf in a shell that says at its end how much CPU it took."""
+_TIMES = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.MULTILINE)
+_DENIED = ("perf_event_paranoid", "permission", "not permitted", "EACCES", "EPERM")
+
+
+class AgentLike(Protocol):
+    """What is used of `svload.host.Agent`."""
+
+    isolated: bool
+    cores: tuple[int, ...]
+
+    def prepare(self, actions: Sequence[Action], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        """Carry actions out, one result each."""
+
+    def exited(self, child: str) -> int | None:
+        """A child's exit code, None while it runs."""
+
+    def stop(
+        self, children: Sequence[str] | None = None, grace_s: float = 5.0, now: bool = False
+    ) -> dict[str, int]:
+        """Stop children; their exit codes."""
+
+    def collect(self, path: str | Path) -> bytes:
+        """A file of the agent's machine, whole."""
+
+
+def rate_hz(cores: int) -> int:
+    """How often to sample each core, so that no trial gives more than `MOST_SAMPLES`."""
+    return max(1, min(RATE_HZ, int(MOST_SAMPLES / (LONGEST_S * cores))))
+
+
+def not_measured(service: str, reason: str, hint: str = "") -> Problem:
+    """Why there is no profile, and what to do."""
+    return Problem("profile-not-measured", {"service": service, "reason": reason, "hint": hint})
+
+
+def lacks(service: str) -> Problem | None:
+    """What this machine lacks for sampling; None if it lacks nothing."""
+    if shutil.which("perf"):
+        return None
+    hint = "As root: apt-get install linux-perf."
+    return not_measured(service, "perf is not on this machine", hint)
+
+
+def in_words(problem: Problem) -> str:
+    """What is wrong and what to do, in a line."""
+    return f"{problem.sentence} {problem.remedy}".strip()
+
+
+class StackSampler:
+    """Samples one service during one trial: `begin`, `stop`, then `stacks`.
+
+    `before_s` is how long the load takes until its measured time begins; perf runs on `cores` (None: any). What goes
+    wrong with perf is told in the stacks (`why`), and never ends a trial. Raises SvloadError agent-lost.
+    """
+
+    def __init__(
+        self,
+        agent: AgentLike,
+        folder: Path,
+        facts: ServiceFacts,
+        before_s: float,
+        cores: tuple[int, ...] | None = None,
+    ) -> None:
+        self._agent = agent
+        self._cores = cores
+        self._facts = facts
+        self._rate_hz = rate_hz(os.cpu_count() or 1)
+        self._most_s = before_s + STARTS_WITHIN_S + LONGEST_S
+        self._roots: list[int] = []
+        self._data = folder / "perf.data"
+        self._text = folder / "perf-script.txt"
+        self._log = folder / "perf.log"
+        self._problem: Problem | None = None
+        self._running = False
+        self._stopped_ns: int | None = None
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why there will be no profile, as far as that is known yet."""
+        return self._problem
+
+    def begin(self) -> None:
+        """Begin to sample; returns once every core is. The service's processes are those that it has now, and what they
+        start from then on."""
+        service = self._facts.service
+        self._problem = lacks(service)
+        if self._problem:
+            return
+        self._roots = self._pids()
+        if not self._roots:
+            self._problem = not_measured(service, f"{service} has no process of its own")
+            return
+        self._sweep()
+        record = (
+            "record", "--event", "cpu-clock:I", "--freq", str(self._rate_hz), "--all-cpus",
+            "--call-graph", f"dwarf,{STACK_BYTES}", "--clockid", "monotonic", "--no-buildid", "--no-buildid-cache",
+            "--max-size", f"{DATA_MIB}M", "--output", str(self._data), "--", "sleep", f"{self._most_s:.0f}",
+        )  # fmt: skip
+        try:
+            self._agent.prepare([self._spawn("server", ("sh", "-c", TIMED, "perf", *record), self._log)])
+            self._running = True
+            self._await_attached()
+        except SvloadError as why:
+            self._failed(why)
+
+    def stop(self) -> None:
+        """End the sampling; harmless where it has ended or never begun."""
+        if not self._running:
+            return
+        self._running = False
+        self._stopped_ns = time.monotonic_ns()
+        try:
+            self._agent.stop([CHILD], STOP_S)
+        except SvloadError as why:
+            self._failed(why)
+
+    def stacks(self, from_ns: int, to_ns: int) -> Stacks:
+        """What was sampled in [from_ns, to_ns) of CLOCK_MONOTONIC; takes CPU, so it is asked after all is measured."""
+        self.stop()
+        to_ns = max(from_ns, min(to_ns, self._stopped_ns or to_ns, from_ns + round(LONGEST_S * 1e9)))
+        folded: dict[str, int] = {}
+        samples = lost = 0
+        if self._problem is None:
+            try:
+                folded, samples, lost = fold(self._lines(), self._roots, from_ns, to_ns)
+            except SvloadError as why:
+                self._failed(why)
+        if self._problem is None and not samples:
+            self._problem = not_measured(self._facts.service, self._nothing())
+        cpu_s = cpu_seconds(self._last_words()) if self._stopped_ns else None
+        self._sweep()
+        problem = self._problem
+        return Stacks(
+            service=self._facts.service,
+            rate_hz=self._rate_hz,
+            window_s=(to_ns - from_ns) / 1e9,
+            samples=samples,
+            folded=folded,
+            lost=lost,
+            sampler_cpu_s=cpu_s,
+            why="" if problem is None else in_words(problem),
+        )
+
+    def _lines(self) -> list[str]:
+        argv = (
+            "perf", "script", "--input", str(self._data), "--fields", FIELDS, "--ns", "--no-inline", "--show-task-events",
+            "--show-lost-events",
+        )  # fmt: skip
+        said = self._agent.prepare([self._spawn("tool", argv, self._text)], READ_S)[0]
+        text = self._agent.collect(self._text).decode("utf-8", "replace")
+        if said["exit"] != 0 and not text.strip():
+            self._problem = self._told(said["tail"])
+        return text.splitlines()
+
+    def _spawn(self, role: Any, argv: Sequence[str], log: Path) -> Spawn:
+        """perf counts pids in its own PID namespace and looks them up in /proc: there, it needs a /proc of that one."""
+        own_proc = ("unshare", "--mount", "--mount-proc") if self._agent.isolated else ()
+        quiet = {"HOME": str(self._data.parent), "DEBUGINFOD_URLS": "", "LC_ALL": "C"}
+        return Spawn(
+            child=CHILD if role == "server" else f"{CHILD}-script",
+            role=role,
+            argv=(*own_proc, *argv),
+            env=quiet,
+            log=str(log),
+            limits=Limits(cores=self._cores),
+            timeout_s=READ_S,
+            stop_signal="INT",
+        )
+
+    def _await_attached(self) -> None:
+        """perf writes the head of its file when it is attached to all."""
+        until = time.monotonic() + READY_S
+        while time.monotonic() < until:
+            if self._agent.exited(CHILD) is not None:
+                self._running = False
+                self._problem = self._told(self._last_words())
+                return
+            if self._data.exists() and self._data.stat().st_size:
+                return
+            time.sleep(_POLL_S)
+
+    def _pids(self) -> list[int]:
+        """All processes of the service as the agent's children see them."""
+        table = ProcessTable()
+        try:
+            found = families({one.pid for one in self._facts.processes}, table.all())
+        finally:
+            table.close()
+        inner = (pid_within(pid, 1 if self._agent.isolated else 0) for pid in sorted(found))
+        return [pid for pid in inner if pid is not None] if self._facts.processes else []
+
+    def _last_words(self) -> str:
+        try:
+            return self._agent.collect(self._log).decode("utf-8", "replace").strip()
+        except SvloadError:
+            return ""
+
+    def _told(self, words: str) -> Problem:
+        """What perf said when it could not sample."""
+        service = self._facts.service
+        if any(sign in words for sign in _DENIED):
+            hint = "Run svload as root, or let users sample: sysctl kernel.perf_event_paranoid=0."
+            return not_measured(service, "perf may not sample here", hint)
+        last = next((line for line in reversed(words.splitlines()) if line.strip()), "it said nothing")
+        return not_measured(service, f"perf failed: {last.strip()}")
+
+    def _nothing(self) -> str:
+        return f"no process of {self._facts.service} used CPU in the measured time"
+
+    def _failed(self, why: SvloadError) -> None:
+        if any(problem.code == "agent-lost" for problem in why.problems):
+            raise why
+        self._problem = self._problem or not_measured(
+            self._facts.service, why.problems[0].sentence.rstrip(".")
+        )
+
+    def _sweep(self) -> None:
+        for path in (self._data, self._text, self._log, Path(f"{self._data}.old")):
+            path.unlink(missing_ok=True)
+
+
+def cpu_seconds(said: str) -> float | None:
+    """What a shell's `times` says of its children: user and system seconds, the last of its lines."""
+    found = _TIMES.findall(said)
+    if not found:
+        return None
+    user_min, user_s, system_min, system_s = map(float, found[-1])
+    return 60 * (user_min + system_min) + user_s + system_s
+
+
+def pid_within(pid: int, depth: int, root: str = "/proc") -> int | None:
+    """The number that a process has in the PID namespace `depth` levels below ours; None if it is gone."""
+    try:
+        with open(os.path.join(root, str(pid), "status"), encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("NSpid:"):
+                    numbers = line.split()[1:]
+                    return int(numbers[depth]) if depth < len(numbers) else None
+    except (OSError, ValueError):
+        pass
+    return None
