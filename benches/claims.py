@@ -1,10 +1,11 @@
-"""The rule of claims simulated, beside the one before it: false alarms, coverage and power in designs like those that svload runs.
+"""The rule of claims simulated, beside the one before it: false alarms, coverage and power in
+designs like those that svload runs.
 
     python -m benches.claims            # 2,000 runs a cell, minutes on one core; writes benches/claims.md
     python -m benches.claims --tenth    # 200 runs a cell, as tests/analysis/test_claims_simulated.py does
 
-Data are made here; judged they are by the product's own functions alone (`svload.analysis.claims`, `svload.analysis.inference`). Exit 1 if a cell
-that is held to the limits misses one.
+Data are made here; judged they are by the product's own functions alone (`svload.analysis.claims`,
+`svload.analysis.inference`). Exit 1 if a cell that is held to the limits misses one.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def cells() -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class Data:
-    """Simulated runs: log ratios [run, case, block], which side's trial was lost [run, case, block], each case's own effect [run, case]."""
+    """Simulated runs: log ratios [run, case, block], which side's trial was lost [run, case, block], each
+    case's own effect [run, case]."""
 
     logs: Floats
     cases: Floats
@@ -155,10 +157,11 @@ class Rates:
 
 
 def new_rule(data: Data, truth: float) -> Rates:
-    """Claims by pairs. All runs at once; those whose refusals lean, and the first few as a cross-check, as a run is judged.
+    """Claims by pairs. All runs at once; those whose refusals lean, and the first few as a
+    cross-check, as a run is judged.
 
-    A case with pairs in fewer than two units is dropped and named, and the claim speaks of the others: where cases differ, the truth is the mean
-    over these.
+    A case with pairs in fewer than two units is dropped and named, and the claim speaks of the others: where
+    cases differ, the truth is the mean over these.
     """
     kept = effect_of(data.logs, data.unit).kept
     with np.errstate(invalid="ignore"):
@@ -232,16 +235,19 @@ def _coverage_and_power(rates: Rates) -> tuple[float, float]:
 
 
 def table(rows: list[Row], runs: int) -> str:
-    """Markdown."""
     lines = [
         "# Claims simulated",
         "",
-        f"`python -m benches.claims`: {runs:,} runs a cell, seed {SEED}. False alarms: share of runs without an effect in which one is claimed (p ≤ 0.05, one claim).",
-        "Coverage: share of 95 % intervals that hold the true effect; power: share of runs in which an effect of 5 % is claimed. A trial scatters by 3 %.",
-        f"Limits: false alarms ≤ {100 * FALSE_ALARMS_MAX:g} %, coverage ≥ {100 * COVERAGE_MIN:g} %, in every cell that is held to them; cells in brackets are shown.",
+        f"`python -m benches.claims`: {runs:,} runs a cell, seed {SEED}. False alarms: share of runs without "
+        f"an effect in which one is claimed (p ≤ 0.05, one claim).",
+        "Coverage: share of 95 % intervals that hold the true effect; power: share of runs in which an "
+        "effect of 5 % is claimed. A trial scatters by 3 %.",
+        f"Limits: false alarms ≤ {100 * FALSE_ALARMS_MAX:g} %, coverage ≥ {100 * COVERAGE_MIN:g} %, in every "
+        f"cell that is held to them; cells in brackets are shown.",
         "Old: sign flips over whole blocks, a lost trial takes its block, t over the blocks that are left. All in %.",
         "",
-        "| design | cases × blocks | bring-ups | false alarms | coverage | power | old: false alarms | coverage | power |",
+        "| design | cases × blocks | bring-ups | false alarms | coverage | power | old: false alarms | "
+        "coverage | power |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -257,7 +263,6 @@ def table(rows: list[Row], runs: int) -> str:
 
 
 def main() -> int:
-    """Simulate, print, write."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--tenth", action="store_true", help="a tenth of the runs; nothing is written")
     chosen = words.parse_args()

@@ -23,7 +23,8 @@ RAMP_SLACK = 0.9
 
 @dataclass
 class CrowdOutcome:
-    """One entry a round: KiB of resident memory a connection, CPU µs a request, CPU µs a wake-up of the control, CPU µs a request in quanta."""
+    """One entry a round: KiB of resident memory a connection, CPU µs a request, CPU µs a wake-up of the
+    control, CPU µs a request in quanta."""
 
     memory_kib: list[float] = field(default_factory=list)
     ours_us: list[float] = field(default_factory=list)
@@ -37,7 +38,8 @@ class CrowdOutcome:
 
     @property
     def passed(self) -> bool:
-        """≤ 6 KiB a connection (worst round), ≤ 1.5 × the control's CPU + 5 µs a request and ≤ 12 % of a core in quanta (medians)."""
+        """≤ 6 KiB a connection (worst round), ≤ 1.5 × the control's CPU + 5 µs a request and ≤ 12 %
+        of a core in quanta (medians)."""
         if self.failures or not self._measured:
             return False
         return (
@@ -55,9 +57,9 @@ class CrowdOutcome:
         return median(self.quantum_us) * RATE_RPS / 1e6
 
     def block(self) -> list[str]:
-        """Four figures."""
         lines = [
-            f"{MANY:,} connections at 1 req/s each, evenly spread, 1 KiB from nginx (plain; kernel socket memory not in it)"
+            f"{MANY:,} connections at 1 req/s each, evenly spread, 1 KiB from nginx (plain; kernel socket "
+            f"memory not in it)"
         ]
         for title, found, unit in (
             ("memory a connection", self.memory_kib, "KiB"),
@@ -81,7 +83,8 @@ class CrowdOutcome:
 
 
 def measure_crowd(bench: Bench) -> CrowdOutcome:
-    """Memory as a slope between 100 and 10,000 connections at one rate; CPU as a slope between a short and a long run."""
+    """Memory as a slope between 100 and 10,000 connections at one rate; CPU as a slope
+    between a short and a long run."""
     outcome = CrowdOutcome()
     with nginx(bench.folder / "nginx") as server:
         short_s, long_s = 2, 2 + bench.effort.long_s

@@ -1,15 +1,22 @@
-"""Planted disturbances held against undisturbed twins: `python -m benches.disturbances [--tenth]`.
+"""Planted disturbances held against undisturbed twins: `python -m benches.disturbances [--tenth] [--minutes 20]`.
 
-Every disturbed trial has twins with the same arrivals (one seed) and the same service times (the truth server's draws are a function
-of seed and arrival), but for the disturbance. So the twins' numbers are the truth: a VALID number may be off by 5 % or 100 µs, a WEAK one by
-20 %, beyond what two twins differ by themselves (docs/method.md §3). The limits stood before the first trial was looked at.
+Every disturbed trial has twins with the same arrivals (one seed) and the same service times (the truth
+server's draws are a function of seed and arrival), but for the disturbance. So the twins' numbers are the
+truth: a VALID number may be off by 5 % or 100 µs, a WEAK one by 20 %, beyond what two twins differ by
+themselves (docs/method.md §3). The limits stood before the first trial was looked at.
+
+200 trials of 8 s and their twins take 35 minutes. The run is kept under build/bench/disturbances, and a call
+that ended, by --minutes or by a signal, is gone on with by the next one with the same options. What is there
+is judged each time; when all is there the table is written to benches/disturbances.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -22,15 +29,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from benches.command import KEPT, Clock
 from svload import analysis, lab, run, study
-from svload.api.runs import case_configs, judge_trial
+from svload.api.runs import judge_trial
 from svload.host import split_cores
+from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.results import TrialResult
 from svload.model.study import Lock
+from svload.run.configs import case_configs
 from svload.store import RunDir, read_trial
 from svload.study.order import draw
 
@@ -91,27 +100,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=200, help="disturbed trials")
     parser.add_argument("--seconds", type=float, default=8, help="length of a trial")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="keep the run under this folder")
+    parser.add_argument("--minutes", type=float, help="end this call after so long; the next one goes on")
+    parser.add_argument("--keep", type=Path, default=KEPT / "disturbances", help="where the run is kept")
+    parser.add_argument("--anew", action="store_true", help="drop what is kept")
     asked = parser.parse_args(arguments)
     trials = max(asked.trials // 10, 12) if asked.tenth else asked.trials
-    with TemporaryDirectory() as folder:
-        found, planted = measure(Path(folder), asked.keep or Path(folder), trials, asked.seconds, asked.seed)
-        rows, medians, lasting = judge(found, planted, asked.seconds)
-    return tell(rows, medians, lasting)
+    options = Asked(trials, asked.seconds, asked.seed)
+    folder = asked.keep / "tenth" if asked.tenth else asked.keep
+    found, planted = measure(folder, options, Clock(asked.minutes), asked.anew)
+    whole = found.is_complete()
+    text, missed = table(*judge(found, planted, asked.seconds))
+    sealed, all_of_them = len(found.sealed_trials()), len(planted)
+    head = (
+        f"`python -m benches.disturbances`: {trials} disturbed trials of {asked.seconds:g} s and "
+        f"{all_of_them - trials} twins, seed {asked.seed}"
+    )
+    print(f"{head}; {sealed} of {all_of_them} are made.\n\n{text}", end="")
+    if whole and not asked.tenth:
+        title = "# Planted disturbances against undisturbed twins"
+        (Path(__file__).parent / "disturbances.md").write_text(
+            f"{title}\n\n{head}.\n\n{text}", encoding="utf-8"
+        )
+    return 1 if missed else 0 if whole else 3
 
 
-def measure(
-    folder: Path, out: Path, disturbed: int, seconds: float, seed: int
-) -> tuple[RunDir, dict[str, Planted | None]]:
-    """One run with two twins of every case and the disturbed trials, in random order; what was planted in each."""
-    lock = _lock(folder, seconds, disturbed, seed)
-    batch, planted = _plan(lock, disturbed, seconds, random.Random(seed))
-    begun = run.begin(lock, out, batch=batch)
-    disturber = Disturber(planted)
-    options = run.Options(emit=disturber.heard, judge=judge_trial)
+@dataclass(frozen=True)
+class Asked:
+    """What the run is made of."""
+
+    disturbed: int
+    seconds: float
+    seed: int
+
+
+def measure(folder: Path, asked: Asked, clock: Clock, anew: bool) -> tuple[RunDir, dict[str, Planted | None]]:
+    """One run with two twins of every case and the disturbed trials, in random order; what was planted in each.
+
+    It goes on with the one that is kept for the same options; another's is dropped.
+    """
+    noted = folder / "asked.json"
+    if anew or not noted.exists() or json.loads(noted.read_text()) != vars(asked):
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    noted.write_text(json.dumps(vars(asked)), encoding="utf-8")
+    runs = sorted(folder.glob("planted-*"))
+    lock = RunDir(runs[0]).lock() if runs else _lock(folder, asked.seconds, asked.disturbed, asked.seed)
+    batch, planted = _plan(lock, asked.disturbed, asked.seconds, random.Random(asked.seed))
+    begun = RunDir(runs[0]) if runs else run.begin(lock, folder, batch=batch)
+    disturber = Disturber(planted, len(begun.sealed_trials()))
+
+    def too_late(event: Event) -> SvloadError | None:
+        over = event.kind == "trial-sealed" and clock.left_s <= 0
+        return fail("usage", reason="its minutes are over", hint="Call it again to go on.") if over else None
+
+    options = run.Options(emit=disturber.heard, judge=judge_trial, abort_if=too_late)
     outcome = run.execute(begun, options)
     disturber.wait()
-    if not outcome.complete:
+    if not outcome.complete and clock.left_s > 0:
         raise SystemExit(f"the run did not end: {outcome.error}")
     return begun, planted
 
@@ -135,7 +180,8 @@ def _lock(folder: Path, seconds: float, disturbed: int, seed: int) -> Lock:
 def _plan(
     lock: Lock, disturbed: int, seconds: float, dice: random.Random
 ) -> tuple[Batch, dict[str, Planted | None]]:
-    """Trials in random order, never two with the same draws in a row: a change of the seed starts the server's draws anew."""
+    """Trials in random order, never two with the same draws in a row: a change of the seed
+    starts the server's draws anew."""
     cases = [case.name for case in lock.valid_cases]
     every = [trial_name(case, twin) for case in cases for twin in (1, 2)]
     planted: dict[str, Planted | None] = dict.fromkeys(every)
@@ -186,10 +232,10 @@ def _apart(names: list[str], key: Callable[[str], str], dice: random.Random) -> 
 class Disturber:
     """Hears the run's events and does to each trial what is planted in it, in a thread of its own."""
 
-    def __init__(self, planted: dict[str, Planted | None]) -> None:
+    def __init__(self, planted: dict[str, Planted | None], done: int = 0) -> None:
         self._planted = planted
         self._threads: list[threading.Thread] = []
-        self._done = 0
+        self._done = done
 
     def heard(self, event: Event) -> None:
         """Counters are read just before the load starts."""
@@ -285,17 +331,18 @@ def _generators() -> list[int]:
 def judge(
     found: RunDir, planted: dict[str, Planted | None], seconds: float
 ) -> tuple[list[Row], tuple[int, int], tuple[int, int]]:
-    """Every number that has a grade; (medians kept, of trials disturbed shortly); (trials refused, of those disturbed all the time)."""
+    """Every number that has a grade; (medians kept, of trials disturbed shortly); (trials refused, of
+    those disturbed all the time)."""
     lock = found.lock()
     trials = [read_trial(found.trial(name).path) for name in found.sealed_trials()]
     results = {one.trial: one for one in analysis.judge_run(lock, case_configs(lock), trials).trials}
     rows: list[Row] = []
     kept = short = refused = lasting = 0
     for name, what in planted.items():
-        if what is None or name not in results:
-            continue
         case = name.rpartition(".r")[0]
-        twins = [results[trial_name(case, twin)] for twin in (1, 2)]
+        twins = [results[twin] for n in (1, 2) if (twin := trial_name(case, n)) in results]
+        if what is None or name not in results or len(twins) < 2:
+            continue
         rows += _rows(what, results[name], twins)
         median = results[name].metrics["load.response.p50"]
         if what.for_s < SHORT * seconds:
@@ -322,16 +369,18 @@ def _rows(planted: Planted, trial: TrialResult, twins: Sequence[TrialResult]) ->
         )
 
 
-def tell(rows: Sequence[Row], medians: tuple[int, int], lasting: tuple[int, int]) -> int:
-    """The counts as a table; 1 if a limit is missed."""
+def table(rows: Sequence[Row], medians: tuple[int, int], lasting: tuple[int, int]) -> tuple[str, bool]:
+    """The counts as a table, and whether a limit is missed; numbers that are off stand on stderr, one by one."""
     # What two twins differ by tells the noise of their difference to a third trial: 95 % of them.
     noise = {
         number: _quantile([row.noise for row in rows if row.number == number], 0.95)
         for number in _numbers(rows)
     }
     missed = 0
-    print("| number | twins differ by (95 %) | VALID | of them off | WEAK | of them off | REFUSED |")
-    print("|---|---|---|---|---|---|---|")
+    lines = [
+        "| number | twins differ by (95 %) | VALID | of them off | WEAK | of them off | REFUSED |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for number in _numbers(rows):
         mine = [row for row in rows if row.number == number]
         valid = [row for row in mine if row.grade == "VALID"]
@@ -341,21 +390,22 @@ def tell(rows: Sequence[Row], medians: tuple[int, int], lasting: tuple[int, int]
         far = [r for r in weak if r.off > WEAK_RATIO + noise[number] and r.off_s > limit_s]
         missed += len(off) + len(far)
         refused = len(mine) - len(valid) - len(weak)
-        print(
-            f"| {number} | {100 * noise[number]:.1f} % | {len(valid)} | {len(off)} | {len(weak)} | {len(far)} | {refused} |"
+        lines.append(
+            f"| {number} | {100 * noise[number]:.1f} % | {len(valid)} | {len(off)} | {len(weak)} | {len(far)} "
+            f"| {refused} |"
         )
         for row in (*off, *far):
-            print(
-                f"  {row.grade} but {100 * row.off:.1f} % off: {row.number}, {row.busy}, {row.planted}",
-                file=sys.stderr,
-            )
+            told = f"{row.grade} but {100 * row.off:.1f} % off: {row.number}, {row.busy}, {row.planted}"
+            print(f"  {told}", file=sys.stderr)
     kept, short = medians
-    print(
-        f"\nMedians kept of trials disturbed for less than a tenth: {kept} of {short} (limit {100 * KEPT_MEDIANS:.0f} %)."
-    )
-    print(f"Medians refused of trials whose load was disturbed throughout: {lasting[0]} of {lasting[1]}.")
-    few = short and kept < KEPT_MEDIANS * short
-    return 1 if missed or few or lasting[0] < lasting[1] else 0
+    share = f"limit {100 * KEPT_MEDIANS:.0f} %"
+    lines += [
+        "",
+        f"Medians kept of trials disturbed for less than a tenth: {kept} of {short} ({share}).",
+        f"Medians refused of trials whose load was disturbed throughout: {lasting[0]} of {lasting[1]}.",
+    ]
+    few = bool(short) and kept < KEPT_MEDIANS * short
+    return "\n".join(lines) + "\n", bool(missed) or few or lasting[0] < lasting[1]
 
 
 def _numbers(rows: Sequence[Row]) -> list[str]:

@@ -22,8 +22,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run took. `process_s`: user and system time of all the program's processes, to the ns of the scheduler's
-    own books. `core_s`: all that the client core did meanwhile, softirq included, in ticks of 10 ms. `stolen_s`: both cores.
+    """What one run took. `process_s`: user and system time of all the program's processes, to the ns of the
+    scheduler's own books. `core_s`: all that the client core did meanwhile, softirq included, in ticks of
+    10 ms. `stolen_s`: both cores.
     """
 
     exit: int
@@ -71,7 +72,8 @@ def run(
 ) -> Cost:
     """Run `command` on `cores` to its end; its stdout goes to `out`, its stderr beside it.
 
-    `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not end in time (it is killed then).
+    `servers` are the servers' pids: their CPU is not foreign. Raises Failed if it does not
+    end in time (it is killed then).
     """
     known = _children()
     served_s = sum(map(_tree_s, servers))

@@ -10,18 +10,23 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benches.measure import Failed
 
+if TYPE_CHECKING:
+    from svload.model.traffic import Group
+
 SAMPLES_INTERVAL_NS = 16_666_667
-"""svload's interval in its default run of 10 s (duration/600); kept in short and long runs, so that it costs in the slope too."""
+"""svload's interval in its default run of 10 s (duration/600); kept in short and long runs, so
+that it costs in the slope too."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header line's value or empty.
-    `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`: svload's pacing_quantum and spin.
+    """What every tool is asked alike. `rate_rps` None: as fast as the answers come. `pad` is a header
+    line's value or empty. `streams` on each connection: HTTP/2; 0: HTTP/1.1. `quantum_ns`, `spin_ns`:
+    svload's pacing_quantum and spin.
     """
 
     scheme: str
@@ -46,7 +51,6 @@ class Job:
 
     @property
     def url(self) -> str:
-        """What is asked."""
         return f"{self.scheme}://127.0.0.1:{self.port}{self.path}"
 
     @property
@@ -57,9 +61,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Told:
-    """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean bytes of an answer;
-    `bytes_slack`: how far that may be below and above the body's size (heads where it counts them, rounding where it rounds).
-    `note`: what a reader should know of the run.
+    """A tool's own account. `bad`: answers of another status, failed or torn requests. `bytes_each`: mean
+    bytes of an answer; `bytes_slack`: how far that may be below and above the body's size (heads where it
+    counts them, rounding where it rounds). `note`: what a reader should know of the run.
     """
 
     requests: int
@@ -258,7 +262,6 @@ class Svload(Tool):
     think = False
 
     def program(self) -> str | None:
-        """This interpreter."""
         return sys.executable
 
     def command(self, job: Job) -> list[str]:
@@ -291,7 +294,8 @@ class Svload(Tool):
 
 
 class SvloadThinking(Svload):
-    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced arrivals. Beside the judged one."""
+    """The engine at a rate by think time: 64 users who pause, instead of evenly spaced
+    arrivals. Beside the judged one."""
 
     name = "svload think"
     think = True
@@ -302,7 +306,8 @@ class SvloadThinking(Svload):
 
 
 class SvloadQuantum(Svload):
-    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's and fortio's are. Beside the judged one."""
+    """The engine at a rate with `pacing_quantum: 1ms`: evenly spaced due times, begun in bursts as h2load's
+    and fortio's are. Beside the judged one."""
 
     name = "svload quantum"
     QUANTUM_NS = 1_000_000
@@ -339,7 +344,6 @@ class SvloadCommand(Tool):
         return {"SVLOAD_LOCK": "/dev/shm/svload-bench.lock"}
 
     def read(self, job: Job, out: Path) -> Told:
-        """Its own JSON."""
         found = _json(out)
         requests = found["requests"]
         head = _head(0.0)
@@ -370,7 +374,6 @@ class Floor(Tool):
         ]  # fmt: skip
 
     def read(self, job: Job, out: Path) -> Told:
-        """Its own JSON."""
         found = _json(out)
         requests = found["requests"]
         under_way = job.connections * job.body_bytes / max(requests, 1)
@@ -397,18 +400,8 @@ PEERS: tuple[Tool, ...] = (Wrk(), Ab(), H2load(), Fortio(), Oha())
 
 def share_of(job: Job, think: bool = False) -> dict[str, Any]:
     """The job as one share for the engine, by svload's own types and cutting; a rate as arrivals or as think time."""
-    from svload.drive.shares import Timeline, build_shares
-    from svload.model.facts import Endpoint
-    from svload.model.study import Case, CaseConfig
-    from svload.model.traffic import (
-        ConstantArrivalRate,
-        ConstantVus,
-        Group,
-        Request,
-        SizeCheck,
-        Text,
-        ThinkTime,
-    )
+    from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
+    from svload.model.traffic import Group, Request, SizeCheck, Text
 
     executor: Any = ConstantVus(vus=job.at_once)
     if job.rate_rps and think:
@@ -436,12 +429,27 @@ def share_of(job: Job, think: bool = False) -> dict[str, Any]:
         spin_ns=job.spin_ns,
         record="histogram",
     )
-    config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))
     ca_pem = job.ca.read_text() if job.ca and job.scheme == "https" else None
-    endpoint = Endpoint(scheme=job.scheme, address="127.0.0.1", port=job.port, ca_pem=ca_pem)  # type: ignore[arg-type]
-    times = Timeline(ramp_ns=0, duration_ns=job.seconds * 1_000_000_000)
-    (share,) = build_shares(config, 1, times, {f"{job.scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
-    return share.spec | {"interval_ns": SAMPLES_INTERVAL_NS}
+    share = share_of_group(group, job.scheme, job.port, job.seconds, ca_pem)
+    return share | {"interval_ns": SAMPLES_INTERVAL_NS}
+
+
+def share_of_group(
+    group: Group, scheme: str, port: int, seconds: int, ca_pem: str | None = None
+) -> dict[str, Any]:
+    """A group that asks 127.0.0.1 as one share, cut by svload's own code."""
+    from svload.drive.share.cut import build_shares
+    from svload.drive.share.timeline import Timeline
+    from svload.drive.share.write import plain
+    from svload.model.facts import Endpoint
+    from svload.model.study import Case, CaseConfig
+
+    config = CaseConfig(case=Case(name="bench", levels={}), services=(), groups=(group,))
+    endpoint = Endpoint(scheme=scheme, address="127.0.0.1", port=port, ca_pem=ca_pem)  # type: ignore[arg-type]
+    times = Timeline(ramp_ns=0, duration_ns=seconds * 1_000_000_000)
+    (share,) = build_shares(config, 1, times, {f"{scheme}://127.0.0.1": endpoint}, ["127.0.0.0/8"])
+    spec: dict[str, Any] = plain(share.spec)
+    return spec
 
 
 def _find(pattern: str, text: str) -> tuple[str, ...]:

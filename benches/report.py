@@ -57,7 +57,8 @@ def _head(result: Result) -> str:
     sizes = ", ".join(f"{name} {size}" for name, size in result.request_bytes.items() if size)
     busy = result.machine["busy_before"]
     lines = [
-        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random order (seed {result.seed}); "
+        f"{result.effort}: {effort.rounds} rounds of runs of {effort.short_s} and {effort.long_s} s in random "
+        f"order (seed {result.seed}); "
         f"server on core {SERVER_CORE}, client on core {CLIENT_CORE}",
         f"request bytes: {sizes}",
     ]
@@ -83,7 +84,7 @@ def _work_block(outcome: Outcome) -> str:
             for what, form in (("process_us", "10.2f"), ("core_us", "8.2f"), ("rate_rps", "8.0f"))
         ]
         lines.append(
-            f"  {cell.tool:<19} {' '.join(shown)}   {_interval(ratio)}{f'   ({cell.note})' if cell.note else ''}"
+            f"  {cell.tool:<19} {' '.join(shown)}   {interval(ratio)}{f'   ({cell.note})' if cell.note else ''}"
         )
         lines += [f"    ! {failure}" for failure in cell.failures]
     return "\n".join(lines)
@@ -93,7 +94,7 @@ def figure(result: Result, name: str) -> str:
     """A limit and what was found against it, as words."""
     for outcome in result.outcomes:
         if name_of(outcome) == name:
-            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {_interval(outcome.ratio)}"
+            return f"  ≤ {outcome.work.limit:.2f} × {outcome.best}: {interval(outcome.ratio)}"
     return f"  {result.specials[name].figure()}" if name in result.specials else ""
 
 
@@ -102,7 +103,8 @@ def name_of(outcome: Outcome) -> str:
     return outcome.work.key if outcome.rate_rps is None else f"{outcome.work.key}@half"
 
 
-def _interval(ratio: Ratio | None) -> str:
+def interval(ratio: Ratio | None) -> str:
+    """A ratio with its interval, or – for none."""
     if ratio is None or not ratio.rounds:
         return "–"
     return f"{ratio.value:.3f} ({ratio.low:.3f} … {ratio.high:.3f})"

@@ -1,4 +1,5 @@
-"""The bench as a command: `python -m benches.run [--quick] [--only WORK …]`: a table on stdout, JSON under build/bench/."""
+"""The bench as a command: `python -m benches.run [--quick] [--only WORK …] [--against
+COMMIT]`: a table on stdout, JSON under build/bench/."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from benches import crowd, timing, works
+from benches import crowd, redis, timing, works
+from benches.against import Comparison, OtherEngine, other_engine
 from benches.measure import CLIENT_CORE, SERVER_CORE, Failed, adopt_orphans, build, core_times
 from benches.peers import PEERS, Floor, FloorRing, Svload, SvloadCommand, SvloadQuantum, SvloadThinking, Tool
 from benches.report import Result, plain, table
@@ -29,6 +31,7 @@ SPECIALS: dict[str, Callable[[Bench], Special]] = {
     "crowd": crowd.measure_crowd,
     "first": timing.measure_first,
     "warm": timing.measure_warm,
+    "redis": redis.measure_redis,
 }
 MISSED, NOTHING, INTERRUPTED = 1, 2, 130
 FOLDER = Path("build/bench")
@@ -44,8 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only", nargs="+", choices=names, metavar="WORK", help=f"some of: {', '.join(names)}"
     )
     parser.add_argument("--seed", type=int, default=None, help="of the order of runs; default: the time")
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="only this engine and that commit's, alternated; its limit alone is judged",
+    )
     asked = parser.parse_args(arguments)
     effort = "smoke" if asked.smoke else "quick" if asked.quick else "full"
+    if asked.against:
+        return against(asked.against, effort, asked.only, asked.seed)
     result = bench(effort, asked.only, asked.seed)
     print(table(result))
     verdicts = result.verdicts()
@@ -58,12 +68,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> Result:
     """Measure, holding svload's machine-wide lock; the result also goes to build/bench/<effort>.json."""
-    from svload.host.lock import machine_lock
-
     chosen = list(only or [*(work.key for work in WORKS), *SPECIALS])
     seed = int(time.time()) if seed is None else seed
+    with _alone() as folder:
+        result = Result(effort, seed, _machine(), {})
+        try:
+            _measure(result, chosen, folder)
+        except KeyboardInterrupt:
+            result.interrupted = True
+    _save(result, folder)
+    return result
+
+
+def against(commit: str, effort: str, only: Sequence[str] | None = None, seed: int | None = None) -> int:
+    """Measure this engine and another commit's in turn; 0 if the limit of `Comparison` is kept, 1 if
+    not, 2 if nothing was measured."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    folder = FOLDER.resolve()
+    try:
+        other = other_engine(commit, FOLDER.resolve(), _say)
+    except Failed as why:
+        _say(str(why))
+        return NOTHING
+    chosen = [work for work in WORKS if work.key in (only or [work.key])]
+    with _alone() as folder:
+        found = Comparison(commit)
+        order = random.Random(int(time.time()) if seed is None else seed)
+        try:
+            _compare(
+                found, other, chosen, Bench([Svload(), other], {}, folder, EFFORTS[effort], order, _say, {})
+            )
+        except KeyboardInterrupt:
+            return INTERRUPTED
+    print(found.table())
+    return NOTHING if not found.outcomes else 0 if found.passed else MISSED
+
+
+def _compare(found: Comparison, other: OtherEngine, chosen: Sequence[works.Work], run: Bench) -> None:
+    found.commit = other.name.removeprefix("svload ")
+    fast = build(Path(__file__).with_name("fast_server.c"), run.folder)
+    result = Result("", 0, {}, {}, outcomes=found.outcomes, troubles=found.troubles)
+    _traffic(run, chosen, fast, result, lambda: None)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[Path]:
+    """The machine for the bench: svload's lock, this process on the server's core. Gives the bench's folder."""
+    from svload.host.machine.lock import machine_lock
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
     before = os.sched_getaffinity(0)
     if not {SERVER_CORE, CLIENT_CORE} <= before:
         raise SystemExit(
@@ -72,17 +124,12 @@ def bench(effort: str, only: Sequence[str] | None = None, seed: int | None = Non
     with machine_lock("svload's bench", None, lambda holder: _say(f"waiting for the machine: {holder}")):
         os.sched_setaffinity(0, {SERVER_CORE})
         adopt_orphans()
-        result = Result(effort, seed, _machine(), {})
         on_term = signal.signal(signal.SIGTERM, _interrupt)
         try:
-            _measure(result, chosen, folder)
-        except KeyboardInterrupt:
-            result.interrupted = True
+            yield FOLDER.resolve()
         finally:
             signal.signal(signal.SIGTERM, on_term)
             os.sched_setaffinity(0, before)
-    _save(result, folder)
-    return result
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -124,7 +171,11 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
     if _sizes_differ(result.request_bytes):
         result.troubles.append("svload's request is more than 10 % from a peer's: the works are not the same")
     run = Bench(tools, pads, folder, effort, order, _say, programs)
-    _traffic(run, [work for work in WORKS if work.key in chosen], programs.get("fast_server"), result)
+    works_chosen = [work for work in WORKS if work.key in chosen]
+    _traffic(run, works_chosen, programs.get("fast_server"), result, lambda: _save(result, folder))
+    if missing := redis.lacking():
+        result.missing[redis.PEER] = f"{', '.join(missing)} (apt install redis-server redis-tools)"
+        chosen = [name for name in chosen if name != "redis"]
     for name, measure in SPECIALS.items():
         if name in chosen:
             try:
@@ -134,7 +185,9 @@ def _measure(result: Result, chosen: Sequence[str], folder: Path) -> None:
             _save(result, folder)
 
 
-def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result) -> None:
+def _traffic(
+    run: Bench, chosen: Sequence[works.Work], fast: Path | None, result: Result, save: Callable[[], None]
+) -> None:
     for name in dict.fromkeys(work.server for work in chosen):
         with contextlib.ExitStack() as stack:
             try:
@@ -149,10 +202,10 @@ def _traffic(run: Bench, chosen: Sequence[works.Work], fast: Path | None, result
                 continue
             for work in (one for one in chosen if one.server == name):
                 result.outcomes.append(run.measure(work, server))
-                _save(result, run.folder)
+                save()
                 if work.half and (rate := works.half_rate(result.outcomes[-1], run.tools)):
                     result.outcomes.append(run.measure(work, server, rate))
-                    _save(result, run.folder)
+                    save()
 
 
 def _sizes_differ(sizes: dict[str, int]) -> bool:

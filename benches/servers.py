@@ -1,4 +1,5 @@
-"""The servers of the bench: private ports, server core, brought up and ended by themselves; each counts what it was asked."""
+"""The servers of the bench: private ports, server core, brought up and ended by themselves;
+each counts what it was asked."""
 
 from __future__ import annotations
 
@@ -85,10 +86,12 @@ def nginx_program() -> str | None:
 
 @contextlib.contextmanager
 def nginx(folder: Path) -> Iterator[Server]:
-    """nginx with one worker on the server core, HTTP, TLS 1.3 and HTTP/2. Raises Failed where it is missing or does not come up.
+    """nginx with one worker on the server core, HTTP, TLS 1.3 and HTTP/2. Raises Failed where it
+    is missing or does not come up.
 
-    HTTP/2 goes without sendfile: nginx then writes an answer's head and body in one call. In two, the second waits for the client's
-    delayed acknowledgement of the first (Nagle, 40 ms), so that a connection of one stream made 23 requests a second.
+    HTTP/2 goes without sendfile: nginx then writes an answer's head and body in one call. In two, the second
+    waits for the client's delayed acknowledgement of the first (Nagle, 40 ms), so that a connection of one
+    stream made 23 requests a second.
     """
     program = nginx_program()
     if program is None:
@@ -113,9 +116,9 @@ def nginx(folder: Path) -> Iterator[Server]:
         )
     )
     command = [program, "-p", str(folder), "-c", str(conf), "-e", str(folder / "error.log")]
-    with _running(command, folder / "nginx.out") as child:
+    with running(command, folder / "nginx.out") as child:
         server = Server(http_port, frozenset({child.pid}), https_port, ca, status_port, http2_port)
-        _until_up(child, [http_port, https_port, status_port, http2_port], folder / "error.log")
+        until_up(child, [http_port, https_port, status_port, http2_port], folder / "error.log")
         yield server
 
 
@@ -123,7 +126,7 @@ def nginx(folder: Path) -> Iterator[Server]:
 def fast_server(program: Path, folder: Path) -> Iterator[Server]:
     """The bare C server of fast_server.c on the server core."""
     count_file = folder / "fast_server.count"
-    with _running([str(program), str(count_file)], folder / "fast_server.out") as child:
+    with running([str(program), str(count_file)], folder / "fast_server.out") as child:
         port = int(_first_line(child, folder / "fast_server.out"))
         yield Server(port, frozenset({child.pid}), count_file=count_file)
 
@@ -134,7 +137,7 @@ def truth(folder: Path) -> Iterator[tuple[Server, int]]:
     config = folder / "truth.json"
     config.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, "log": True}))
     command = [sys.executable, "-m", "svload.truth", "--config", str(config)]
-    with _running(command, folder / "truth.out") as child:
+    with running(command, folder / "truth.out") as child:
         ports = json.loads(_first_line(child, folder / "truth.out"))
         for path, body in (("/v1/a/c", b""), ("/v1/a/c/o", b"x" * 1024)):
             ask(ports["http_port"], "PUT", path, body)
@@ -169,7 +172,8 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 class Recorder:
-    """A server that keeps each request's head and when it came (CLOCK_MONOTONIC ns); one thread a connection, 1 KiB answers.
+    """A server that keeps each request's head and when it came (CLOCK_MONOTONIC ns); one
+    thread a connection, 1 KiB answers.
 
     For sizes of requests and the first request of a command, never for load.
     """
@@ -233,7 +237,8 @@ def _certificate(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program on the server core, ended with the block."""
     with out.open("wb") as file:
         child = subprocess.Popen(
             command,
@@ -253,7 +258,8 @@ def _running(command: Sequence[str], out: Path) -> Iterator[subprocess.Popen[byt
             child.wait(5)
 
 
-def _until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
+def until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -> None:
+    """Wait until it listens on all ports. Raises Failed where it does not."""
     deadline = time.monotonic() + _UP_S
     for port in ports:
         while True:
@@ -261,7 +267,7 @@ def _until_up(child: subprocess.Popen[bytes], ports: Sequence[int], log: Path) -
                 break
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-300:] if log.exists() else ""
-                raise Failed(f"nginx did not come up: {tail.strip()}")
+                raise Failed(f"{log.stem} did not come up: {tail.strip()}")
             time.sleep(0.02)
 
 

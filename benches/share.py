@@ -1,27 +1,46 @@
-"""svload's engine in a process of its own: `python -m benches.share SPEC OUT`: runs the share, keeps its tables, prints its summary.
+"""svload's engine in a process of its own: `python -m benches.share SPEC OUT
+[MODULE]`: runs the share, keeps its tables, prints its summary.
 
 It does what a generator of svload does, without agent and controller; the whole recording is on, and written.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
-from svload import _native
+import svload
 from svload.store.raw import write_tables
 
 
 def main() -> int:
     """Returns 0; a share that can't run is a traceback, which the bench shows."""
     spec = Path(sys.argv[1]).read_text(encoding="utf-8")
+    if len(sys.argv) > 3:
+        _take(Path(sys.argv[3]))
+    from svload import _native
+
     tables = _native.run_share(spec, {}, _progress)
     summary = json.loads(tables.pop("summary")["json"][1][0])
     write_tables(Path(sys.argv[2]), tables)
     print(json.dumps(summary | {"load_rss_bytes": max(_resident_bytes, default=0)}))
     return 0
+
+
+def _take(module: Path) -> None:
+    """Another build of the engine in place of svload's own."""
+    name = "svload._native"
+    spec = importlib.util.spec_from_loader(name, ExtensionFileLoader(name, str(module)))
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{module} is no module")
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    spec.loader.exec_module(found)
+    setattr(svload, "_native", found)  # noqa: B010  # what `from svload import _native` looks at first
 
 
 _resident_bytes: list[int] = []

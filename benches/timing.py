@@ -1,4 +1,5 @@
-"""When requests leave: pacing by the receiver's stamps, generator lag at a high rate, the first request of a command."""
+"""When requests leave: pacing by the receiver's stamps, generator lag at a high rate,
+the first request of a command."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class PacingOutcome:
     def block(self) -> list[str]:
         """A line a tool, the best first."""
         lines = [
-            f"Pacing at {self.RATE_RPS:.0f} req/s, {self.seconds} s a round: error of the gaps as the receiver stamped them",
+            f"Pacing at {self.RATE_RPS:.0f} req/s, {self.seconds} s a round: error of the gaps as the "
+            f"receiver stamped them",
             f"  {'tool':<22} {'stdev ms':>9} {'p99 ms':>8}",
         ]
         for name in sorted(self.rounds, key=self.p99_ms):
@@ -67,7 +69,8 @@ class PacingOutcome:
 
 
 def measure_pacing(bench: Bench) -> PacingOutcome:
-    """500 evenly spaced requests a second to the truth server by each tool that can, the control among them, in random order."""
+    """500 evenly spaced requests a second to the truth server by each tool that can, the
+    control among them, in random order."""
     rate_rps, seconds = PacingOutcome.RATE_RPS, 2 * bench.effort.long_s
     outcome = PacingOutcome(seconds)
     with truth(bench.folder) as (server, admin_port):
@@ -172,7 +175,8 @@ def _medians(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def measure_lag(bench: Bench) -> LagOutcome:
-    """The engine's lag histogram of an open loop beside the lateness of a loop that only wakes, both on the client core."""
+    """The engine's lag histogram of an open loop beside the lateness of a loop that only
+    wakes, both on the client core."""
     outcome, seconds = LagOutcome(), bench.effort.long_s
     tool = Svload()
     with nginx(bench.folder / "nginx") as server:
@@ -212,7 +216,7 @@ def _rank(ordered: Sequence[int], p: float) -> int:
 
 
 def _lag_us(tables: Path) -> tuple[float, float]:
-    """p50 and p99 of the generator lag (metric 3 of engine/README.md), nearest rank on the merged histogram."""
+    """p50 and p99 of the generator lag (metric 3 of engine/docs/results.md), nearest rank on the merged histogram."""
     from svload.model.columns import bucket_bounds
     from svload.store.raw import read_tables
 
@@ -252,7 +256,6 @@ class FirstOutcome:
         return bool(self.tries_s) and not self.failures and max(self.tries_s) <= self.limit_s
 
     def block(self) -> list[str]:
-        """All tries."""
         tries = " ".join(f"{one:.2f}" for one in self.tries_s)
         lines = [f"First request after `svload load` is typed, {self.before}: {tries} s"]
         return lines + [f"  ! {why}" for why in self.failures]
@@ -272,7 +275,7 @@ def measure_first(bench: Bench) -> FirstOutcome:
 
 def measure_warm(bench: Bench) -> FirstOutcome:
     """The same after `svload warm`, typed when the spare that it keeps waits."""
-    from svload.host.warm import SOCKET, warm_dir
+    from svload.host.process.warm import SOCKET, warm_dir
 
     def wait_for_spare() -> None:
         until = time.monotonic() + SPARE_BOUND_S

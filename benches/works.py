@@ -18,13 +18,14 @@ CONNECTIONS = 64
 ENGINE = Svload.name
 """The judged one of svload's rows."""
 _COUNT_SLACK = 0.005
-"""A tool's own count may differ from the server's by this share and by its connections (requests cut off by its end)."""
+"""A tool's own count may differ from the server's by this share and by its connections
+(requests cut off by its end)."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`: nginx or fast.
-    `streams` on each connection: HTTP/2; 0: HTTP/1.1.
+    """One kind of traffic; `limit` is the most that the upper end of svload ÷ best peer may be. `server`:
+    nginx or fast. `streams` on each connection: HTTP/2; 0: HTTP/1.1.
     """
 
     key: str
@@ -91,14 +92,14 @@ class Cell:
         return {number: value for number, value in found.items() if value > 0}
 
     def median(self, what: str) -> float | None:
-        """Over the rounds."""
         values = [float(getattr(one, what)) for one in self.slopes.values()]
         return median(values) if values else None
 
 
 @dataclass
 class Outcome:
-    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine over the best peer, process CPU."""
+    """One work at one load. `rate_rps` None: at saturation. `ratio` is svload's engine
+    over the best peer, process CPU."""
 
     work: Work
     rate_rps: float | None
@@ -175,7 +176,8 @@ class Special(Protocol):
 
 @dataclass
 class Bench:
-    """The bench's tools and places for one invocation. `order` decides who runs when; `programs` are its own, compiled."""
+    """The bench's tools and places for one invocation. `order` decides who runs when;
+    `programs` are its own, compiled."""
 
     tools: Sequence[Tool]
     pads: dict[str, str]
@@ -222,8 +224,8 @@ class Bench:
         return _judge(work, rate_rps, list(cells.values()))
 
     def _turns(self, tools: Sequence[Tool]) -> list[tuple[Tool, int]]:
-        """Tools in random order, the short and the long run of each next to each other (either first): their difference is the
-        figure, and a virtual machine's speed drifts from one half minute to the next."""
+        """Tools in random order, the short and the long run of each next to each other (either first): their
+        difference is the figure, and a virtual machine's speed drifts from one half minute to the next."""
         spans = [self.effort.short_s, self.effort.long_s]
         turns = [(tool, self.order.sample(spans, 2)) for tool in tools]
         self.order.shuffle(turns)

@@ -1,0 +1,337 @@
+"""The laws of docs/method.md §4 on servers whose limit is known: simulated in virtual time, judged by the
+product's own functions alone.
+
+    python -m benches.laws            # every model, about a minute on one core; writes benches/laws.md
+    python -m benches.laws --tenth    # every tenth model, as tests/analysis/test_laws_simulated.py does
+
+N* = (D + Z)/max(Dᵢ/mᵢ) of each model follows from what it is made of. Exit 1 if a cell that is
+held to the limits misses one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from svload.analysis.laws.bounds import violated
+from svload.analysis.laws.every import Laws, laws_of
+from svload.analysis.laws.levels import Resource, Run
+from svload.testing.queueing import Closed, Seen, Station, simulate_closed
+
+SEED, MODELS_A_CELL, BLOCKS, REQUESTS = 20_261_122, 24, 5, 1_500
+WITHIN, COVERAGE_MIN = 0.10, 0.92
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class Model:
+    """A server, what of it is seen, and the levels of users that it is run at. `unseen_s`: part of each
+    response that no resource shows.
+    """
+
+    cell: str
+    stations: tuple[Station, ...]
+    think_s: float
+    users: tuple[int, ...]
+    unseen_s: float = 0.0
+    blind: bool = False
+    """no resource is read"""
+
+    @property
+    def n_star(self) -> float:
+        alone_s = sum(one.mean_s for one in self.stations) + self.unseen_s
+        return (alone_s + self.think_s) / max(one.mean_s / one.servers for one in self.stations)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the levels bracket it."""
+        return self.users[0] < self.n_star < self.users[-1]
+
+    def network(self, users: int) -> Closed:
+        """To be simulated; what is unseen is a delay."""
+        unseen = (Station(self.unseen_s, users),) if self.unseen_s else ()
+        return Closed((*self.stations, *unseen), users, self.think_s)
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """As a study would read them."""
+        return (
+            ()
+            if self.blind
+            else tuple(Resource(f"s{at}", "cpu", one.servers) for at, one in enumerate(self.stations))
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of model. `stations`, `servers`: from, to; `cv`: of service; `levels`: the least
+    and the largest users over N*.
+    """
+
+    name: str
+    stations: tuple[int, int] = (1, 1)
+    servers: tuple[int, int] = (1, 1)
+    cv: float = 1.0
+    think: bool = True
+    balanced: bool = False
+    unseen: bool = False
+    blind: bool = False
+    levels: tuple[float, float] = (1 / 8, 3.0)
+    held: bool = True
+
+
+CELLS = (
+    Cell("one station, one core"),
+    Cell("one station, 2 to 8 cores", servers=(2, 8)),
+    Cell("one station, 4 to 16 cores, no think time", servers=(4, 16), think=False),
+    Cell("2 or 3 stations, one core each", stations=(2, 3)),
+    Cell("2 or 3 stations, 1 to 4 cores", stations=(2, 3), servers=(1, 4)),
+    Cell("3 equal stations", stations=(3, 3), balanced=True),
+    Cell("service less variable (cv 0.5)", stations=(1, 2), servers=(1, 4), cv=0.5),
+    Cell("service more variable (cv 1.5)", stations=(1, 2), servers=(1, 4), cv=1.5),
+    Cell("a third of D unseen", stations=(1, 2), servers=(1, 4), unseen=True),
+    Cell("all levels above N*", stations=(1, 2), servers=(1, 4), levels=(1.5, 6.0)),
+    Cell("all levels below N*", stations=(1, 2), servers=(1, 4), levels=(1 / 10, 0.67)),
+    Cell("no resource read", stations=(1, 2), servers=(1, 4), blind=True, levels=(1 / 8, 8.0), held=False),
+)
+
+
+def models(count: int = MODELS_A_CELL) -> Iterator[Model]:
+    """So many of each cell, drawn with one seed."""
+    for number, cell in enumerate(CELLS):
+        rng = np.random.default_rng([SEED, number])
+        made = 0
+        while made < count:
+            model = _drawn(cell, rng)
+            if model is not None:
+                made += 1
+                yield model
+
+
+def _drawn(cell: Cell, rng: np.random.Generator) -> Model | None:
+    """A model with an N* of 4 to 40; None where the draw has another."""
+    count = int(rng.integers(cell.stations[0], cell.stations[1] + 1))
+    first_s = float(10 ** rng.uniform(-3, -1))
+    servers = [int(rng.integers(cell.servers[0], cell.servers[1] + 1)) for _ in range(count)]
+    shares = np.ones(count) if cell.balanced else rng.uniform(0.3, 1.0, count)
+    stations = tuple(
+        Station(first_s * float(share) * m, m, cell.cv) for share, m in zip(shares, servers, strict=True)
+    )
+    alone_s = sum(one.mean_s for one in stations)
+    unseen_s = alone_s / 2 if cell.unseen else 0.0
+    think_s = float(alone_s * 10 ** rng.uniform(-0.3, 1.2)) if cell.think else 0.0
+    model = Model(cell.name, stations, think_s, (1, 2), unseen_s, cell.blind)
+    if not 4 <= model.n_star <= 40:
+        return None
+    low, high = (share * model.n_star for share in cell.levels)
+    users = sorted({max(1, round(n)) for n in np.geomspace(max(low, 1), max(high, 2), 8)})
+    if cell.levels[0] > 1:
+        users = [n for n in users if n > model.n_star]
+    if cell.levels[1] < 1:
+        users = [n for n in users if n < model.n_star]
+    return (
+        Model(cell.name, stations, think_s, tuple(users), unseen_s, cell.blind) if len(users) >= 3 else None
+    )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model with what the laws say of its runs, and how many of its levels broke a bound."""
+
+    model: Model
+    laws: Laws | None
+    bounds_broken: int
+
+    @property
+    def off(self) -> float:
+        """N* found over the true one, less one."""
+        value = self.laws.limit.value if self.laws else None
+        return value / self.model.n_star - 1 if value else float("inf")
+
+    @property
+    def covers(self) -> bool:
+        """Whether the interval holds the true N*."""
+        limit = self.laws.limit if self.laws else None
+        return bool(
+            limit
+            and limit.low is not None
+            and limit.high is not None
+            and limit.low <= self.model.n_star <= limit.high
+        )
+
+    @property
+    def state(self) -> str:
+        """As it is told."""
+        return self.laws.limit.state if self.laws else "none"
+
+
+def judge(chosen: Sequence[Model], blocks: int = BLOCKS, requests: int = REQUESTS) -> list[Judged]:
+    """All of them simulated at all of their levels, then judged."""
+    cells = [(model, users, block) for model in chosen for users in model.users for block in range(blocks)]
+    seen = simulate_closed([model.network(users) for model, users, _ in cells], requests, SEED)
+    found: dict[int, list[tuple[int, int, Seen]]] = {}
+    for (model, users, block), one in zip(cells, seen, strict=True):
+        found.setdefault(id(model), []).append((users, block, one))
+    return [_judged(model, found[id(model)]) for model in chosen]
+
+
+def _judged(model: Model, seen: Sequence[tuple[int, int, Seen]]) -> Judged:
+    runs = [_run(model, users, block, one) for users, block, one in seen]
+    laws = laws_of(runs, model.resources, "users")
+    broken = sum(_breaks(model, users, one) for users, _, one in seen)
+    broken += len(violated(laws.bounds, laws.levels, "users")) if laws and laws.bounds else 0
+    return Judged(model, laws, broken)
+
+
+def _run(model: Model, users: int, block: int, seen: Seen) -> Run:
+    think_s = seen.think_total_s / seen.completed
+    return Run(
+        throughput_rps=seen.throughput_rps,
+        response_s=seen.response_s,
+        users=users,
+        think_s=think_s,
+        block=block,
+        window_s=seen.window_s,
+        longest_cycle_s=seen.longest_s + think_s,
+        uses={}
+        if model.blind
+        else {f"s{at}": seen.busy_s[at] / seen.window_s for at in range(len(model.stations))},
+    )
+
+
+def _breaks(model: Model, users: int, seen: Seen) -> bool:
+    """Whether a run breaks the bounds of its own demands: arithmetic, where times are clipped to the window."""
+    demands = [busy / seen.completed for busy in seen.busy_s[: len(model.stations)]]
+    top = min(one.servers / demand for one, demand in zip(model.stations, demands, strict=True) if demand > 0)
+    alone_s = sum(busy for busy in seen.busy_s) / seen.completed
+    most = min(top, users / (alone_s + seen.think_total_s / seen.completed))
+    return seen.throughput_rps > most * (1 + _EXACT)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell's outcome."""
+
+    cell: Cell
+    judged: tuple[Judged, ...]
+
+    @property
+    def inside(self) -> list[Judged]:
+        """Models whose N* the levels bracket."""
+        return [one for one in self.judged if one.model.inside]
+
+    @property
+    def outside(self) -> list[Judged]:
+        return [one for one in self.judged if not one.model.inside]
+
+    @property
+    def missed(self) -> list[str]:
+        """What a held cell missed, in words; coverage is held over all cells together."""
+        if not self.cell.held:
+            return []
+        told = [f"N* off by {100 * one.off:.3g} %" for one in self.inside if abs(one.off) > WITHIN]
+        told += ["said to be bracketed" for one in self.outside if one.state == "bracketed"]
+        told += ["not bracketed" for one in self.inside if one.state not in ("bracketed", "edge")]
+        told += ["a bound broken" for one in self.judged if one.bounds_broken]
+        told += [
+            "a peak where there is none"
+            for one in self.judged
+            if one.laws and one.laws.peak.value is not None
+        ]
+        return told
+
+
+def rows_of(judged: Sequence[Judged]) -> list[Row]:
+    """By cell, in their order."""
+    return [Row(cell, tuple(one for one in judged if one.model.cell == cell.name)) for cell in CELLS]
+
+
+def coverage(rows: Sequence[Row]) -> float:
+    """Share of intervals that hold N*, over all models of held cells whose levels bracket it."""
+    covered = [one.covers for row in rows if row.cell.held for one in row.inside]
+    return sum(covered) / len(covered) if covered else 0.0
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = [
+        "# Laws simulated",
+        "",
+        f"`python -m benches.laws`: {sum(len(row.judged) for row in rows)} models, seed {SEED}; each at 5 to 9 "
+        f"numbers of users, {BLOCKS} runs of {REQUESTS:,} requests at each.",
+        "N* = (D + Z)/max(Dᵢ/mᵢ) follows from what a model is made of. Error: N* as found over that, less one. "
+        "Covered: its 95 % interval holds it. Told: the report",
+        "says that the levels bracket it (the rest: its interval reaches beyond them). Not bracketed: of models "
+        "whose N* lies outside the levels. Bounds broken: levels,",
+        "by the runs' own demands and by those that were found. N_break: median over N*, and how many lie within "
+        "25 %. Cells in brackets are shown, not held.",
+        f"Limits: error ≤ {100 * WITHIN:.0f} %, coverage ≥ {100 * COVERAGE_MIN:.0f} % over all held cells, not "
+        "bracketed in all, no bound broken, no peak (no model has one).",
+        "",
+        "| models | bracketed by the levels | median error, % | largest, % | covered | told | not bracketed | "
+        "bounds broken | N_break/N* | within 25 % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [_line(row) for row in rows]
+    held = [one for row in rows if row.cell.held for one in row.inside]
+    lines += [
+        "",
+        f"Coverage over the {len(held)} models of held cells: {100 * coverage(rows):.1f} %. Largest error: "
+        f"{100 * max(abs(one.off) for one in held):.1f} %.",
+    ]
+    missed = [f"{row.cell.name}: {told}" for row in rows for told in row.missed]
+    lines += [f"MISSED {told}" for told in missed]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row) -> str:
+    name = row.cell.name if row.cell.held else f"({row.cell.name})"
+    inside, outside = row.inside, row.outside
+    cells = [name, f"{len(inside)} of {len(row.judged)}"]
+    if inside:
+        errors = np.array([abs(one.off) for one in inside])
+        known = [one for one in inside if np.isfinite(one.off)]
+        breaks = [
+            one.laws.break_at.value / one.model.n_star
+            for one in inside
+            if one.laws and one.laws.break_at.value
+        ]
+        near = [one for one in breaks if 1 / 1.25 <= one <= 1.25]
+        told = sum(one.state == "bracketed" for one in inside)
+        without = f" ({len(inside) - len(known)} without)" if len(known) < len(inside) else ""
+        cells += [
+            f"{100 * np.median(errors):.1f}",
+            f"{100 * max((abs(one.off) for one in known), default=float('nan')):.1f}{without}",
+            f"{sum(one.covers for one in inside)} of {len(inside)}",
+            f"{told} of {len(inside)}",
+        ]
+    else:
+        breaks, near = [], []
+        cells += ["–"] * 4
+    cells.append(f"{sum(one.state != 'bracketed' for one in outside)} of {len(outside)}" if outside else "–")
+    cells.append(str(sum(one.bounds_broken for one in row.judged)))
+    cells += [f"{np.median(breaks):.2f}", f"{len(near)} of {len(breaks)}"] if breaks else ["–", "–"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    """Print the table; of all models write it, too."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tenth", action="store_true", help="every tenth model")
+    chosen = list(models())[:: 10 if parser.parse_args().tenth else 1]
+    rows = rows_of(judge(chosen))
+    text = table(rows)
+    print(text, end="")
+    if len(chosen) == MODELS_A_CELL * len(CELLS):
+        (Path(__file__).parent / "laws.md").write_text(text, encoding="utf-8")
+    return 1 if "MISSED" in text or coverage(rows) < COVERAGE_MIN else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

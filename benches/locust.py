@@ -1,0 +1,184 @@
+"""svload's fleet beside Locust's, in one run on this machine: `python -m benches.locust [--rounds 3]`.
+
+nginx serves 1 KiB on one core; on the other stand a master and four workers of Locust (FastHttpUser), or svload with
+four machines of an inventory that are this one: the same 64 users, without think time. In each round both, in random
+order, a short and a long run each. Printed: requests a second and the client's CPU a request (slope of the two runs,
+requests as nginx counted them), and the time from the command's start until all users' connections are open.
+
+Locust is looked for on PATH and in build/peers/locust (python -m venv build/peers/locust; its pip install locust).
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from benches.figures import Run, Slope, slope
+from benches.measure import CLIENT_CORE, Failed, adopt_orphans, run
+from benches.servers import Server, free_ports, nginx
+
+USERS, WORKERS = 64, 4
+SPANS_S = (5, 20)
+PATH = "/1k"
+_BOUND_S = 120.0
+LOCUSTFILE = """\
+from locust import FastHttpUser, constant, task
+
+class Reader(FastHttpUser):
+    wait_time = constant(0)
+
+    @task
+    def read(self):
+        self.client.get({path!r})
+"""
+STUDY = """\
+name: beside-locust
+question: How fast is a fleet of four?
+lab: {{web: {{at: "{url}"}}}}
+traffic:
+  readers: {{executor: constant-vus, vus: {users}, generators: {workers}, record: histogram, request: GET http://web{path}}}
+measure: {{duration: {seconds}s, replicates: 1}}
+"""
+INVENTORY = "generators:\n  vars: {ansible_connection: local}\n  hosts:\n"
+
+
+def locust() -> str | None:
+    """The program, where it is."""
+    own = Path("build/peers/locust/bin/locust")
+    return str(own.resolve()) if own.exists() else shutil.which("locust")
+
+
+def locust_command(program: str, folder: Path, server: Server, seconds: int) -> list[str]:
+    """Master and workers as one command; the master ends last."""
+    (folder / "locustfile.py").write_text(LOCUSTFILE.format(path=PATH))
+    (port,) = free_ports(1)
+    common = f"{program} -f {folder}/locustfile.py --host {server.url('')} --master-port {port}"
+    worker = common.replace("--master-port", "--worker --master-host 127.0.0.1 --master-port")
+    master = common.replace("--master-port", "--master --master-bind-port").replace(
+        "--host", "--headless --host"
+    )
+    words = f"{master} --expect-workers {WORKERS} -u {USERS} -r {USERS} -t {seconds}s --only-summary --exit-code-on-error 0"
+    return [
+        "sh",
+        "-c",
+        " ".join([f"{worker} >/dev/null 2>&1 &"] * WORKERS) + f" {words}; code=$?; wait; exit $code",
+    ]
+
+
+def svload_command(folder: Path, server: Server, seconds: int) -> list[str]:
+    """A run by an inventory whose four machines are this one."""
+    (folder / "study.yaml").write_text(
+        STUDY.format(url=server.url(""), users=USERS, workers=WORKERS, path=PATH, seconds=seconds)
+    )
+    hosts = "".join(
+        f"    g{number}: {{svload_port: {port}}}\n" for number, port in enumerate(free_ports(WORKERS))
+    )
+    (folder / "hosts.yaml").write_text(INVENTORY + hosts)
+    command = [sys.executable, "-m", "svload", "run", str(folder), "--inventory", str(folder / "hosts.yaml")]
+    return [*command, "--out", str(folder / "runs")]
+
+
+class Opened(threading.Thread):
+    """Notes when so many connections are open, as nginx says."""
+
+    def __init__(self, server: Server, wanted: int) -> None:
+        super().__init__(daemon=True)
+        self._server, self._wanted = server, wanted
+        self._over = threading.Event()
+        self.asked = 0
+        self.at_s: float | None = None
+        self.begun = time.monotonic()
+        self.start()
+
+    def run(self) -> None:
+        while not self._over.wait(0.05) and self.at_s is None:
+            if self._active() > self._wanted:  # its own is one of them
+                self.at_s = time.monotonic() - self.begun
+
+    def _active(self) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self._server.status_port, timeout=5)
+        try:
+            connection.request("GET", "/")
+            words = connection.getresponse().read().split()
+            self.asked += 1
+            return int(words[2])
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(5)
+
+
+def once(command: Sequence[str], server: Server, out: Path) -> tuple[Run, float | None]:
+    """(its cost with the requests that nginx counted, when all users' connections were open)."""
+    before = server.requests()
+    opened = Opened(server, USERS)
+    cost = run(command, out, _BOUND_S, server.pids, cores=(CLIENT_CORE,))
+    opened.end()
+    asked = server.requests() - before - opened.asked
+    if cost.exit not in (0, 4):
+        raise Failed(f"{command[0]} ended with {cost.exit}: {out.read_text()[-300:]}")
+    return Run(asked, cost.process_s, cost.core_s, cost.wall_s), opened.at_s
+
+
+def main() -> int:
+    """Print the table; 2 where nothing could be measured."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    told = parser.parse_args()
+    adopt_orphans()
+    draw = random.Random(told.seed)
+    program = locust()
+    if program is None:
+        print(
+            "locust is not here: python -m venv build/peers/locust && build/peers/locust/bin/pip install locust"
+        )
+    names = ["svload", *(["Locust"] if program else [])]
+    slopes: dict[str, list[Slope]] = {name: [] for name in names}
+    ready: dict[str, list[float]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory(prefix="svload-bench-") as text, nginx(Path(text) / "nginx") as server:
+        for number in range(told.rounds):
+            for name in draw.sample(names, len(names)):
+                runs = []
+                for seconds in draw.sample(SPANS_S, 2):
+                    folder = Path(text) / f"{name}-{number}-{seconds}"
+                    folder.mkdir()
+                    command = (
+                        svload_command(folder, server, seconds)
+                        if name == "svload"
+                        else locust_command(str(program), folder, server, seconds)
+                    )
+                    done, at_s = once(command, server, folder / "out")
+                    runs.append((seconds, done))
+                    ready[name] += [at_s] if at_s is not None else []
+                short, long = (done for _, done in sorted(runs, key=lambda one: one[0]))
+                slopes[name].append(slope(short, long))
+    print(f"{USERS} users, {WORKERS} workers on one core, nginx on the other, {told.rounds} rounds: medians")
+    for name in names:
+        rate, cost = (
+            median(getattr(one, what) for one in slopes[name]) for what in ("rate_rps", "process_us")
+        )
+        when = f"{median(ready[name]):.1f} s" if ready[name] else "never seen"
+        print(
+            f"{name:8} {rate:10,.0f} requests/s {cost:8.1f} µs of CPU a request   all users connected after {when}"
+        )
+    return 0 if slopes["svload"] else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Verified reads while an object server stands still: `python -m benches.ring [--reads 100000]`.
+
+Runs studies/004-swift-locust/ring.yaml on real Swift again and again until so many reads are verified. In
+each load object-2 and its replicator are stopped (SIGSTOP) from one moment to another. Says what became of
+each read; it ends with 1 if any was lost or altered, or if ten runs are not enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.journeys.ring import STUDY, requests, run_with_a_stop
+from tests.journeys.world import World
+
+from svload.host import cache_dir
+
+BOUND_S = 900.0
+MOST_RUNS = 10
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if none was lost or altered and enough were verified, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m benches.ring", description=__doc__)
+    parser.add_argument("--profile", default="verify", help="of ring.yaml")
+    parser.add_argument(
+        "--from", dest="begin", type=float, default=50.0, help="second of the load of the stop"
+    )
+    parser.add_argument("--to", dest="end", type=float, default=140.0, help="second in which it goes on")
+    parser.add_argument("--reads", type=int, default=100_000, help="how many must be verified")
+    asked = parser.parse_args(arguments)
+    outcomes: Counter[str] = Counter()
+    for _ in range(MOST_RUNS):
+        for row in _one_run(asked.profile, asked.begin, asked.end):
+            print(
+                "  ".join(f"{name} {value}" for name, value in row.items() if value not in ("", None)),
+                flush=True,
+            )
+            outcomes[row["outcome"]] += row["requests"]
+        print(
+            "in all:",
+            ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()),
+            flush=True,
+        )
+        if outcomes["lost"] or outcomes["altered"]:
+            return 1
+        if outcomes["verified"] >= asked.reads:
+            return 0
+    return 1
+
+
+def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="svload-ring-") as folder:
+        world = World(Path(folder), cache_dir(), anew=True)
+        world.runs.mkdir()
+        study = STUDY / "ring.yaml"
+        installed = world.svload("lab", "install", str(study))
+        if installed.returncode:
+            raise SystemExit(installed.stderr)
+        return requests(
+            world, run_with_a_stop(world, study, profile, "/object-2-server.conf", begin_s, end_s, BOUND_S)
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

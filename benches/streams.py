@@ -1,0 +1,116 @@
+"""What a thousand generators cost who puts them together: `python -m benches.streams [--generators 1000]`.
+
+The real code of a run is fed with synthetic streams: each generator's progress once a second, as JSON, through the
+followers of a hundred machines to one picture; then each one's tables of a minute, merged exactly and written.
+Printed: CPU a second of load, bytes a second to the coordinator, seconds and memory of the merge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import sys
+import tempfile
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+from svload.drive.progress import continued, merge_progress
+from svload.store.parquet import merge_shares, write_trial_tables
+
+MACHINES, SECONDS = 100, 60
+INTERVAL_S = 0.1
+BUCKETS = 60
+"""Filled buckets of an interval's histogram: a response between 1 and 20 ms, of 100 requests."""
+
+
+def progress(draw: random.Random, second: int) -> str:
+    """A line of a generator of two groups, as the engine tells it."""
+    groups = [
+        {
+            "name": name, "due": 1_000 * second, "begun": 1_000 * second, "ok": 990 * second, "failed": 10 * second,
+            "in_flight": draw.randrange(40), "active_vus": 40, "errors": {"timeout": 10 * second},
+            "last": {"ok": 990, "failed": 10, "response_p50_ns": draw.randrange(10**6, 2 * 10**7),
+                     "response_p99_ns": draw.randrange(10**7, 2 * 10**8)},
+        }
+        for name in ("probe", "background")
+    ]  # fmt: skip
+    return json.dumps({"progress": {"offset_ns": second * 10**9, "groups": groups, "cpu_s": 0.3 * second}})
+
+
+def live(generators: int) -> tuple[float, float]:
+    """(CPU seconds a second of load, bytes a second) of the live picture."""
+    draw = random.Random(1)
+    lines = [[progress(draw, second) for _ in range(generators)] for second in range(1, 11)]
+    begun = time.process_time()
+    latest: dict[int, dict[str, Any]] = {}
+    shown: dict[str, Any] = {}
+    for of_second in lines:
+        heard: dict[int, dict[int, dict[str, Any]]] = {}
+        for number, line in enumerate(of_second):
+            machine = heard.setdefault(number % MACHINES, {})
+            machine[number] = continued(machine.get(number), json.loads(line)["progress"])
+        for machine_number, own in heard.items():
+            latest[machine_number] = merge_progress(own.values())
+        shown = merge_progress(latest.values())
+    assert shown["groups"][0]["ok"] == generators * 9_900
+    cpu_s = (time.process_time() - begun) / len(lines)
+    return cpu_s, sum(map(len, lines[0]))
+
+
+def tables(draw: random.Random) -> dict[str, dict[str, tuple[str, Any]]]:
+    """Intervals and histograms of one generator over a minute."""
+    count = round(SECONDS / INTERVAL_S)
+    cells = count * BUCKETS
+    low = draw.randrange(1_700, 1_900)
+    histograms = {
+        "group": ("u16", array("H", [0]) * cells),
+        "step": ("u16", array("H", [0]) * cells),
+        "interval": ("u32", array("I", [at for at in range(count) for _ in range(BUCKETS)])),
+        "metric": ("u8", array("B", [0]) * cells),
+        "bucket": ("u32", array("I", [low + at for at in range(BUCKETS)]) * count),
+        "count": ("u64", array("Q", [draw.randrange(1, 4)]) * cells),
+    }
+    return {"histograms": {name: (kind, values.tobytes()) for name, (kind, values) in histograms.items()}}
+
+
+def merge(generators: int) -> tuple[float, float, int, int]:
+    """(seconds to merge, seconds to write, bytes in, requests) of a trial's tables."""
+    draw = random.Random(2)
+    parts = [([0], tables(draw)) for _ in range(generators)]
+    size = sum(len(column[1]) for _, found in parts for table in found.values() for column in table.values())
+    begun = time.monotonic()
+    merged = merge_shares(parts)
+    merged_s = time.monotonic() - begun
+    requests = int(merged["histograms"]["count"].sum())  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.monotonic()
+        write_trial_tables(Path(folder), merged)
+        return merged_s, time.monotonic() - begun, size, requests
+
+
+def main() -> int:
+    """Print the table; 0."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--generators", type=int, default=1_000)
+    count = parser.parse_args().generators
+    cpu_s, sent_bytes = live(count)
+    print(
+        f"live picture of {count:,} generators: {100 * cpu_s:.2g} % of a core, {sent_bytes / 2**10:.0f} KiB/s"
+    )
+    merged_s, written_s, size, requests = merge(count)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        f"a minute of each, {requests:,} requests in {size / 2**20:.0f} MiB of tables: merged in {merged_s:.2f} s, "
+        f"written in {written_s:.2f} s, {peak / 2**30:.2f} GiB at most"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
