@@ -1,11 +1,12 @@
 """Layers of tests and the one rule on skipping.
 
-A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may ask for what a machine may lack with
-``needs(...)``; where it is missing the test is skipped and the run ends with one loud line. With ``CI=true`` that is
-a failure: a machine of ours must have what our tests need.
+A test without a layer is ``pure``. A test of the ``real`` or ``look`` layer may ask for what a machine may
+lack with ``needs(...)``; where it is missing the test is skipped and the run ends with one loud line. With
+``CI=true`` that is a failure: a machine of ours must have what our tests need.
 
-Tests run side by side (``tools/beside.sh``), each worker with a machine-wide lock of its own: two loads at once spoil
-each other's figures, not what a test asserts. One that needs its figures believed is marked ``alone`` and gets the machine.
+Tests run side by side (``tools/beside.sh``), each worker with a machine-wide lock of its own: two loads at
+once spoil each other's figures, not what a test asserts. One that needs its figures believed is marked
+``alone`` and gets the machine.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ TOGETHER = {
     "tests/journeys/test_real.py": "swift",
     "tests/lab/test_swift.py": "swift",
 }
-"""Files of these folders are dealt out test by test, but for some; every other file stays on one worker, with what it makes once."""
+"""Files of these folders are dealt out test by test, but for some; every other file stays on one
+worker, with what it makes once."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -128,7 +130,8 @@ def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def serve_truth(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
-    """Start known-truth servers outside any lab: serve_truth(**config) → its ready line (ports, pid). They end with the test."""
+    """Start known-truth servers outside any lab: serve_truth(**config) → its ready line
+    (ports, pid). They end with the test."""
     with ExitStack() as stack:
         yield lambda **config: stack.enter_context(_running_truth(tmp_path / "truth.json", **config))
 

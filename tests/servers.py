@@ -39,7 +39,8 @@ def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
 
 @contextmanager
 def running(command: Sequence[str], port: int, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that stays in the foreground, from when it listens on `port` until the block ends; what it says goes to `log`."""
+    """A server that stays in the foreground, from when it listens on `port` until the block
+    ends; what it says goes to `log`."""
     program = shutil.which(command[0], path=environ.get("PATH", "") + ":/usr/sbin") or command[0]
     with open(log or "/dev/null", "wb") as said:
         process = subprocess.Popen([program, *command[1:]], stdout=said, stderr=said)

@@ -1,4 +1,5 @@
-"""A queue in virtual time as a trial: the same arrivals and service times with and without disturbances, so that the truth is known."""
+"""A queue in virtual time as a trial: the same arrivals and service times with and without
+disturbances, so that the truth is known."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from svload.analysis.leaving import leave_out
 from svload.analysis.measures import measure_trial
 from svload.analysis.quantiles import bucket_of, percentile, ranked_values
 from svload.analysis.view import kept_window, look
+from svload.model.metrics import MetricRef
 from svload.model.results import CheckResult, Estimate, Harm
 from svload.model.study import CaseConfig
 from svload.store import TrialData
@@ -66,7 +68,8 @@ def served(due: Floats, work: Floats, stops: Stops = ()) -> Requests:
 
 
 def asked_by(users: int, work: Floats, think: Floats, stops: Stops = (), end_s: float = 60.0) -> Requests:
-    """A closed loop of users who think, at one server; request i is the i-th that begins, with the i-th work and think."""
+    """A closed loop of users who think, at one server; request i is the i-th that
+    begins, with the i-th work and think."""
     import heapq
 
     ready = [(float(think[user]) * user / users, user) for user in range(users)]
@@ -158,17 +161,20 @@ def with_gaps(trial: TrialData, gaps: Stops, metric: str = "gap_seconds") -> Tri
 
 
 def believed(trial: TrialData, config: CaseConfig) -> dict[str, Estimate]:
-    """The metrics with what is to be believed of them by `hiccups` alone, what disturbed them left out where that may be."""
+    """The metrics with what is to be believed of them by `hiccups` alone, what disturbed
+    them left out where that may be."""
     counting, metrics, harms = counted(trial, config)
     told = CheckResult(check="hiccups", grade="VALID", sentence="", harms=tuple(harms.values()))
     beliefs = Beliefs([told])
     return leave_out(beliefs.fill(metrics), beliefs, counting)
 
 
-def counted(trial: TrialData, config: CaseConfig) -> tuple[Counting, dict[str, Estimate], dict[str, Harm]]:
-    """The counting, the metrics, and what `hiccups` says by number."""
+def counted(
+    trial: TrialData, config: CaseConfig, wanted: Sequence[MetricRef] = ()
+) -> tuple[Counting, dict[str, Estimate], dict[str, Harm]]:
+    """The counting, the metrics with those that are wanted beside, and what `hiccups` says by number."""
     window = kept_window(trial.summary)
     groups = look(trial, config, window)
-    metrics = measure_trial(trial, config, window, (), groups)
+    metrics = measure_trial(trial, config, window, wanted, groups)
     counting = Counting(trial, window, groups, metrics)
     return counting, metrics, {harm.number: harm for harm in counting.by_check.get("hiccups", ())}

@@ -1,4 +1,5 @@
-"""An open loop's plan by arithmetic of its own: the same arrivals as the engine's, and what an engine loses is missed."""
+"""An open loop's plan by arithmetic of its own: the same arrivals as the engine's, and
+what an engine loses is missed."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from svload import _native
 from svload.analysis.arrivals import phase, planned, poisson_until
 from svload.analysis.view import kept_window, look
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.executors import ConstantArrivalRate, OpenLoop, RampingArrivalRate
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantArrivalRate, OpenLoop, RampingArrivalRate
 from svload.store import TrialData
 
 SEED = 9_223_372_036_854_775_111

@@ -202,7 +202,7 @@ def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> N
     path = tmp_path / "findings.json"
     path.write_text(json.dumps(raw | {"format": 1}))
     found = Findings.read(path)
-    assert found.format == 2
+    assert found.format == 3
     (trial, *_) = found.trials
     assert trial.metrics[P50].grade == trial.verdict.instrument == "REFUSED"
     assert trial.metrics[P50].belief is not None

@@ -1,4 +1,5 @@
-"""Every row of docs/method.md §3 that is built: a planted case that it must catch, at the limit, and a clean one that it must not."""
+"""Every row of docs/method.md §3 that is built: a planted case that it must catch, at the limit,
+and a clean one that it must not."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.judge import judge_trial
 from svload.analysis.series import CaseCut
 from svload.model.columns import bucket
+from svload.model.executors import ConstantVus, ThinkTime
 from svload.model.study import CaseConfig
-from svload.model.traffic import ConstantVus, ThinkTime
+from svload.model.traffic import Turn
 from svload.store import TrialData
 
 Plant = Callable[[TrialData, CaseConfig], tuple[TrialData, CaseConfig]]
@@ -39,7 +41,8 @@ def expecting(*texts: str) -> Plant:
 
 
 def late(share: float, metric: str) -> Plant:
-    """The generator is late by `share` of every probe response: in beginning it, or (sampled on every read) in reading its end."""
+    """The generator is late by `share` of every probe response: in beginning it, or (sampled on
+    every read) in reading its end."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
         def response(table: dict[str, Any]) -> Any:
@@ -194,6 +197,7 @@ def test_clean_trials_are_valid(closed: Bench, trial: str) -> None:
 def test_every_check_is_planted_and_has_its_own_row() -> None:
     checks = all_checks()
     elsewhere = {row[0] for row in MACHINE} | {"warm-up", "hiccups", "same-host"}
+    elsewhere |= {"imported-instrument", "imported-little"}  # test_imported.py
     assert {one.name for one in checks} == {row[0] for row in PLANTED} | elsewhere
     assert len({one.row for one in checks}) == len(checks)
     assert checks[0].name == "identities"
@@ -238,6 +242,28 @@ def test_requests_in_flight_may_be_uncounted(closed: Bench) -> None:
     found = check(torn, closed.config(trial), "reconciliation")
     assert found.grade == "VALID"
     assert "± 400 in flight" in found.sentence
+
+
+def test_a_dialogue_is_reconciled_by_what_its_server_counts(closed: Bench) -> None:
+    trial = closed.trial("TC4.r1")
+    config = closed.config(trial)
+    background = next(one for one in config.groups if one.name == "background")
+    turns = (Turn(send=()), Turn(match="x"), Turn(send=()), Turn(match="y"))
+    spoken = background.request.model_copy(update={"dialogue": turns, "counts_as": 2})
+    raw = with_config(config, "background", request=spoken)
+    asked = next(one.written for one in trial.summary.groups if one.name == "background")
+    twice = with_counter(trial, "cache", "requests", lambda n: n + asked)
+    found = check(twice, raw, "reconciliation")
+    assert (found.grade, "cache requests" in found.sentence) == ("VALID", True), found.sentence
+    assert "bytes of these requests alone" in found.sentence
+    assert check(trial, raw, "reconciliation").grade == "REFUSED"
+    # One that ended early may have sent one command or two.
+    torn = with_group(twice, "background", errors={"no_match": 400}, ok=lambda n: n - 400, failed=400)
+    torn = with_counter(torn, "cache", "requests", lambda n: n - 790)
+    assert check(torn, raw, "reconciliation").grade == "VALID"
+    assert (
+        check(with_group(torn, "background", errors={"check": 400}), raw, "reconciliation").grade != "VALID"
+    )
 
 
 def test_a_service_behind_another_is_judged_with_its_fetches(closed: Bench) -> None:

@@ -1,6 +1,8 @@
-"""A tenth of the simulation of benches/claims.py with its seed: false alarms and coverage of every cell that is held to the limits.
+"""A tenth of the simulation of benches/claims.py with its seed: false alarms and coverage of every
+cell that is held to the limits.
 
-Two hundred runs say as much: what a rule just within its limits would show more often than once in a thousand is no failure here.
+Two hundred runs say as much: what a rule just within its limits would show more often than once in
+a thousand is no failure here.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_where_nothing_is_missing_it_is_t_over_block_means(closed: Bench) -> Non
     assert (claim.ratio.low, claim.ratio.high) == pytest.approx((low, high)), "one claim alone"
     assert claim.p == claim.p_adjusted == pytest.approx(expected.pvalue)
     assert claim.p_sign_flip == 0.03125
-    assert claim.planned and claim.state == "claim"
+    assert claim.state == "claim"
     assert claim.overturn_bias == pytest.approx(low - 1)
     assert "Decided: p = 2.1e-05 after Holm over 1 claim, 18 pairs in 6 blocks." in claim.sentence
     assert "Floor unknown: exploratory." in claim.sentence
@@ -411,7 +411,8 @@ def believed(
 
 
 def test_a_number_is_believed_for_itself(closed: Bench) -> None:
-    """A REFUSED trial whose compared number is only WEAK keeps its pair; a refused number takes its pair from a VALID trial."""
+    """A REFUSED trial whose compared number is only WEAK keeps its pair; a refused number
+    takes its pair from a VALID trial."""
     trials = blocks(RATIOS)
     weak = {"TC4.r3": believed(trial("TC4", 3, 0.02 * 1.19, "REFUSED"), "WEAK", 0.0, 0.0), "TC3.r1": believed(trials[1], "REFUSED", None, None)}  # fmt: skip
     (claim,) = claims(

@@ -11,7 +11,7 @@ from svload.analysis import estimate_run, measured, size_of_run
 from svload.analysis.estimate import RunEstimate
 from svload.model.costs import Costs
 from svload.model.events import Event
-from svload.model.study import CaseConfig, ObjectSet, Step
+from svload.model.study import CaseConfig, ObjectSet, Preparation
 from svload.model.traffic import Feeder
 
 FREE = Costs(up_s=0, fill_per_s=1e9, answers_per_s=1e9)
@@ -28,7 +28,7 @@ def with_store(config: CaseConfig, count: int, take: str = "walk") -> CaseConfig
     """The case with a store of objects that are warmed through the cache before each trial."""
     objects = ObjectSet(name="objects", service="backend", count=count, size={"constant": 1024})
     feeder = Feeder.model_validate({"name": "object", "table": "objects", "take": take})
-    steps = (Step(reset=("cache", "backend")), Step(warm="object", through="cache"))
+    steps = (Preparation(reset=("cache", "backend")), Preparation(warm="object", through="cache"))
     return config.model_copy(update={"objects": (objects,), "feeders": (feeder,), "before_trial": steps})
 
 

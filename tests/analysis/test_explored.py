@@ -1,4 +1,5 @@
-"""What the load itself does, where the study does not ask: described from matched cases, exploratory, and only where that is honest."""
+"""What the load itself does, where the study does not ask: described from matched cases, exploratory,
+and only where that is honest."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, blocks, case, lock_with, trial
 
 from svload.analysis.explored import load_effects
+from svload.model.executors import ConstantVus
 from svload.model.results import Estimate, Finding, TrialResult
 from svload.model.study import CaseConfig, Comparison
-from svload.model.traffic import ConstantVus
 
 SERVER = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
 HTTP, HTTPS = ("TC0", "TC1", "TC2"), ("TC3", "TC4", "TC5")
 
 
 def loaded(bench: Bench, without: tuple[str, ...] = HTTP, **probe: Any) -> dict[str, CaseConfig]:
-    """The bench's cases, of which those `without` have the probe alone: the factor protocol adds the background load."""
+    """The bench's cases, of which those `without` have the probe alone: the factor
+    protocol adds the background load."""
     found = {}
     for name, config in bench.configs.items():
         groups = tuple(group for group in config.groups if name not in without or group.name == "probe")
@@ -48,8 +50,8 @@ def test_it_is_described_with_medians_and_ratio_and_no_p(closed: Bench) -> None:
     (found,) = effects(closed, blocks([50.0] * 4), SERVER)
     assert (found.kind, found.certainty) == ("exploratory", "exploratory")
     assert (
-        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over 3 matched cases and 12 pairs in 4 blocks."
-        in found.sentence
+        "The load itself (protocol: https against http): the median response of probe is 50 × as long, over "
+        "3 matched cases and 12 pairs in 4 blocks." in found.sentence
     )
     assert "Medians: 10 ms to 30 ms (http), 500 ms to 1.5 s (https); from 50 × (" in found.sentence
     assert found.sentence.endswith("Exploratory: not a planned comparison, so it has no p.")

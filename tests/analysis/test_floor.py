@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import log
 
+import numpy as np
 import pytest
 from tests.analysis.conftest import Bench, bench_of
 
 from svload import analysis
-from svload.analysis.floor import floor_of, floors_of, load_of, one_case_a_load
+from svload.analysis.contrasts import contrasts_of, planned_blocks
+from svload.analysis.floor import LabFloor, floor_of, floors_of, load_of, one_case_a_load
 from svload.analysis.judge import judge_run
 from svload.analysis.sentences import ABOVE_FLOOR, FLOOR_UNKNOWN
 from svload.analysis.settings import settings_digest
@@ -137,7 +139,9 @@ def test_an_effect_above_the_floor_is_a_claim(effect: Bench) -> None:
     assert found.floor.startswith("floor known: 20 A/A pairs of TC0")
     claims = [claim for claim in found.claims if claim.outcome == "decided"]
     assert claims
-    assert all("above the floor of 2.02 %" in claim.sentence for claim in claims)
+    assert all("2.02 % for one pair, 20 A/A pairs, estimated" in claim.sentence for claim in claims)
+    assert all(claim.floor == pytest.approx(max(0.02, 2.093 * 0.01) / 8**0.5, rel=1e-3) for claim in claims)
+    assert all("for a mean of 8 blocks" in claim.sentence for claim in claims)
     assert ABOVE_FLOOR in {one.certainty for one in found.findings if one.kind == "comparison"}
 
 
@@ -148,6 +152,37 @@ def test_an_effect_below_the_floor_is_no_claim(effect: Bench) -> None:
         "below the floor" in claim.sentence and "nothing is claimed" in claim.sentence
         for claim in found.claims
     )
+
+
+def test_the_floor_of_a_mean_is_what_means_of_the_same_do_not_reach() -> None:
+    """Twenty A/A pairs, then claims over means of equal things: one in twenty reaches the
+    floor, however many units it has.
+
+    The floor of one pair is reached by none of them, so that it would hide effects five times as large.
+    """
+    rng = np.random.default_rng(13)
+    for units in (3, 6, 12, 40):
+        reached = beyond_one = 0
+        for _ in range(2_000):
+            sigma = 0.03
+            pairs = np.sort(np.abs(drawn := rng.normal(0, sigma, 20)))
+            one = Floor(load="", metric="", pairs=20, floor=float(pairs[18]), sd=float(drawn.std(ddof=1)))
+            lab = LabFloor(one)
+            mean = abs(float(rng.normal(0, sigma, units).mean()))
+            reached += mean >= lab.of_mean(units, units)
+            beyond_one += mean >= one.floor
+        assert 0.02 <= reached / 2_000 <= 0.07, units
+        assert units < 6 or beyond_one / 2_000 < 0.005, units
+
+
+def test_bring_ups_are_what_a_mean_is_over_where_pairs_had_their_own() -> None:
+    """Twelve blocks in two bring-ups are two draws of how a server happens to lie in memory."""
+    one = Floor(load="", metric="", pairs=59, floor=0.08, sd=0.03, certified=True)
+    restarted, kept = LabFloor(one, restarts=True), LabFloor(one)
+    assert restarted.of_mean(12, 2) == pytest.approx(0.08 / 2**0.5)
+    assert restarted.of_mean(6, 6) == pytest.approx(0.08 / 6**0.5)
+    assert restarted.of_mean(12, 0) == restarted.of_mean(12, 1) == kept.of_mean(1, 12) == 0.08
+    assert kept.of_mean(12, 1) == pytest.approx(0.08 / 12**0.5)
 
 
 def test_a_load_without_a_floor_leaves_it_unknown(effect: Bench) -> None:
@@ -176,4 +211,7 @@ def test_a_plan_knows_what_it_can_detect(effect: Bench) -> None:
     small, large = planned(0.0, 0.01), planned(0.0, 0.02)
     assert small and all(value is not None and 0 < value < 0.1 for value in small)
     assert all((b or 0) > (a or 0) for a, b in zip(small, large, strict=True))
-    assert all((value or 0) >= 0.22 for value in planned(0.2, 0.01))
+    units = planned_blocks(effect.lock, contrasts_of(effect.lock)[0])
+    assert all(
+        (value or 0) == pytest.approx(np.exp(0.5 / units**0.5) - 1, rel=0.01) for value in planned(0.5, 0.01)
+    )

@@ -1,4 +1,5 @@
-"""The generator's harm by number: on every request, and on the pairs of those with a read stamp, kept as rows or as histograms."""
+"""The generator's harm by number: on every request, and on the pairs of those with a read stamp,
+kept as rows or as histograms."""
 
 from __future__ import annotations
 
@@ -97,6 +98,20 @@ def test_a_read_lag_on_every_request_above_1000_a_second_harms_every_number(kept
 
 
 @KEPT
+def test_each_percentile_that_a_study_asks_for_is_judged(kept: Any) -> None:
+    """Tables show no p75, and a claim over it rests on it all the same; so does one over the survivors' alone."""
+    late, clean = kept(spread(10_000) + 900_000, 0, np.full(10_000, 900_000)), kept(spread(10_000), 0, 1_000)
+    assert judged(late, ("p75",))[1] == {"p75": "REFUSED"}
+    assert judged(clean, ("p75",))[1] == {"p75": "VALID"}
+    nothing: Any = None
+    survivors = cast(
+        Context, SimpleNamespace(groups=(late,), metrics={"probe.ok_response.p75": Estimate(value=0.001)})
+    )
+    (harm,) = GeneratorHarm().judge(cast(TrialData, nothing), cast(CaseConfig, nothing), survivors).harms
+    assert (harm.number, harm.grade) == ("probe.ok_response.p75", "REFUSED")
+
+
+@KEPT
 def test_nine_stamped_requests_refuse_nothing(kept: Any) -> None:
     response = spread(9_000)
     found, grades = judged(kept(response, 0, some(9_000, 9, 900_000, other=-1)))
@@ -120,7 +135,8 @@ def test_67_stamped_requests_carry_no_p99(kept: Any) -> None:
 
 @KEPT
 def test_what_few_late_reads_may_be_chance_of_is_weak_and_not_refused(kept: Any) -> None:
-    """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely, bears it; the median does not."""
+    """Of 1,000 stamped requests in 64,000 11 or 40 were read 10 ms late: the p99 most likely, or surely,
+    bears it; the median does not."""
     for late, grade in ((5, "VALID"), (11, "WEAK"), (40, "REFUSED")):
         lags = np.full(64_000, -1)
         lags[::64] = some(1_000, late, 10 * MS)
@@ -130,7 +146,8 @@ def test_what_few_late_reads_may_be_chance_of_is_weak_and_not_refused(kept: Any)
 
 @KEPT
 def test_where_every_request_has_a_stamp_harm_is_what_was_done(kept: Any) -> None:
-    """11 of 1,000 were read 10 ms late, and all are known: the p99 that is shown bears it, with no doubt of a sample."""
+    """11 of 1,000 were read 10 ms late, and all are known: the p99 that is shown bears
+    it, with no doubt of a sample."""
     lags = some(1_000, 11, 10 * MS)
     found, grades = judged(kept(spread(1_000) + lags, 0, lags))
     assert (found.grade, grades["p50"], grades["p99"]) == ("REFUSED", "VALID", "REFUSED")

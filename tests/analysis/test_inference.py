@@ -9,12 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from svload.analysis.families import (
-    benjamini_hochberg,
-    holm,
-    smallest_permutation_p,
-    smallest_sign_flip_p,
-)
 from svload.analysis.inference import (
     bootstrap_interval,
     hodges_lehmann,
@@ -28,6 +22,12 @@ from svload.analysis.inference import (
     t_interval,
     welch_interval,
     welch_over_cases,
+)
+from svload.analysis.multiplicity import (
+    benjamini_hochberg,
+    holm,
+    smallest_permutation_p,
+    smallest_sign_flip_p,
 )
 
 

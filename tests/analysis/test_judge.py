@@ -17,8 +17,8 @@ from svload.analysis.cases import over_runs
 from svload.analysis.criteria import metric_of
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.series import CaseCut
-from svload.host import forks
-from svload.host.forks import spread
+from svload.host.process import forks
+from svload.host.process.forks import spread
 from svload.model.errors import SvloadError
 from svload.model.results import Estimate, Findings, GroupSummary
 from svload.model.study import Threshold

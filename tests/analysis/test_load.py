@@ -1,4 +1,5 @@
-"""The summary of one load: its bars hold every request once, its verdicts are the judge's, and a null has its reason."""
+"""The summary of one load: its bars hold every request once, its verdicts are the
+judge's, and a null has its reason."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ import pytest
 from tests.analysis.conftest import Bench
 
 from svload.analysis.judge import judge_trial
-from svload.analysis.load import histogram_bars, summarise_load
+from svload.analysis.load_summary import histogram_bars, summarise_load
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
-from svload.model.load import LoadSummary
+from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
 from svload.model.request_hints import HINTS, no_answer, no_server
 

@@ -1,4 +1,5 @@
-"""The rows of docs/method.md §3 about the machine: a planted case each must catch, a clean one just inside its limit, and what is not measured."""
+"""The rows of docs/method.md §3 about the machine: a planted case each must catch, a clean one just inside
+its limit, and what is not measured."""
 
 from __future__ import annotations
 
@@ -21,8 +22,20 @@ from tests.analysis.conftest import (
 from tests.analysis.queues import with_gaps
 
 from svload.analysis.judge import judge_trial
-from svload.model.facts import CPUS, FILES, LINK_RATE, RESIDENT_FILES, Setting
-from svload.model.study import CaseConfig
+from svload.model.facts import (
+    CPUS,
+    FILES,
+    LINK_LATENCY,
+    LINK_RATE,
+    LINK_SPEED,
+    RESIDENT_FILES,
+    GroupFact,
+    LinkFact,
+    ProcessFact,
+    ServiceFacts,
+    Setting,
+)
+from svload.model.study import CaseConfig, Preparation
 from svload.store import TrialData
 from svload.testing import make_run
 
@@ -126,14 +139,14 @@ def workers(*connections: int, listeners: int = 0) -> Plant:
     return plant
 
 
-def with_rates(trial: TrialData, **rates: float) -> TrialData:
-    """Monitors of the cache read these counters, by metric: growth a second."""
+def with_rates(trial: TrialData, entity: str = "", **rates: float) -> TrialData:
+    """Monitors of the cache read these counters of an entity, by metric: growth a second."""
     at = np.arange(0, 1_600_000_000, 100_000_000)
     cells: dict[str, Any] = {
         name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
     }
     for metric, per_second in rates.items():
-        row = {"service": "cache", "monitor": "truth", "entity": "", "metric": metric}
+        row = {"service": "cache", "monitor": "truth", "entity": entity, "metric": metric}
         for name, value in row.items():
             cells[name] += [value] * len(at)
         cells["offset_ns"] += at.tolist()
@@ -146,7 +159,8 @@ def with_rates(trial: TrialData, **rates: float) -> TrialData:
 
 
 def link(bytes_per_s: float, used: float, held_s: float | None) -> Plant:
-    """The cache's link has this rate, carried so much of it, and held bodies back for so long a second; or nobody read how long."""
+    """The cache's link has this rate, carried so much of it, and held bodies back for so long a
+    second; or nobody read how long."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
         limit = Setting(name=LINK_RATE, asked=f"{bytes_per_s:g}", found=f"{bytes_per_s:g}")
@@ -162,7 +176,8 @@ def link(bytes_per_s: float, used: float, held_s: float | None) -> Plant:
 
 
 def files(resident: float, reads: float = 0.0) -> Plant:
-    """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this share of what it sends from a disk."""
+    """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this
+    share of what it sends from a disk."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
         before = trial.lab.before["cache"]
@@ -175,6 +190,16 @@ def files(resident: float, reads: float = 0.0) -> Plant:
         return with_rates(
             replace(trial, lab=lab), read_bytes_total=reads * received / ((high - low) / 1e9)
         ), config
+
+    return plant
+
+
+def dropped(resident: float) -> Plant:
+    """The same files, which a step before the trial dropped from the page cache."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        trial, config = files(resident)(trial, config)
+        return trial, config.model_copy(update={"before_trial": (Preparation(drop_cache=("cache",)),)})
 
     return plant
 
@@ -202,6 +227,78 @@ def quota(cores: str, throttled_s: float | None) -> Plant:
     return plant
 
 
+def shared_quota(cores: float, used: float, held_s: float, group: str = "cache", processes: int = 1) -> Plant:
+    """A quota of the cache's own group, or of a machine's, used to this share; its
+    processes' own readings are there too."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        limit = Setting(name=CPUS, asked=f"{cores:g}", found=f"{cores:g}")
+        fact = GroupFact(name=group, paths={}, settings=(limit,))
+        own = tuple(ProcessFact(name=f"p{pid}", pid=pid, start_ticks=1) for pid in range(1, processes + 1))
+        services = tuple(
+            one.model_copy(update={"groups": (fact,), "processes": own}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        own_facts = ServiceFacts(service=group, kit="machine", version="", groups=(fact,))
+        services = (*([own_facts] if group != "cache" else []), *services)
+        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+        told = {"group_cpu_seconds_total": used * cores, "throttled_seconds_total": held_s}
+        return with_rates(trial, group, **told), config
+
+    return plant
+
+
+def disk_rate(way: str, used: float, controller: str = "unified", bursts: bool = False) -> Plant:
+    """The cache's group may move 10 MB a second from or to its disk, and moved this share of it;
+    or all of it half of the time."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        limit = Setting(name=f"disk_{way}_bytes_per_s", asked="10000000", found="10000000")
+        fact = GroupFact(name="cache", paths={controller: ""}, settings=(limit,))
+        own = (ProcessFact(name="p", pid=1, start_ticks=1),)
+        services = tuple(
+            one.model_copy(update={"groups": (fact,), "processes": own}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+        trial = with_rates(trial, "cache", **{f"group_disk_{way}_bytes_total": used * 1e7})
+        if bursts:
+            table = trial.monitors
+            mine = table["metric"] == f"group_disk_{way}_bytes_total"
+            at_s = table["offset_ns"][mine] / 1e9
+            value = np.array(table["value"])
+            value[mine] = 1e7 * np.where(at_s % 0.4 < 0.2, at_s % 0.4, 0.2) + 2e6 * (at_s // 0.4)
+            trial = with_table(trial, "monitors", value=value)
+        return trial, config
+
+    return plant
+
+
+def own_link(
+    rate: float = 1e6, out: float = 0.0, into: float = 0.0, late_s: float | None = None, cores: float = 0.1
+) -> Plant:
+    """The cache's own link has this rate and 20 ms, and carried so much of it each way; packets
+    were so late, a thousand a second."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        held = [Setting(name=LINK_SPEED, asked=f"{rate:g}", found=f"{rate:g}")]
+        held += [Setting(name=LINK_LATENCY, asked="0.02", found="0.02")] if late_s is not None else []
+        line = "told" if late_s is not None else None
+        fact = LinkFact(name="cache", outside="link1", network="", settings=tuple(held), delay_line=line)
+        services = tuple(
+            one.model_copy(update={"links": (fact,)}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        trial = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+        rates = {"link_out_bytes_total": out * rate, "link_in_bytes_total": into * rate}
+        if late_s is not None:
+            rates |= {"delayed_packets_total": 1000.0, "delay_late_seconds_total": late_s * 1000}
+            rates |= {"delay_cpu_seconds_total": cores}
+        return with_rates(trial, "cache", **rates), config
+
+    return plant
+
+
 PLANTED: list[tuple[str, Plant, str, str]] = [
     # check, plant, grade, words of its sentence
     ("worker-spread", workers(20, 18, 22, 20), "VALID", "4 workers of cache shared 80 connections"),
@@ -212,6 +309,24 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("limits-acted", quota("0.5", 0.0), "WEAK", "cache used"),
     ("limits-acted", quota("0.5", 0.1), "VALID", "held back"),
     ("limits-acted", quota("0.255", 0.0), "VALID", "Limits acted"),
+    ("limits-acted", shared_quota(0.6, 0.94, 0.0, processes=4), "WEAK", "used 94 % of its 0.6 cores"),
+    ("limits-acted", shared_quota(0.6, 0.96, 0.0, processes=4), "VALID", "used 96 % of its 0.6 cores"),
+    ("limits-acted", shared_quota(2.0, 0.5, 0.2, "vm"), "VALID", "vm used 50 % of its 2 cores"),
+    ("limits-acted", shared_quota(2.0, 0.5, 0.0, "vm"), "WEAK", "vm used 50 % of its 2 cores"),
+    ("limits-acted", disk_rate("read", 0.94), "WEAK", "used 94 % of its 10 MB/s of disk reads"),
+    ("limits-acted", disk_rate("read", 0.96), "VALID", "used 96 % of its 10 MB/s of disk reads"),
+    ("limits-acted", disk_rate("write", 0.3, bursts=True), "VALID", "of disk writes and was at it for"),
+    ("disk-writes", disk_rate("write", 1.0, "blkio"), "WEAK", "escapes the limit"),
+    ("disk-writes", disk_rate("write", 1.0, "unified"), "VALID", "buffered ones too"),
+    ("disk-writes", disk_rate("read", 1.0, "blkio"), "VALID", "no limit"),
+    ("limits-acted", own_link(out=0.94), "WEAK", "cache used 94 % of its 1 MB/s of link"),
+    ("limits-acted", own_link(out=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
+    ("limits-acted", own_link(out=0.1, into=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
+    ("delay-line", own_link(late_s=0.0004), "VALID", "20 ms, was 800 µs longer"),
+    ("delay-line", own_link(late_s=0.0006), "WEAK", "20 ms, was 1.2 ms longer"),
+    ("delay-line", own_link(late_s=0.0, cores=0.89), "VALID", "89 % of a core"),
+    ("delay-line", own_link(late_s=0.0, cores=0.91), "WEAK", "91 % of a core"),
+    ("delay-line", own_link(), "VALID", "No link has a latency"),
     ("limits-acted", link(1e6, 0.94, 0.0), "WEAK", "94 % of its 977 KiB/s"),
     ("limits-acted", link(1e6, 0.96, 0.0), "VALID", "Limits acted"),
     ("limits-acted", link(1e6, 0.2, 0.01), "VALID", "held back"),
@@ -219,6 +334,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("warm-files", files(0.989), "REFUSED", "98.9 %"),
     ("warm-files", files(1.0, 0.008), "VALID", "warm"),
     ("warm-files", files(1.0, 0.015), "REFUSED", "from a disk"),
+    ("warm-files", dropped(0.0), "VALID", "No server"),
+    ("cold-files", dropped(0.009), "VALID", "0.9 % of the 1 MiB of cache"),
+    ("cold-files", dropped(0.011), "WEAK", "1.1 %"),
+    ("cold-files", files(1.0), "VALID", "No files were to be dropped"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "REFUSED", "weakens background.response.p50"),
     ("steal", read("host", "steal_seconds_total", jump(0.06), "cpu0"), "REFUSED", "cpu0"),

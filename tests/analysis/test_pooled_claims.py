@@ -1,4 +1,5 @@
-"""Claims over percentiles: pooled over trials where these have too few requests, and thinned where the sides differ in n."""
+"""Claims over percentiles: pooled over trials where these have too few requests, and
+thinned where the sides differ in n."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""A server at its limit is SATURATED by its own monitors' figures, under either loop; a busy one that keeps nobody waiting is not."""
+"""A server at its limit is SATURATED by its own monitors' figures, under either loop; a busy one
+that keeps nobody waiting is not."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.conftest import Bench, with_table
+from tests.analysis.conftest import Bench, with_readings, with_table
 
 from svload.analysis.judge import judge_trial
+from svload.model.facts import CPUS, Setting
 from svload.store import TrialData
 
 GAUGES = ("in_service", "workers", "queued")
@@ -42,7 +45,7 @@ def test_workers(closed: Bench, in_service: float, queued: Any, state: str) -> N
     verdict = judge_trial(with_workers(trial, in_service, queued), closed.config(trial)).verdict
     assert verdict.server == (state if state == "SATURATED" else clean.server)
     assert verdict.instrument == clean.instrument
-    assert ("all 8 workers of cache" in " ".join(verdict.reasons)) == (state == "SATURATED")
+    assert ("workers of cache: 8 of 8 in use" in " ".join(verdict.reasons)) == (state == "SATURATED")
 
 
 def test_an_open_loop_too(open_loop: Bench) -> None:
@@ -52,7 +55,8 @@ def test_an_open_loop_too(open_loop: Bench) -> None:
 
 
 def with_queue(trial: TrialData, metric: str, values: Any, service: str = "cache") -> TrialData:
-    """The trial with a reading of an accept queue at each moment of its monitors; `values` is by moment, or one for all."""
+    """The trial with a reading of an accept queue at each moment of its monitors;
+    `values` is by moment, or one for all."""
     table = {name: np.array(trial.monitors[name]) for name in trial.monitors}
     moments = np.unique(table["offset_ns"])
     row = {"service": service, "monitor": "listeners", "entity": "8080", "metric": metric}
@@ -78,7 +82,8 @@ def queues(trial: TrialData, queue: Any, drops: Any, overflows: Any) -> TrialDat
 
 
 def test_an_accept_queue_of_its_own(closed: Bench) -> None:
-    """Full in a reading, or dropping while the machine counts overflows; other programs' overflows, and drops for other reasons, are not."""
+    """Full in a reading, or dropping while the machine counts overflows; other programs' overflows, and
+    drops for other reasons, are not."""
     trial = closed.trial("TC4.r1")
     moments = len(np.unique(trial.monitors["offset_ns"]))
     growing = np.arange(moments) * 4.0
@@ -92,5 +97,58 @@ def test_an_accept_queue_of_its_own(closed: Bench) -> None:
     ):
         verdict = judge_trial(queues(trial, queue, drops, overflows), closed.config(trial)).verdict
         assert verdict.server == state, (queue, state)
-        told = "the accept queue of cache (port 8080) was full in" in " ".join(verdict.reasons)
+        reasons = " ".join(verdict.reasons)
+        told = "accept queue of cache (8080)" in reasons or "cache (8080): " in reasons
         assert told is (state == "SATURATED")
+
+
+def with_host_core(trial: TrialData, core: int, busy: float) -> TrialData:
+    """The trial in which a core was busy for that share of the time."""
+    return with_readings(trial, "host", "busy_seconds_total", lambda at, _: busy * at, f"cpu{core}")
+
+
+def with_cpu(trial: TrialData, service: str, cores: float) -> TrialData:
+    """The trial in which a service used so many cores."""
+    mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == "cpu_seconds_total")
+    value = np.where(mine, cores * trial.monitors["offset_ns"] / 1e9, trial.monitors["value"])
+    return with_table(trial, "monitors", value=value)
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "state"), [(0.97, 0.7, "SATURATED"), (0.9, 0.7, "STEADY"), (0.97, 0.0, "STEADY")]
+)
+def test_a_core_of_the_servers_that_is_full(closed: Bench, busy: float, cores: float, state: str) -> None:
+    trial = with_cpu(with_host_core(closed.trial("TC4.r1"), 1, busy), "cache", cores)
+    verdict = judge_trial(trial, closed.config(trial), server_cores=(1,)).verdict
+    assert (verdict.server == "SATURATED") == (state == "SATURATED")
+    assert ("core 1, which the servers run on" in " ".join(verdict.reasons)) == (state == "SATURATED")
+    elsewhere = judge_trial(trial, closed.config(trial), server_cores=(0,)).verdict
+    assert elsewhere.server != "SATURATED"
+
+
+@pytest.mark.parametrize(("used", "full"), [(0.49, True), (0.4, False)])
+def test_a_cpu_quota_that_is_used_up(closed: Bench, used: float, full: bool) -> None:
+    trial = with_cpu(closed.trial("TC4.r1"), "cache", used)
+    quota = (Setting(name=CPUS, asked="0.5", found="0.5"),)
+    services = tuple(
+        facts.model_copy(update={"settings": quota}) if facts.service == "cache" else facts
+        for facts in trial.lab.services
+    )
+    limited = replace(trial, lab=trial.lab.model_copy(update={"services": services}))
+    verdict = judge_trial(limited, closed.config(trial)).verdict
+    assert (verdict.server == "SATURATED") is full
+    assert ("of the 0.5 cores that it can have (its quota)" in " ".join(verdict.reasons)) is full
+
+
+def test_visible_waves_are_not_steady(closed: Bench) -> None:
+    """Response doubles and halves ten times in the window."""
+    trial = closed.trial("TC4.r1")
+    table = trial.intervals
+    wave = 1 + 0.6 * np.sin(2 * np.pi * 10 * table["interval"] / max(table["interval"]))
+    swinging = with_table(
+        trial, "intervals", response_sum_ns=(table["response_sum_ns"] * wave).astype(np.uint64)
+    )
+    verdict = judge_trial(swinging, closed.config(trial)).verdict
+    assert verdict.server == "UNKNOWN"
+    assert "swings by ±" in " ".join(verdict.reasons)
+    assert "swings" not in " ".join(judge_trial(trial, closed.config(trial)).verdict.reasons)

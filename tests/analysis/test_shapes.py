@@ -1,4 +1,5 @@
-"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is measured whole (docs/method.md §1)."""
+"""Load that seeks no steady state: in stages it is shown over time only, a fixed amount of work is
+measured whole (docs/method.md §1)."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from svload.analysis.checks.little import planned_vu_ns
 from svload.analysis.checks.load_asked import even_arrivals
 from svload.analysis.judge import judge_trial, trial_cut
 from svload.analysis.measures import IN_STAGES
+from svload.model.executors import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
 from svload.model.stages import Stage
 from svload.model.study import CaseConfig
-from svload.model.traffic import PerVuIterations, RampingArrivalRate, RampingVus, SharedIterations
 from svload.store import TrialData
 
 S = 1_000_000_000
@@ -81,7 +82,8 @@ def test_users_in_stages_are_held_to_the_line(closed: Bench, share: float, grade
 def test_arrivals_in_stages_are_held_to_the_integral(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     begun = trial.summary.groups[0].begun
-    # 0 → 2 r → 0 in a second brings r; the begun ones are of a constant rate, so r is chosen to fit them, or to be more.
+    # 0 → 2 r → 0 in a second brings r; the begun ones are of a constant rate, so r is
+    # chosen to fit them, or to be more.
     for factor, grade in ((1.0, "VALID"), (1.003, "WEAK"), (1.01, "REFUSED")):
         most = 2 * (begun * factor + 1)
         stages = tuple(

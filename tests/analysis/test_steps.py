@@ -1,4 +1,5 @@
-"""A step of a scenario has figures of its own, from rows and from histograms alike, and the group's are of all its steps."""
+"""A step of a scenario has figures of its own, from rows and from histograms alike, and
+the group's are of all its steps."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ import pytest
 from svload.analysis.measures import measure_trial
 from svload.analysis.view import Window
 from svload.model.columns import HISTOGRAM_METRICS, HISTOGRAMS, INTERVALS, SAMPLES, bucket
+from svload.model.executors import ConstantVus
 from svload.model.metrics import metric_name, parse_metric
 from svload.model.results import GroupSummary, StepSummary
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantVus, Group, Request, Scenario, Step
+from svload.model.traffic import Group, Request, Scenario, Step
 
 MS = 1_000_000
 SLOW_MS, FAST_MS = 80, 5
@@ -66,10 +68,11 @@ def trial(rows: bool) -> Any:
                            written=2 * COUNT, completed_in_window=2 * COUNT, ok_in_window=2 * COUNT - 1, steps=steps)  # fmt: skip
     kept = {name: np.array(column if rows else [], dtype=np.int64) for name, column in samples.items()}
     return SimpleNamespace(
-        summary=SimpleNamespace(groups=(summary,)),
+        summary=SimpleNamespace(groups=(summary,), imported=None),
         samples=kept,
         intervals={name: np.array(column, dtype=np.int64) for name, column in intervals.items()},
         histograms={name: np.array(column, dtype=np.int64) for name, column in histograms.items()},
+        lab=SimpleNamespace(faults=()),
     )
 
 

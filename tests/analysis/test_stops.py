@@ -1,4 +1,5 @@
-"""Who stood still in the first half of a run, after a settled start, did not warm up: what was late is kept, and a generator's own doing judged."""
+"""Who stood still in the first half of a run, after a settled start, did not warm up: what was late is kept,
+and a generator's own doing judged."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def test_full_memory_is_told(
 ) -> None:
     assert _said(error, monkeypatch, capsys) == (
         3,
-        "svload: The memory that svload may use does not suffice. Raise the limit (ulimit -v), or free memory. [memory-short]\n",
+        "svload: svload needs more memory than it may use. Raise the limit (ulimit -v), or free memory. "
+        "[memory-short]\n",
     )
 
 
@@ -31,6 +32,19 @@ def test_another_import_that_fails_is_a_defect(
     code, said = _said(ImportError("no module named x"), monkeypatch, capsys)
     assert code == 3
     assert "[internal]" in said
+
+
+@pytest.mark.parametrize(("limit", "small"), [(140 << 20, True), (512 << 20, False), (-1, False)])
+def test_an_address_space_in_which_libraries_end_the_process_is_refused_before(
+    limit: int, small: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main.resource, "getrlimit", lambda _: (limit, limit))
+    if small:
+        with pytest.raises(SystemExit) as left:
+            main.run()
+        assert (left.value.code, "[memory-short]" in capsys.readouterr().err) == (3, True)
+    else:
+        assert _said(MemoryError(), monkeypatch, capsys)[0] == 3  # the command itself was reached
 
 
 def _said(

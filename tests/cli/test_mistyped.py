@@ -1,4 +1,5 @@
-"""What is mistyped on a command line is one line that says what, where, and what to do; exit 2, and nothing is begun."""
+"""What is mistyped on a command line is one line that says what, where, and what to
+do; exit 2, and nothing is begun."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_a_bare_address_is_a_server_and_no_command(say: Say):
 def test_nothing_in_a_message_is_obeyed_by_a_terminal(say: Say):
     assert say("plan '\x1b[2Jx\r\n'") == (
         2,
-        "svload: There is no study at “ [2Jx ”. Name a folder that holds study.yaml, or the file itself. [study-not-found]\n",
+        "svload: There is no study at “ [2Jx ”. Name a folder that holds study.yaml, or the file itself. "
+        "[study-not-found]\n",
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from svload.cli import streams
-from svload.run.execution import _interrupts
+from svload.run.interrupts import interrupts
 from svload.testing import make_run
 
 SVLOAD = f"{sys.executable} -m svload"
@@ -54,7 +54,8 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line():
     answer = shell(f"{SVLOAD} schema > /dev/full")
     assert answer.returncode == 3
     assert answer.stderr.splitlines() == [
-        "svload: The system refused stdout (No space left on device). Name another place, make room, or raise the limit. [file-refused]"
+        "svload: The system refused stdout (No space left on device). Name another place, make room, or "
+        "raise the limit. [file-refused]"
     ]
 
 
@@ -89,7 +90,7 @@ def test_a_width_that_is_none_is_dropped(monkeypatch: pytest.MonkeyPatch, width:
 
 
 def test_a_terminal_that_goes_away_ends_a_load_as_ctrl_c_does():
-    with _interrupts() as stop:
+    with interrupts() as stop:
         os.kill(os.getpid(), signal.SIGHUP)
         assert stop.wait(5)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from svload.cli.words import App, NotPlain, plain
+from svload.cli.plain import App, NotPlain, plain
 
 
 def answer(app: typer.Typer, words: list[str]) -> Any:

@@ -1,9 +1,10 @@
-"""The probe beside curl itself (docs/method.md §6): alternated transfers with the same request headers, sizes equal, times equivalent.
+"""The probe beside curl itself (docs/method.md §6): alternated transfers with the same request headers,
+sizes equal, times equivalent.
 
-Each turn is two transfers by svload and two by one curl process, each over a connection of its own, and the second ones are compared:
-what a process pays once (OpenSSL's own start, cold pages) is no part of a transfer. The TLS handshake is each client library's own
-(curl builds a context and reads the authority for every connection: about 1 ms), so over HTTPS it is compared by order, and all that
-follows without it.
+Each turn is two transfers by svload and two by one curl process, each over a connection of its own, and the
+second ones are compared: what a process pays once (OpenSSL's own start, cold pages) is no part of a transfer.
+The TLS handshake is each client library's own (curl builds a context and reads the authority for every
+connection: about 1 ms), so over HTTPS it is compared by order, and all that follows without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 import trustme
 
-from svload.drive.quick import VARIABLES, probe
+from svload.drive.probe import VARIABLES, probe
 
 pytestmark = [pytest.mark.truth, pytest.mark.timeout(240)]
 TRANSFERS = 20
@@ -117,7 +118,8 @@ def on_one_axis(rows: list[Row], scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_probe_says_what_curl_says(ports: dict[str, Any], scheme: str) -> None:
-    """Sizes equal and times on curl's axis; that the times are equivalent is measured in benches/test_curl.py, on a quiet machine."""
+    """Sizes equal and times on curl's axis; that the times are equivalent is measured in
+    benches/test_curl.py, on a quiet machine."""
     ours, theirs = alternated(scheme, ports[f"{scheme}_port"], ports["ca"], TRANSFERS)
     assert medians(ours, SIZES) == medians(theirs, SIZES)
     on_one_axis(ours, scheme)

@@ -1,9 +1,9 @@
-"""Python's plan of a load against the engine's: the same executors, played in virtual time, ask for what the closed forms say."""
+"""Python's plan of a load against the engine's: the same executors, played in virtual time, ask
+for what the closed forms say."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svload import _native
-from svload.drive.shares import build_shares, timeline
-from svload.model.facts import Endpoint
-from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns, users_ns
-from svload.model.study import Case, CaseConfig
-from svload.model.traffic import (
+from svload.drive.share.cut import build_shares
+from svload.drive.share.timeline import timeline
+from svload.drive.share.write import text_of
+from svload.model.executors import (
     ConstantArrivalRate,
     ConstantVus,
     Executor,
-    Group,
     PerVuIterations,
     RampingArrivalRate,
     RampingVus,
-    Request,
     SharedIterations,
-    Text,
     ThinkTime,
 )
+from svload.model.facts import Endpoint
+from svload.model.stages import Stage, arrivals_until, due_ns, stages_ns, users_ns
+from svload.model.study import Case, CaseConfig
+from svload.model.traffic import Group, Request, Text
 
 pytestmark = pytest.mark.pure
 MS, S = 1_000_000, 1_000_000_000
@@ -47,7 +47,7 @@ def played(
     endpoints = {"http://store": Endpoint(scheme="http", address="127.0.0.1", port=1)}
     rows: list[dict[str, int]] = []
     for share in build_shares(config, 11, timeline(config, duration_ns), endpoints, []):
-        columns = _native.rehearse(json.dumps(share.spec), {}, service_ns)["load"]
+        columns = _native.rehearse(text_of(share.spec), {}, service_ns)["load"]
         rows += _rows(columns)
     return sorted(rows, key=lambda row: (row["due_ns"], row["vu"], row["seq"]))
 

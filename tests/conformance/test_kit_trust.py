@@ -1,7 +1,7 @@
 """Every option of every kit, set to hostile values: what the user has not trusted reaches no server, whatever it is.
 
-An option acts by what a kit asks the agent to do. Here the agent is a recorder, and each hostile value bears a mark: where nothing
-asks for trust, no command line, file or environment that the kit makes may bear it.
+An option acts by what a kit asks the agent to do. Here the agent is a recorder, and each hostile value bears
+a mark: where nothing asks for trust, no command line, file or environment that the kit makes may bear it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ MARK = "svload-mark"
 NEEDED: dict[str, dict[str, Any]] = {
     "command": {"run": "true"},
     "external": {"at": "http://127.0.0.1:1"},
+    "hitch": {"of": "backend"},
     "truth": {"role": "cache", "of": "backend"},
     "varnish": {"of": "backend"},
     "nginx": {"of": "backend"},
@@ -54,6 +55,14 @@ ACTING = {
     "nginx": ("include", "error_log", "access_log", "root", "proxy_pass", "listen", "perl_modules", "load_module", "ssl_certificate",
               "client_body_temp_path", "proxy_store", "resolver", "ssl_stapling", "auth_request", "log_format", "js_import"),
     "memcached": ("ext_path", "ssl_key", "ssl_chain_cert", "ssl_ca_cert", "proxy_config", "auth_file", "hashpower,ext_path"),
+    "hitch": ("pem-file", "pem-dir", "backend", "frontend", "user", "group", "chroot", "log-filename", "ocsp-dir", "client-verify-ca",
+              "ssl-engine", "daemon", "syslog", "keepalive\nuser"),
+    "redis": ("dir", "dbfilename", "include", "loadmodule", "aclfile", "logfile", "pidfile", "unixsocket", "replicaof", "slaveof", "bind",
+              "user", "requirepass", "rename-command", "tls-cert-file", "appendfilename", "appenddirname", "cluster-config-file",
+              "enable-debug-command", "enable-module-command", "enable-protected-configs", "oom-score-adj", "hz\nloadmodule"),
+    "mariadb": ("init_file", "plugin_load", "plugin_load_add", "plugin_dir", "datadir", "basedir", "tmpdir", "user", "socket", "bind_address",
+                "secure_file_priv", "general_log_file", "log_error", "log_bin", "slow_query_log_file", "ssl_cert", "init_connect",
+                "skip_grant_tables", "local_infile", "chroot", "init_fil", "wsrep_notify_cmd", "server_audit_file_path"),
     "swift": ("bind_ip", "user", "swift_dir", "devices", "log_udp_host", "log_address", "recon_cache_path", "container_sync_realms_conf",
               "use", "__file__", "client_timeout\nuser"),
     "truth": ("address", "allow_any_address", "upstream", "http_port", "admin_port", "tls", "role"),
@@ -117,7 +126,10 @@ def test_a_new_option_needs_trust_until_it_is_declared(kit: type[Kit]) -> None:
 SUSPECT = re.compile(
     "path|command|file|user|host|addr|log|include|cert|key|lib|module|script|exec|store|cors|resolver|pass"
 )
-CLEARED = re.compile("open_file_cache.*|(watcher|worker)_logbuf_size|log_limit|sendfile.*")
+CLEARED = re.compile(
+    "open_file_cache.*|(watcher|worker)_logbuf_size|log_limit|tcp-backlog|back_log|sendfile.*|slowlog-.*|lfu-log-factor"
+    "|innodb_(flush_log_at_trx_commit|log_(buffer|file)_size|open_files)|open_files_limit|key_buffer_size"
+)
 
 
 def test_no_harmless_parameter_has_a_name_of_what_acts(kit: type[Kit]) -> None:
@@ -155,7 +167,8 @@ def test_no_hostile_value_reaches_a_server_untrusted(
 
 
 def is_own_file(text: str) -> bool:
-    """A file of nginx's that a plain name of the study stands in: below the service's own folder, with letters drawn for it."""
+    """A file of nginx's that a plain name of the study stands in: below the service's own
+    folder, with letters drawn for it."""
     action = json.loads(text)
     return action["do"] == "write" and f"files/{MARK}" in action["path"] and MARK not in action["text"]
 
@@ -174,7 +187,7 @@ def started(kit: type[Kit], options: KitOptions, folder: Path) -> list[str]:
         study=folder,
         host=host,
         limits=Limits(),
-        credentials=credentials if options.tls else None,
+        credentials=credentials if options.tls or kit.certified else None,
         take_port=lambda part, fixed: fixed or 8080,
     )
     backend = ServiceFacts(

@@ -20,6 +20,7 @@ KITS = all_kits()
 MINIMAL: dict[str, dict[str, Any]] = {
     "command": {"run": "true"},
     "external": {"at": "http://127.0.0.1:1"},
+    "hitch": {"of": "backend"},
     "truth": {"role": "store"},
     "varnish": {"of": "backend"},
 }

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from svload.watch import Monitor, load_monitors, monitors_for
+from svload.model.facts import TrialLab
+from svload.watch import Monitor, load_monitors, monitored_names, monitors_for
 from svload.watch import monitors as folder
 from svload.watch.sampler import METRICS as SAMPLER_METRICS
 
@@ -18,14 +19,24 @@ FACTS: dict[str, Any] = {
     "service": "everything",
     "kit": "any",
     "processes": [{"name": "one", "pid": 0, "start_ticks": 1}],
+    "groups": [
+        {
+            "name": "everything",
+            "paths": {"cpu": "/proc/nowhere"},
+            "settings": [{"name": "cpus", "asked": "1", "found": "1"}],
+        }
+    ],
+    "links": [
+        {
+            "name": "everything",
+            "outside": "nowhere",
+            "network": "/proc/nowhere/ns/net",
+            "settings": [],
+            "delay_line": None,
+        }
+    ],
     "endpoints": [{"scheme": "http", "address": "127.0.0.1", "port": 9}],
-    "settings": [{"name": "cpus", "asked": "1", "found": "1"}],
-    "admin": {
-        "truth": {"url": "http://127.0.0.1:9"},
-        "memcached": {"address": "127.0.0.1", "port": 9},
-        "varnish": {"dir": "/proc/nowhere"},
-        "nginx": {"status_url": "http://127.0.0.1:9/status"},
-    },
+    "admin": {name: where for kind in load_monitors() for name, where in kind.example.items()},
 }
 UNITS = re.compile(r"_(seconds|bytes|ratio|total)$")
 KINDS = load_monitors()
@@ -60,6 +71,37 @@ class TestEveryMonitor:
             if metric.endswith("_total") and not re.search(r"_(seconds|bytes)_total$", metric):
                 assert "number of" in text, f"{metric} counts something; its text says what"
 
+    def test_what_it_declares_is_of_its_own_metrics(self, kind: type[Monitor]) -> None:
+        for limit in kind.limits:
+            named = [
+                limit.used,
+                *([limit.of] if isinstance(limit.of, str) else []),
+                *filter(None, [limit.waiting]),
+            ]
+            assert set(named) <= set(kind.metrics), limit.name
+            assert not (isinstance(limit.of, str) and limit.of.endswith("_total")), "a limit is a gauge"
+            assert limit.name and limit.name[-1] != "."
+            assert 0 < limit.at <= 1
+        for refusal in kind.refusals:
+            assert refusal.counter in kind.metrics
+            assert refusal.counter.endswith("_total")
+            assert refusal.means and refusal.means[-1] != "."
+        assert len({limit.name for limit in kind.limits}) == len(kind.limits)
+        assert len({refusal.counter for refusal in kind.refusals}) == len(kind.refusals)
+
+    def test_what_it_declares_survives_the_artefact(self, kind: type[Monitor]) -> None:
+        lab = TrialLab(
+            services=(),
+            previous_case=None,
+            whole_plot=0,
+            reset={},
+            before={},
+            after={},
+            phases_s={},
+            declared=(kind.declared(),),
+        )
+        assert TrialLab.model_validate_json(lab.to_json()).declared == (kind.declared(),)
+
     def test_where_it_attaches_is_a_pure_question(self, kind: type[Monitor]) -> None:
         before = copy.deepcopy(FACTS)
         answers = [
@@ -85,6 +127,23 @@ class TestEveryMonitor:
 
 
 def test_the_host_and_a_service_get_theirs() -> None:
-    assert [kind.name for kind in monitors_for(None)] == ["host", "others"]
-    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {"host", "others"}
+    assert [kind.name for kind in monitors_for(None)] == ["host", "others", "qdisc"]
+    assert {kind.name for kind in monitors_for(FACTS)} == {kind.name for kind in KINDS} - {
+        "host",
+        "others",
+        "qdisc",
+    }
     assert monitors_for({"service": "x"}) == []
+
+
+def test_criteria_can_name_every_metric_of_a_service() -> None:
+    """Whole, or shorter where no other metric is meant by that; with the monitor's name before it always."""
+    names = monitored_names()
+    for kind in KINDS:
+        if not kind.reads(None):
+            assert all(names[f"{kind.name}.{metric}"].metric == metric for metric in kind.metrics)
+            assert all(metric in names for metric in kind.metrics)
+    assert names["throttled"].how == "share"
+    assert names["throttled"].dimension == "ratio"
+    assert names["threads_limited"].how == "growth"
+    assert names["rss"].dimension == "size_bytes"

@@ -1,7 +1,7 @@
 """One plan, one seed: the same requests, however many generators ask and however fast the server answers.
 
-The witness is the server's own log. Open loop: the same requests at the same intended offsets. Closed loop: each user's sequence is
-a prefix of the same planned one.
+The witness is the server's own log. Open loop: the same requests at the same intended offsets. Closed loop:
+each user's sequence is a prefix of the same planned one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,22 +21,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from svload import _native
-from svload.drive.quick import rows_of
-from svload.drive.shares import Share, build_shares, timeline
+from svload.drive.probe import rows_of
+from svload.drive.share.cut import Share, build_shares
+from svload.drive.share.timeline import timeline
+from svload.drive.share.write import text_of
+from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, ThinkTime
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import (
-    ConstantArrivalRate,
-    ConstantVus,
-    Executor,
-    Feeder,
-    FeederPart,
-    Group,
-    Request,
-    Text,
-    ThinkTime,
-    VarPart,
-)
+from svload.model.traffic import Feeder, FeederPart, Group, Request, Text, VarPart
 
 pytestmark = pytest.mark.truth
 MS = 1_000_000
@@ -48,7 +40,8 @@ PATH = (FeederPart(feeder="object", column="path"), Text(text="?vu="), VarPart(v
 
 @dataclass(frozen=True)
 class Asked:
-    """What one load asked for: the server's log (path, vu, id, received in ns from the start) and the engine's own rows."""
+    """What one load asked for: the server's log (path, vu, id, received in ns from the
+    start) and the engine's own rows."""
 
     log: list[tuple[str, int, str, int]]
     rows: list[dict[str, int]]
@@ -122,8 +115,8 @@ def load(
 
 
 def _run(share: Share, start_ns: int) -> list[dict[str, int]]:
-    spec = share.spec | {"start_at_ns": start_ns}
-    return rows_of(_native.run_share(json.dumps(spec), INPUTS, lambda text: None)["samples"])
+    spec = replace(share.spec, start_at_ns=start_ns)
+    return rows_of(_native.run_share(text_of(spec), INPUTS, lambda text: None)["samples"])
 
 
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])

@@ -1,4 +1,5 @@
-"""Each citation of the method in code and documents names a section that docs/method.md has, and no text names a page that is not here."""
+"""Each citation of the method in code and documents names a section that docs/method.md has, and no text
+names a page that is not here."""
 
 from __future__ import annotations
 

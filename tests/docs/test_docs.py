@@ -42,7 +42,7 @@ svload() {
         done
         command svload plan "${kept[@]}"
         ;;
-    aa|demo|load|probe|resume|lab|init|pack|report|export|compare|verify|why|query) command svload "$1" --help ;;
+     aa|capacity|demo|load|probe|resume|lab|fleet|init|pack|report|export|compare|verify|why|query) command svload "$1" --help ;;
     doctor) [[ $* != *--certify* ]] || set -- doctor --help; command svload "$@" ;;
     *) command svload "$@" ;;
     esac
@@ -51,8 +51,9 @@ make() { command make -n -C "$PROJECT" "$@"; }
 """
 
 
-JUDGING = re.compile(r"^(svload (?:run|resume|report|load)\b(?:\\\n|[^&\n])*)$", re.MULTILINE)
-"""Commands that end with 4 where the machine is too busy for a threshold to be judged: that is right, and no fault of the example."""
+JUDGING = re.compile(r"^(svload (?:run|resume|report|load|capacity)\b(?:\\\n|[^&\n])*)$", re.MULTILINE)
+"""Commands that end with 4 where the machine is too busy for a threshold to be judged: that is
+right, and no fault of the example."""
 JUDGED = """
 unjudged() {
     [ "$1" -eq 4 ] || return "$1"
@@ -176,7 +177,8 @@ def test_examples_run(document: str, layer: str, tmp_path: Path) -> None:
 def _bounded(
     command: list[str], folder: Path, environment: dict[str, str], bound_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a block's shell in a session of its own; at the bound everything in it is ended, and what it had said is shown."""
+    """Run a block's shell in a session of its own; at the bound everything in it is ended,
+    and what it had said is shown."""
     process = subprocess.Popen(
         command,
         cwd=folder,

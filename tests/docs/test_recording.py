@@ -1,4 +1,5 @@
-"""tools/record_terminal.py: the recording holds what the view showed, ends with the final table, and is small and safe."""
+"""tools/record_terminal.py: the recording holds what the view showed, ends with the
+final table, and is small and safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`make site`: every page is there, every link inside it leads somewhere, and reading it asks nothing of the network."""
+"""`make site`: every page is there, every link inside it leads somewhere, and reading
+it asks nothing of the network."""
 
 from __future__ import annotations
 

@@ -7,45 +7,49 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svload.drive.shares import build_shares, timeline
+from svload.drive.share.cut import build_shares
+from svload.drive.share.spec import GroupSpec, Http2Spec
+from svload.drive.share.timeline import timeline
 from svload.drive.totals import merge_summaries
+from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor
 from svload.model.facts import Endpoint
 from svload.model.results import Http2Summary
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantArrivalRate, ConstantVus, Executor, Group, Request, Text
+from svload.model.traffic import Group, Request, Text
 
 REQUEST = Request(name="get", scheme="http", host="web", path=(Text(text="/"),))
 ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
 
 
-def groups_of(executor: Executor, generators: int, **group: Any) -> list[dict[str, Any]]:
+def groups_of(executor: Executor, generators: int, **group: Any) -> list[GroupSpec]:
     load = Group(name="load", executor=executor, request=REQUEST, generators=generators, **group)
     case = CaseConfig(case=Case(name="c", levels={}), services=(), feeders=(), groups=(load,))
     shares = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])
-    return [share.spec["groups"][0] for share in shares]
+    return [share.spec.groups[0] for share in shares]
 
 
 @given(vus=st.integers(1, 300), streams=st.integers(1, 40), generators=st.integers(1, 9))
 def test_no_connection_is_cut_and_no_user_lost(vus: int, streams: int, generators: int) -> None:
     connections = -(-vus // streams)
     groups = groups_of(ConstantVus(vus=vus), min(generators, connections), http2=True, streams=streams)
-    options = [group["executor"] for group in groups]
-    numbers = [own["vu_from"] + k * own["vu_step"] for own in options for k in range(own["vus"])]
+    options: list[Any] = [group.executor for group in groups]
+    numbers = [own.vu_from + k * own.vu_step for own in options for k in range(own.vus)]
     assert sorted(numbers) == list(range(vus))
-    assert sum(-(-own["vus"] // streams) for own in options) == connections
-    assert all(group["http2"] == {"streams": streams, "fallback": False} for group in groups)
+    assert sum(-(-own.vus // streams) for own in options) == connections
+    assert all(group.http2 == Http2Spec(streams=streams) for group in groups)
 
 
 def test_places_of_an_open_loop_are_whole_connections_too() -> None:
     groups = groups_of(ConstantArrivalRate(rate_rps=100, max_vus=64), 3, http2="preferred", streams=16)
-    assert [group["executor"]["max_vus"] for group in groups] == [32, 16, 16]
-    assert [group["executor"]["index_from"] for group in groups] == [0, 1, 2]
-    assert groups[0]["http2"] == {"streams": 16, "fallback": True}
+    options: list[Any] = [group.executor for group in groups]
+    assert [own.max_vus for own in options] == [32, 16, 16]
+    assert [own.index_from for own in options] == [0, 1, 2]
+    assert groups[0].http2 == Http2Spec(streams=16, fallback=True)
 
 
 def test_without_it_nothing_is_said() -> None:
     (group,) = groups_of(ConstantVus(vus=4), 1)
-    assert "http2" not in group
+    assert group.http2 is None
 
 
 def test_what_shares_counted_is_added() -> None:

@@ -1,8 +1,9 @@
-"""Who shares a generator process: as many as there are cores for the load, whose requests are the same however they are packed."""
+"""Who shares a generator process: as many as there are cores for the load, whose requests are
+the same however they are packed."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload import _native
-from svload.drive.packing import MANY_CORES, Part, name_of, on_cores, packed
-from svload.drive.requests import Taken
-from svload.drive.shares import Share, asks_for, build_shares, timeline
+from svload.drive.packing import MANY_CORES, Part, name_of, packed
+from svload.drive.share.cut import Share, asks_for, build_shares
+from svload.drive.share.requests import Taken
+from svload.drive.share.timeline import timeline
+from svload.drive.share.write import text_of
+from svload.model.executors import ConstantVus, ThinkTime
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantVus, Feeder, FeederPart, Group, Request, TakenPart, ThinkTime
+from svload.model.traffic import Feeder, FeederPart, Group, Request, TakenPart
 
 SECOND = 1_000_000_000
 OBJECT = FeederPart(feeder="object", column="path")
@@ -53,27 +57,22 @@ def shares_of(case: CaseConfig, cores: int, taken: Taken | None = None) -> list[
 def asked(shares: list[Share]) -> dict[str, list[bytes]]:
     """By group: its rehearsed requests, as bytes, in order of their VU."""
     found: dict[str, list[tuple[int, int, int]]] = {}
-    for share in shares:
-        for name, table in _native.rehearse(json.dumps(share.spec), INPUTS, 1_000_000).items():
+    alone = [replace(share.spec, groups=(group,)) for share in shares for group in share.spec.groups]
+    for spec in alone:
+        for name, table in _native.rehearse(text_of(spec), INPUTS, 1_000_000).items():
             due, vu, seq = (memoryview(table[key][1]).cast("B").cast("q") for key in ("due_ns", "vu", "seq"))
             found.setdefault(name, []).extend(zip(vu, seq, due, strict=True))
     return {name: sorted(requests) for name, requests in found.items()}
 
 
-@given(generators=st.integers(1, 12), cores=st.integers(0, 6))
-def test_no_more_generators_than_cores(generators: int, cores: int):
-    case = on_cores(config(generators), cores)
-    assert case.groups[0].generators == max(1, min(generators, cores))
-
-
-@given(generators=st.integers(1, 6), cores=st.integers(1, 8))
-def test_every_part_has_one_process_and_no_process_two_of_a_group(generators: int, cores: int):
-    case = on_cores(config(generators), cores)
+@given(generators=st.integers(1, 12), cores=st.integers(0, 14))
+def test_every_part_has_one_process_and_there_are_no_more_than_cores(generators: int, cores: int):
+    case = config(generators)
     processes = packed(case, cores)
     parts = [part for process in processes for part in process]
     assert sorted(parts) == [Part(0, k) for k in range(case.groups[0].generators)] + [Part(1, 0)]
-    assert len(processes) == min(cores, len(parts))
-    assert all(len({part.group for part in process}) == len(process) for process in processes)
+    assert len(processes) == max(1, min(cores, len(parts)))
+    assert max(map(len, processes)) - min(map(len, processes)) <= 1, "dealt evenly"
     assert len({name_of(case, process) for process in processes}) == len(processes)
 
 
@@ -82,6 +81,7 @@ def test_one_core_has_one_process_and_cores_enough_one_for_each():
     assert [share.name for share in shares_of(case, 1)] == ["background.0+probe.0"]
     assert [share.name for share in shares_of(case, MANY_CORES)] == ["background.0", "probe.0"]
     assert [share.groups for share in shares_of(config(2), 2)] == [(0, 1), (0,)]
+    assert [share.groups for share in shares_of(config(3), 1)] == [(0, 0, 0, 1)]
 
 
 def test_the_same_is_asked_however_it_is_packed():
@@ -89,18 +89,18 @@ def test_the_same_is_asked_however_it_is_packed():
     assert set(alone) == {"background", "probe"} and len(alone["background"]) > 100
     assert asked(shares_of(config(), 1)) == alone
     assert asked(shares_of(config(2), 2)) == alone
+    assert asked(shares_of(config(10), 1)) == alone, "ten generators in one process"
+    assert asked(shares_of(config(10), 3)) == alone
 
 
 def test_a_process_spins_as_its_most_impatient_group():
-    assert [share.spec["spin_ns"] for share in shares_of(config(spin_ns=60_000), 1)] == [60_000]
+    assert [share.spec.spin_ns for share in shares_of(config(spin_ns=60_000), 1)] == [60_000]
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_each_group_keeps_its_own_word_on_tls_sessions(cores: int):
     shares = shares_of(config(tls_resumption=False), cores)
-    told = {
-        group["name"]: group.get("tls_resumption", True) for share in shares for group in share.spec["groups"]
-    }
+    told = {group.name: group.tls_resumption for share in shares for group in share.spec.groups}
     assert told == {"background": True, "probe": False}
 
 
@@ -108,9 +108,9 @@ def test_each_group_has_its_own_variables_of_set_up():
     token = Request(name="fetch", scheme="https", host="cache", path=(OBJECT, TakenPart(taken="token")))
     vus = {"background": {"token": ["b"] * 12}, "probe": {"token": ["p"] * 3}}
     [share] = shares_of(config(request=token), 1, Taken({}, vus))
-    for group in share.spec["groups"]:
-        [own] = [feeder for name, feeder in group["feeders"].items() if name != "object"]
-        assert share.values[own["table"]] == vus[group["name"]]
+    for group in share.spec.groups:
+        [own] = [feeder for name, feeder in group.feeders.items() if name != "object"]
+        assert share.values[own.table] == vus[group.name]
 
 
 def test_a_share_tells_which_of_its_groups_asks_for_a_feeder():

@@ -1,4 +1,5 @@
-"""How many requests of an open loop may be under way: min(rate × timeout, descriptors − reserve), no more than there are ports."""
+"""How many requests of an open loop may be under way: min(rate × timeout, descriptors −
+reserve), no more than there are ports."""
 
 from __future__ import annotations
 
@@ -7,14 +8,15 @@ import resource
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.drive.test_shares import REQUEST, config, shares_of
+from tests.drive.test_shares import REQUEST, config, executor_of, shares_of
 
-from svload.drive.generators import MOST
 from svload.drive.places import RESERVE, places_of
 from svload.host import connection_room
+from svload.model.bounds import VUS
+from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, RampingArrivalRate
 from svload.model.plan import Room
 from svload.model.stages import Stage
-from svload.model.traffic import ConstantArrivalRate, ConstantVus, Executor, Group, RampingArrivalRate
+from svload.model.traffic import Group
 
 
 def group(executor: Executor, timeout_s: float = 30, generators: int = 1) -> Group:
@@ -41,7 +43,10 @@ def test_the_least_of_what_is_needed_and_what_there_is(
 
 def test_the_engine_takes_no_more_than_a_million() -> None:
     asked = group(ConstantArrivalRate(rate_rps=1e6))
-    assert places_of(asked, Room(descriptors=10**7, local_ports=10**7)) == (MOST, "what the engine takes")
+    assert places_of(asked, Room(descriptors=10**7, local_ports=10**7)) == (
+        VUS.most,
+        "what the engine takes",
+    )
 
 
 def test_stages_need_places_for_their_highest_rate() -> None:
@@ -60,11 +65,7 @@ def test_a_closed_loop_has_its_users() -> None:
 @given(rate_rps=st.floats(0.1, 5_000), generators=st.integers(1, 12))
 def test_shares_deal_all_places_out(rate_rps: float, generators: int) -> None:
     case = config(ConstantArrivalRate(rate_rps=rate_rps), generators)
-    dealt = [
-        spec["groups"][0]["executor"]["max_vus"]
-        for spec in shares_of(case)
-        if spec["groups"][0]["name"] == "background"
-    ]
+    dealt = [executor_of(spec).max_vus for spec in shares_of(case) if spec.groups[0].name == "background"]
     places = places_of(case.groups[0], Room())
     assert places is not None
     assert sum(dealt) == places.most

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from svload.drive.redirect_tls import redirect_tls
+from svload.drive.share.redirect_tls import redirect_tls
 from svload.model.errors import fail
+from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
-from svload.model.traffic import ConstantVus, Group, Request
+from svload.model.traffic import Group, Request
 
 
 def group(follow: int, host: str = "w") -> Group:
@@ -21,29 +22,27 @@ def endpoint(**said: object) -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def _system(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.drive.redirect_tls.system_authorities", lambda: "SYSTEM")
+    monkeypatch.setattr("svload.drive.share.redirect_tls.system_authorities", lambda: "SYSTEM")
 
 
 def test_who_follows_nothing_needs_nothing() -> None:
-    assert redirect_tls([group(0)], {"http://w": endpoint()}) == {}
+    assert redirect_tls([group(0)], {"http://w": endpoint()}) is None
 
 
 def test_the_labs_authorities_and_the_systems_are_trusted() -> None:
     known = {"http://w": endpoint(), "https://w": endpoint(ca_pem="LAB"), "https://v": endpoint(ca_pem="LAB")}
-    tls = redirect_tls([group(1)], known)["redirect_tls"]
-    assert (tls["ca_pem"], tls["verify"]) == ("LABSYSTEM", True)
+    tls = redirect_tls([group(1)], known)
+    assert tls is not None and (tls.ca_pem, tls.verify) == ("LABSYSTEM", True)
 
 
 def test_who_takes_any_certificate_of_its_target_takes_any_behind_it() -> None:
-    tls = redirect_tls([group(1)], {"http://w": endpoint(verify=False), "https://v": endpoint()})[
-        "redirect_tls"
-    ]
-    assert tls["verify"] is False
+    tls = redirect_tls([group(1)], {"http://w": endpoint(verify=False), "https://v": endpoint()})
+    assert tls is not None and tls.verify is False
 
 
 def test_a_system_without_authorities_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
         raise fail("lab-failed", reason="none", hint="")
 
-    monkeypatch.setattr("svload.drive.redirect_tls.system_authorities", none)
-    assert redirect_tls([group(1)], {"http://w": endpoint()}) == {}
+    monkeypatch.setattr("svload.drive.share.redirect_tls.system_authorities", none)
+    assert redirect_tls([group(1)], {"http://w": endpoint()}) is None

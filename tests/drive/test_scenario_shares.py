@@ -1,8 +1,8 @@
-"""Scenarios are a cut of the plan too: however many generators there are, the same steps are asked, and variables and rows go with them."""
+"""Scenarios are a cut of the plan too: however many generators there are, the same steps are asked, and
+variables and rows go with them."""
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Any
 
@@ -11,24 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svload import _native
-from svload.drive.shares import build_shares, timeline, warm_share
+from svload.drive.share.cut import build_shares
+from svload.drive.share.request_spec import TakenPart as TakenPiece
+from svload.drive.share.request_spec import TextPart
+from svload.drive.share.spec import ShareSpec
+from svload.drive.share.timeline import timeline
+from svload.drive.share.warm import warm_share
+from svload.drive.share.write import text_of
+from svload.model.executors import ConstantArrivalRate, ConstantVus, Executor, ThinkTime
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import (
-    ConstantArrivalRate,
-    ConstantVus,
-    Executor,
-    Feeder,
-    FeederPart,
-    Group,
-    Request,
-    Scenario,
-    Step,
-    Take,
-    TakenPart,
-    Text,
-    ThinkTime,
-)
+from svload.model.traffic import Feeder, FeederPart, Group, Request, Scenario, Step, Take, TakenPart, Text
 
 MS = 1_000_000
 ENDPOINTS = {
@@ -65,15 +58,15 @@ def config(
     )
 
 
-def specs_of(case: CaseConfig) -> list[dict[str, Any]]:
+def specs_of(case: CaseConfig) -> list[ShareSpec]:
     shares = build_shares(case, 7, timeline(case, 400 * MS), ENDPOINTS, ["127.0.0.0/8"])
     return [share.spec for share in shares]
 
 
-def played(spec: dict[str, Any], service_ns: int, rows: int = 30) -> list[tuple[int, int, int, int]]:
+def played(spec: ShareSpec, service_ns: int, rows: int = 30) -> list[tuple[int, int, int, int]]:
     """(due, vu, seq, step) of every request that a share begins."""
     inputs = {"objects": {"path": ("utf8", [f"/o/{row}" for row in range(rows)])}}
-    table = _native.rehearse(json.dumps(spec), inputs, service_ns)["users"]
+    table = _native.rehearse(text_of(spec), inputs, service_ns)["users"]
     codes = {"i64": "q", "u64": "Q", "u16": "H"}
     columns = []
     for name in ("due_ns", "vu", "seq", "step"):
@@ -127,27 +120,22 @@ def test_a_feeder_that_stops_ends_iterations_at_its_last_row(generators: int) ->
 
 
 def test_what_variables_address_may_be_any_service() -> None:
-    assert set(specs_of(config(ConstantVus(vus=1), 1))[0]["endpoints"]) == {"http://shop"}
+    assert set(specs_of(config(ConstantVus(vus=1), 1))[0].endpoints) == {"http://shop"}
     (spec,) = specs_of(config(ConstantVus(vus=1), 1, last=AWAY))
-    assert set(spec["endpoints"]) == set(ENDPOINTS)
-    last = spec["groups"][0]["scenarios"][0]["steps"][1]["request"]
-    assert last["url"] == [{"taken": "token"}]
-    assert not {"endpoint", "path"} & set(last)
+    assert set(spec.endpoints) == set(ENDPOINTS)
+    last = spec.groups[0].scenarios[0].steps[1].request
+    assert last.url == (TakenPiece("token"),)
+    assert (last.endpoint, last.path) == ("", ())
 
 
 def test_a_warming_asks_as_the_step_does_without_what_only_the_scenario_knows() -> None:
     case = config(ConstantVus(vus=1), 1)
     share = build_shares(case, 7, timeline(case, 400 * MS), ENDPOINTS, [])[0]
     warm = warm_share(share, 0, "object", 30, "http://other", ENDPOINTS, ["127.0.0.0/8"])
-    (group,) = warm.spec["groups"]
-    assert group["request"]["endpoint"] == "http://other"
-    assert group["request"]["headers"] == [["X", [{"text": "y"}]]]
-    assert "scenarios" not in group
-    assert (
-        len(
-            _native.rehearse(json.dumps(warm.spec), {"objects": {"path": ("utf8", ["/o"] * 30)}}, MS)["warm"][
-                "due_ns"
-            ][1]
-        )
-        == 30 * 8
-    )
+    (group,) = warm.spec.groups
+    assert group.request is not None
+    assert group.request.endpoint == "http://other"
+    assert group.request.headers == (("X", (TextPart("y"),)),)
+    assert group.request.take == () and group.scenarios == ()
+    inputs = {"objects": {"path": ("utf8", ["/o"] * 30)}}
+    assert len(_native.rehearse(text_of(warm.spec), inputs, MS)["warm"]["due_ns"][1]) == 30 * 8

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from svload.drive.requests import Taken
-from svload.drive.set_up import taken_of, trial_set_up, vu_set_ups
-from svload.drive.shares import build_shares, timeline
+from svload.drive.share.cut import build_shares
+from svload.drive.share.request_spec import FeederPart, TakeHeader, TextPart
+from svload.drive.share.requests import Taken
+from svload.drive.share.set_up import taken_of, trial_set_up, vu_set_ups
+from svload.drive.share.spec import FeederSpec, Http2Spec
+from svload.drive.share.timeline import timeline
 from svload.model.errors import SvloadError
+from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import ConstantVus, Group, Http2, Request, SetUp, Take, TakenPart, Text
+from svload.model.traffic import Group, Http2, Request, SetUp, Take, TakenPart, Text
 
 ENDPOINTS = {"http://web": Endpoint(scheme="http", address="127.0.0.1", port=8080)}
 LOGIN = Request(name="login", method="POST", scheme="http", host="web", path=(Text(text="/login"),), take=(Take(name="token", header="X-T"),))  # fmt: skip
@@ -35,26 +39,29 @@ def config() -> CaseConfig:
 def test_the_trial_is_set_up_by_one_iteration_that_tells_what_it_took() -> None:
     share = trial_set_up(config(), 7, ENDPOINTS, ["127.0.0.0/8"], Taken())
     assert share is not None
-    (group,) = share.spec["groups"]
-    assert (group["executor"]["kind"], group["executor"]["iterations"], group["executor"]["vus"]) == ("shared-iterations", 1, 1)  # fmt: skip
-    assert group["report_taken"] is True
-    (step,) = group["scenarios"][0]["steps"]
-    assert step["request"]["take"] == [{"name": "token", "header": "X-T"}]
+    (group,) = share.spec.groups
+    executor: Any = group.executor
+    assert (executor.kind, executor.iterations, executor.vus) == ("shared-iterations", 1, 1)
+    assert group.report_taken is True
+    (step,) = group.scenarios[0].steps
+    assert step.request.take == (TakeHeader("token", "X-T"),)
     assert trial_set_up(config().model_copy(update={"set_up": ()}), 7, ENDPOINTS, [], Taken()) is None
 
 
 def test_each_vu_of_a_group_that_needs_it_is_set_up_with_what_the_trial_took() -> None:
     shares = vu_set_ups(config(), 7, ENDPOINTS, [], Taken({"token": "t0"}))
     assert list(shares) == ["users"]
-    (group,) = shares["users"].spec["groups"]
-    assert (group["executor"]["kind"], group["executor"]["vus"]) == ("per-vu-iterations", 3)
-    assert group["scenarios"][0]["steps"][0]["request"]["path"] == [{"text": "t0"}]
+    (group,) = shares["users"].share.spec.groups
+    executor: Any = group.executor
+    assert (executor.kind, executor.vus, shares["users"].vus) == ("per-vu-iterations", 3, 3)
+    assert executor.spread_ns == 2_000_000  # a thousand VUs a second
+    assert group.scenarios[0].steps[0].request.path == (TextPart("t0"),)
 
 
 @pytest.mark.parametrize(("spoken", "elsewhere", "told"), [
     (False, False, None),
-    (True, False, {"streams": 1, "fallback": False}),
-    ("preferred", False, {"streams": 1, "fallback": True}),
+    (True, False, Http2Spec(streams=1)),
+    ("preferred", False, Http2Spec(streams=1, fallback=True)),
     (True, True, None),
 ])  # fmt: skip
 def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
@@ -67,9 +74,9 @@ def test_set_up_speaks_http2_with_what_the_groups_ask_over_it(
     case = case.model_copy(update={"groups": groups, "set_up": set_up})
     known = ENDPOINTS | {"http://auth": Endpoint(scheme="http", address="127.0.0.1", port=8081)}
     share = trial_set_up(case, 7, known, [], Taken())
-    assert share is not None and share.spec["groups"][0].get("http2") == told
+    assert share is not None and share.spec.groups[0].http2 == told
     [each] = vu_set_ups(case, 7, known, [], Taken({"token": "t0"})).values()
-    assert bool(each.spec["groups"][0].get("http2")) == bool(spoken)
+    assert bool(each.share.spec.groups[0].http2) == bool(spoken)
 
 
 def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
@@ -78,10 +85,10 @@ def test_what_was_taken_goes_into_every_share_and_into_no_file() -> None:
     shares = build_shares(case, 7, timeline(case, 10**9), ENDPOINTS, [], taken=taken)
     assert len(shares) == 2
     for share in shares:
-        (group,) = share.spec["groups"]
-        headers = dict(group["request"]["headers"])
-        assert headers == {"X-T": [{"text": "t0"}], "X-K": [{"feeder": "setup", "column": "key"}]}
-        assert group["feeders"] == {"setup": {"table": "setup.users", "take": "vu", "vus_total": 3}}
+        (group,) = share.spec.groups
+        assert group.request is not None
+        assert group.request.headers == (("X-T", (TextPart("t0"),)), ("X-K", (FeederPart("setup", "key"),)))
+        assert group.feeders == {"setup": FeederSpec(table="setup.users", take="vu", vus_total=3)}
         assert share.values == {"setup.users": {"key": ["k0", "k1", "k2"]}}
         assert share.tables == ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,27 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svload import _native
-from svload.drive.shares import build_shares, shortened, timeline, warm_share
+from svload.drive.share.cut import build_shares
+from svload.drive.share.request_spec import BodySpec
+from svload.drive.share.request_spec import FeederPart as FeederPiece
+from svload.drive.share.request_spec import SizeLaw as Law
+from svload.drive.share.spec import EndpointSpec, ShareSpec
+from svload.drive.share.timeline import shortened, timeline
+from svload.drive.share.warm import warm_share
+from svload.drive.share.write import text_of
+from svload.model.executors import (
+    ConstantArrivalRate,
+    ConstantVus,
+    Executor,
+    PerVuIterations,
+    RampingArrivalRate,
+    RampingVus,
+    SharedIterations,
+    ThinkTime,
+)
 from svload.model.facts import Endpoint
 from svload.model.results import GroupSummary
 from svload.model.stages import Stage
 from svload.model.study import Case, CaseConfig
-from svload.model.traffic import (
-    Body,
-    ConstantArrivalRate,
-    ConstantVus,
-    Executor,
-    Feeder,
-    FeederPart,
-    Group,
-    PerVuIterations,
-    RampingArrivalRate,
-    RampingVus,
-    Request,
-    SharedIterations,
-    SizeLaw,
-    ThinkTime,
-)
+from svload.model.traffic import Body, Feeder, FeederPart, Group, Request, SizeLaw
 
 REQUEST = Request(
     name="fetch", scheme="http", host="cache", path=(FeederPart(feeder="object", column="path"),)
@@ -56,36 +58,42 @@ def config(executor: Executor, generators: int = 1, **group: Any) -> CaseConfig:
     )
 
 
-def shares_of(case: CaseConfig) -> list[dict[str, Any]]:
+def shares_of(case: CaseConfig) -> list[ShareSpec]:
     times = timeline(case, 20_000_000_000)
     return [share.spec for share in build_shares(case, 7, times, ENDPOINTS, ["127.0.0.0/8"])]
+
+
+def executor_of(spec: ShareSpec) -> Any:
+    """The executor of its first group, whichever it is."""
+    return spec.groups[0].executor
 
 
 @given(vus=st.integers(1, 200), generators=st.integers(1, 12))
 def test_every_vu_is_in_exactly_one_share(vus: int, generators: int):
     case = config(ConstantVus(vus=vus), min(generators, vus))
     numbers = [
-        spec["groups"][0]["executor"]["vu_from"] + k * spec["groups"][0]["executor"]["vu_step"]
+        executor.vu_from + k * executor.vu_step
         for spec in shares_of(case)
-        if spec["groups"][0]["name"] == "background"
-        for k in range(spec["groups"][0]["executor"]["vus"])
+        if spec.groups[0].name == "background"
+        for executor in [executor_of(spec)]
+        for k in range(executor.vus)
     ]
     assert sorted(numbers) == list(range(vus))
 
 
 def test_arrivals_are_cut_by_index():
     case = config(ConstantArrivalRate(rate_rps=500, max_vus=64), 4)
-    cut = [spec["groups"][0]["executor"] for spec in shares_of(case)[:4]]
-    assert [(part["index_from"], part["index_step"]) for part in cut] == [(0, 4), (1, 4), (2, 4), (3, 4)]
-    assert sum(part["max_vus"] for part in cut) == 64
+    cut: list[Any] = [spec.groups[0].executor for spec in shares_of(case)[:4]]
+    assert [(part.index_from, part.index_step) for part in cut] == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert sum(part.max_vus for part in cut) == 64
 
 
 def test_ramps_come_before_the_window_and_the_probe_waits_for_them():
     case = config(ConstantVus(vus=10, ramp_up_ns=3_000_000_000))
     background, probe = shares_of(case)
-    assert background["window_ns"] == [3_000_000_000, 23_000_000_000]
-    assert probe["groups"][0]["start_offset_ns"] == 3_000_000_000
-    assert {group["groups"][0]["stop_offset_ns"] for group in (background, probe)} == {23_000_000_000}
+    assert background.window_ns == (3_000_000_000, 23_000_000_000)
+    assert probe.groups[0].start_offset_ns == 3_000_000_000
+    assert {spec.groups[0].stop_offset_ns for spec in (background, probe)} == {23_000_000_000}
 
 
 def test_six_hundred_intervals_of_at_most_a_second():
@@ -105,17 +113,17 @@ def test_warming_asks_for_each_row_once_and_through_the_cache():
     times = timeline(case, 1_000_000_000)
     template = build_shares(case, 7, times, ENDPOINTS, [])[0]
     share = warm_share(template, 0, "object", 2000, "http://cache", ENDPOINTS, [])
-    executor = share.spec["groups"][0]["executor"]
-    assert (executor["limit"], executor["on_full"]) == (2000, "wait")
-    assert share.spec["groups"][0]["request"]["endpoint"] == "http://cache"
-    assert template.spec["groups"][0]["name"] == "background"
+    group, executor = share.spec.groups[0], executor_of(share.spec)
+    assert (executor.limit, executor.on_full) == (2000, "wait")
+    assert group.request is not None and group.request.endpoint == "http://cache"
+    assert template.spec.groups[0].name == "background"
 
 
 def test_only_the_groups_own_target_is_in_its_share():
     more = ENDPOINTS | {"http://backend": Endpoint(scheme="http", address="127.0.0.1", port=9)}
     case = config(ConstantVus(vus=1))
     shares = build_shares(case, 7, timeline(case, 10**9), more, [])
-    assert set(shares[0].spec["endpoints"]) == {"http://cache"}
+    assert set(shares[0].spec.endpoints) == {"http://cache"}
 
 
 STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_000_000, target=2))
@@ -132,37 +140,38 @@ STAGES = (Stage(duration_ns=4_000_000_000, target=9), Stage(duration_ns=6_000_00
 )
 def test_every_executor_is_cut_and_stops_where_its_stages_end(executor: Executor, stop_ns: int):
     case = config(executor, 4)
-    cut = [spec["groups"][0] for spec in shares_of(case) if spec["groups"][0]["name"] == "background"]
-    assert {group["stop_offset_ns"] for group in cut} == {stop_ns}
-    assert {group["executor"]["kind"] for group in cut} == {executor.kind}
-    assert sum(group["executor"].get("vus", group["executor"].get("max_vus")) for group in cut) == 9
+    cut = [spec.groups[0] for spec in shares_of(case) if spec.groups[0].name == "background"]
+    assert {group.stop_offset_ns for group in cut} == {stop_ns}
+    assert {group.executor.kind for group in cut} == {executor.kind}
+    own: list[Any] = [group.executor for group in cut]
+    assert sum(one.max_vus if hasattr(one, "max_vus") else one.vus for one in own) == 9
     for group, spec in zip(cut, shares_of(case), strict=False):
         # The engine reads what is written here.
-        spec["endpoints"] = {"http://cache": {"address": "127.0.0.1:1", "tls": None}}
+        sure = replace(spec, endpoints={"http://cache": EndpointSpec(address="127.0.0.1:1")})
         table = {"path": ("utf8", ["/a", "/b"])}
-        assert group["executor"]["kind"] == executor.kind
-        assert set(_native.rehearse(json.dumps(spec), {"objects": table}, 5_000_000)) == {"background"}
+        assert group.executor.kind == executor.kind
+        assert set(_native.rehearse(text_of(sure), {"objects": table}, 5_000_000)) == {"background"}
 
 
 def test_bodies_and_graceful_stops_are_told():
     law = SizeLaw(lognormal=(1000, 9000))
     for body, told in (
-        (Body(random=law), {"random": {"lognormal": [1000, 9000]}}),
-        (Body(random=SizeLaw(constant=5)), {"random": {"bytes": 5}}),
-        (Body(random=SizeLaw(uniform=(1, 2))), {"random": {"uniform": [1, 2]}}),
-        (Body(file="/f"), {"file": "/f"}),
+        (Body(random=law), BodySpec(random=Law(lognormal=(1000, 9000)))),
+        (Body(random=SizeLaw(constant=5)), BodySpec(random=Law(bytes=5))),
+        (Body(random=SizeLaw(uniform=(1, 2))), BodySpec(random=Law(uniform=(1, 2)))),
+        (Body(file="/f"), BodySpec(file="/f")),
         (
             Body(text=(FeederPart(feeder="object", column="digest"),)),
-            {"text": [{"feeder": "object", "column": "digest"}]},
+            BodySpec(text=(FeederPiece("object", "digest"),)),
         ),
     ):
         request = Request(name="up", method="PUT", scheme="http", host="cache", path=(), body=body)
         case = config(ConstantVus(vus=1))
         group = case.groups[0].model_copy(update={"request": request, "graceful_stop_ns": 7})
-        share = shares_of(case.model_copy(update={"groups": (group,)}))[0]["groups"][0]
-        assert share["request"]["body"] == told
-        assert share["graceful_stop_ns"] == 7
-        assert list(share["feeders"]) == (["object"] if body.text else [])
+        share = shares_of(case.model_copy(update={"groups": (group,)}))[0].groups[0]
+        assert share.request is not None and share.request.body == told
+        assert share.graceful_stop_ns == 7
+        assert list(share.feeders) == (["object"] if body.text else [])
 
 
 def test_work_that_is_done_ends_the_window():

@@ -1,4 +1,5 @@
-"""What the engine's witnesses saw becomes readings among the monitors', and a core's speed is a number that can be compared."""
+"""What the engine's witnesses saw becomes readings among the monitors', and a core's speed is
+a number that can be compared."""
 
 from __future__ import annotations
 

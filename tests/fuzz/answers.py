@@ -1,4 +1,5 @@
-"""Answers of servers: the pieces of the hostile tables put together, cut, flipped, and sent in any segments; frames of HTTP/2 likewise."""
+"""Answers of servers: the pieces of the hostile tables put together, cut, flipped, and sent in any
+segments; frames of HTTP/2 likewise."""
 
 from __future__ import annotations
 
@@ -142,7 +143,10 @@ def _answer(draw: Random, port: int) -> bytes:
         piece = draw.choice((*pieces(), *MORE))
         if draw.random() < 0.15:
             location = draw.choice(LOCATIONS).replace("{port}", str(port))
-            piece = f"HTTP/1.1 {draw.choice((301, 303, 307))} Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
+            piece = (
+                f"HTTP/1.1 {draw.choice((301, 303, 307))} Go\r\nLocation: {location}\r\nContent-Length: "
+                f"0\r\n\r\n".encode()
+            )
         found += _struck(piece, draw)
     return found
 

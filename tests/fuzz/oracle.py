@@ -41,7 +41,10 @@ class Tally:
 
     def __str__(self) -> str:
         ways = ", ".join(f"{name} {count:,}" for name, count in sorted(self.ended.items()))
-        return f"{self.kind}: {self.ended.total():,} cases in {self.cpu_s:.0f} s of CPU, {len(self.failures)} failures ({ways})"
+        return (
+            f"{self.kind}: {self.ended.total():,} cases in {self.cpu_s:.0f} s of CPU, {len(self.failures)} "
+            f"failures ({ways})"
+        )
 
 
 Fuzzer = Callable[[Random, Path], Case]
@@ -70,7 +73,8 @@ def _cpu_s() -> float:
 
 
 def command(words: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> Case:
-    """Run `svload WORDS` in a fork of this process and judge how it ended. What only waited is run again: the machine may have been busy."""
+    """Run `svload WORDS` in a fork of this process and judge how it ended. What only waited is run again:
+    the machine may have been busy."""
     found = _command(words, folder, environment or {})
     return _command(words, folder, environment or {}) if WAITED in found.wrong else found
 

@@ -197,7 +197,7 @@ def _odd_json(data: bytes, draw: Random) -> bytes:
 
 def ready() -> None:
     """Load what the commands need, so that a fork has it."""
-    from svload.host.algebra import stay_single_threaded
+    from svload.host.process.algebra import stay_single_threaded
 
     stay_single_threaded()  # a fork has no threads but one
     with tempfile.TemporaryDirectory(prefix="svload-fuzz-") as folder:

@@ -1,4 +1,5 @@
-"""A few seconds of each fuzzer in every run of the tests, always the same cases; `python -m tests.fuzz` goes on from there."""
+"""A few seconds of each fuzzer in every run of the tests, always the same cases;
+`python -m tests.fuzz` goes on from there."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.servers import wait_until
 
-from svload.host import Agent, linux, start_agent
+from svload.host import Agent, start_agent
+from svload.host.machine import linux
 from svload.model.messages import Lease, Spawn
 
 SPEAKER = """

@@ -1,7 +1,7 @@
 """A controller to be killed: starts an agent and children, says what it started, waits. Not a test.
 
-argv: folder, "isolated" | "plain", lease seconds ("" for a connection). As root it first moves into a network namespace of its
-own, so that the setting it changes is nobody else's.
+argv: folder, "isolated" | "plain", lease seconds ("" for a connection). As root it first moves into a network
+namespace of its own, so that the setting it changes is nobody else's.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from svload.host import linux, start_agent
-from svload.model.messages import Lease, Limits, SetSysctl, Spawn, WriteFile
+from svload.host import start_agent
+from svload.host.machine import linux
+from svload.model.messages import GroupLimits, HoldSysctls, Lease, MakeGroup, Spawn, WriteFile
 
 SETTING, ASKED = "net.ipv4.tcp_fin_timeout", "37"
 
@@ -43,20 +44,28 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
     agent = start_agent(folder, lease, "a controller to be killed", isolate=isolate)
     log, daemon = folder.parent.parent / "children.log", folder.parent.parent / "daemon.pid"
 
-    def python(child: str, role: str, code: str, *more: str, limits: Limits = Limits()) -> Spawn:  # noqa: B008
+    def python(child: str, role: str, code: str, *more: str, group: str | None = None) -> Spawn:
         argv = (sys.executable, "-c", code, *more)
-        return Spawn.read({"child": child, "role": role, "argv": argv, "log": str(log), "limits": limits})
+        return Spawn.read({"child": child, "role": role, "argv": argv, "log": str(log), "group": group})
 
+    made = agent.prepare(
+        [
+            MakeGroup(name="vm", limits=GroupLimits(memory_bytes=1 << 30)),
+            MakeGroup(name="server", limits=GroupLimits(cpus=0.9), within="vm"),
+        ]
+        if root
+        else []
+    )
     results = agent.prepare(
         [
             python("generator", "generator", DEAF),
-            python("server", "server", DEAF, limits=Limits(cpus=0.9) if root else Limits()),
+            python("server", "server", DEAF, group="server" if root else None),
             python("daemon", "server", DAEMON, str(daemon)),
         ]
     )
     agent.prepare([WriteFile(path=str(folder.parent.parent / "temporary"), text="x", temporary=True)])
     if root:
-        agent.prepare([SetSysctl(name=SETTING, value=ASKED)])
+        agent.prepare([HoldSysctls(values={SETTING: ASKED}, host=True)])
     deadline = time.monotonic() + 10
     while not (daemon.exists() and log.read_text().count("deaf") == 2):
         assert time.monotonic() < deadline, "the children did not come up"
@@ -66,7 +75,7 @@ def main(folder: Path, isolate: bool, seconds: str) -> None:
     keeper = linux.process_stat(agent.pid)
     assert keeper is not None
     children = [[found["pid"], found["start_ticks"]] for found in results] + [[stray.pid, stray.start_ticks]]
-    groups = [path for found in results for path in found.get("cgroups", {}).values()]
+    groups = [path for found in made for path in found["paths"].values()]
     print(
         json.dumps(
             {

@@ -14,14 +14,30 @@ from typing import Any
 
 import pytest
 
-from svload.host import Agent, connect_agent, linux, start_agent
+from svload.host import Agent, connect_agent, start_agent
+from svload.host.machine import linux
+from svload.host.process import cgroups
 from svload.model.errors import SvloadError
-from svload.model.messages import Lease, Limits, Notice, Signal, Spawn, Tell, WriteFile
+from svload.model.messages import (
+    DropGroup,
+    GroupLimits,
+    Lease,
+    Limits,
+    MakeGroup,
+    Notice,
+    Signal,
+    Spawn,
+    Tell,
+    WriteFile,
+)
 
 pytestmark = pytest.mark.truth
 Order = Callable[..., Spawn]
 
-IGNORES_TERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+IGNORES_TERM = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', "
+    "flush=True); time.sleep(600)"
+)
 
 
 def code_of(caught: pytest.ExceptionInfo[SvloadError]) -> str:
@@ -259,6 +275,20 @@ def test_open_files_are_as_found_not_as_asked(agent: Agent, order: Order) -> Non
     assert result["limits"]["nofile"]["found"] == int(result["tail"]) < 1 << 30
 
 
+def test_a_hard_limit_of_open_files_bounds_the_soft_one(agent: Agent, order: Order) -> None:
+    wish = order(
+        "t", "tool", "sh", "-c", "ulimit -Sn; ulimit -Hn", limits=Limits(nofile=300, nofile_hard=400)
+    )
+    (result,) = agent.prepare([wish])
+    assert result["limits"]["nofile"] == {"asked": 300, "found": 300}
+    assert result["limits"]["nofile_hard"] == {"asked": 400, "found": 400}
+    assert result["tail"].split() == ["300", "400"]
+    (result,) = agent.prepare([replace(wish, limits=Limits(nofile_hard=200))])
+    assert result["tail"].split() == ["200", "200"], "the soft one comes down with it"
+    (result,) = agent.prepare([replace(wish, limits=Limits(nofile=1 << 29, nofile_hard=1 << 30))])
+    assert result["limits"]["nofile"]["found"] == result["limits"]["nofile_hard"]["found"] < 1 << 29
+
+
 def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
     core = agent.cores[-1]
     (result,) = agent.prepare(
@@ -268,31 +298,116 @@ def test_pins_hold_from_birth(agent: Agent, order: Order) -> None:
     assert result["limits"]["cores"] == [core]
 
 
-def test_quota_and_memory_are_the_kernels_and_go_with_the_child(
-    agent: Agent, order: Order, needs: Callable[..., None]
+def procs(path: str) -> list[str]:
+    return Path(path, "cgroup.procs").read_text().split()
+
+
+def test_a_group_holds_all_that_is_started_in_it_and_goes_when_it_is_dropped(
+    agent: Agent, order: Order, needs: Callable[..., None], until: Callable[..., None]
 ) -> None:
     needs("root")
-    limits = Limits(cpus=0.5, memory_bytes=64 << 20)
-    (result,) = agent.prepare([order("s", "server", "sleep", "600", limits=limits)])
-    assert result["limits"]["cpus"] == 0.5
-    assert result["limits"]["memory_bytes"] == 64 << 20
-    for path in result["cgroups"].values():
-        assert str(result["pid"]) in Path(path, "cgroup.procs").read_text().split()
-    agent.stop(["s"])
-    assert not [path for path in result["cgroups"].values() if Path(path).exists()]
+    limits = GroupLimits(cpus=0.5, memory_bytes=64 << 20, pids=20)
+    made, first, second = agent.prepare(
+        [
+            MakeGroup(name="s", limits=limits),
+            order("s.one", "server", "sleep", "600", group="s"),
+            order("s.two", "server", "sh", "-c", "sleep 600; true", group="s"),
+        ]
+    )
+    assert made["found"] == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 20}
+    for path in made["paths"].values():
+        until(
+            lambda path=path: {str(first["pid"]), str(second["pid"])} < set(procs(path))
+        )  # and the shell's child
+    (again,) = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=0.25))])
+    assert again["found"]["cpus"] == 0.25
+    assert again["paths"] == made["paths"]
+    agent.stop(["s.one", "s.two"])
+    assert agent.prepare([DropGroup(name="s"), DropGroup(name="s")]) == [
+        {"removed": True},
+        {"removed": False},
+    ]
+    assert not [path for path in made["paths"].values() if Path(path).exists()]
+
+
+def test_two_processes_share_one_quota(
+    agent: Agent, order: Order, needs: Callable[..., None], until: Callable[..., None]
+) -> None:
+    """Each had a quota of its own once: Swift's four servers at 0.6 used 2.4 cores' worth."""
+    needs("root")
+    busy = (sys.executable, "-c", "while True: pass")
+    made, *_ = agent.prepare(
+        [
+            MakeGroup(name="s", limits=GroupLimits(cpus=0.2)),
+            order("s.one", "server", *busy, group="s"),
+            order("s.two", "server", *busy, group="s"),
+        ]
+    )
+    began, before = time.monotonic(), cgroups.cpu_s(made["paths"])
+    assert before is not None
+    until(lambda: (cgroups.throttled_s(made["paths"]) or 0.0) > 0.3)
+    used = (cgroups.cpu_s(made["paths"]) or 0.0) - before
+    assert used < 0.2 * (time.monotonic() - began) + 0.05, "a period's quota may be left from before"
+    agent.stop(["s.one", "s.two"], now=True)
+    agent.prepare([DropGroup(name="s")])
 
 
 def test_more_memory_than_allowed_is_a_kill(agent: Agent, order: Order, needs: Callable[..., None]) -> None:
     needs("root")
     greedy = (sys.executable, "-c", "x = bytearray(200 << 20)")
-    (result,) = agent.prepare([order("t", "tool", *greedy, limits=Limits(memory_bytes=32 << 20))])
+    made, result = agent.prepare(
+        [
+            MakeGroup(name="t", limits=GroupLimits(memory_bytes=32 << 20)),
+            order("t", "tool", *greedy, group="t"),
+        ]
+    )
     assert result["exit"] == -9
+    assert cgroups.oom_kills(made["paths"]) == 1
+    agent.prepare([DropGroup(name="t")])
+
+
+def test_members_share_the_limit_of_what_they_are_within(
+    agent: Agent, order: Order, needs: Callable[..., None]
+) -> None:
+    """Neither takes more than half of it; both together do, and one of them is killed."""
+    needs("root")
+    holds = "import sys; x = bytearray(24 << 20); print('held', flush=True); sys.stdin.read()"
+    vm, one, two, first = agent.prepare(
+        [
+            MakeGroup(name="vm", limits=GroupLimits(memory_bytes=48 << 20)),
+            MakeGroup(name="one", limits=GroupLimits(), within="vm"),
+            MakeGroup(name="two", limits=GroupLimits(pids=50), within="vm"),
+            order("one.a", "server", "sleep", "600", group="one"),
+        ]
+    )
+    assert one["paths"]["memory" if "memory" in vm["paths"] else "unified"].startswith(
+        next(iter(vm["paths"].values()))
+    )
+    assert agent.exited("one.a") is None
+    greedy = (sys.executable, "-c", holds.replace("24 <<", "64 <<"))
+    (killed,) = agent.prepare([order("two.b", "tool", *greedy, group="two")])
+    assert killed["exit"] == -9
+    assert (cgroups.oom_kills(two["paths"]), cgroups.oom_kills(one["paths"]) or 0) == (1, 0)
+    assert first["pid"]
+    agent.stop(["one.a"], now=True)
+    agent.prepare([DropGroup(name="one")])
+    assert Path(next(iter(vm["paths"].values()))).exists()
+    agent.prepare([DropGroup(name="two"), DropGroup(name="vm")])
+    assert not Path(next(iter(vm["paths"].values()))).exists()
+
+
+def test_what_a_group_cannot_be_is_said(agent: Agent, order: Order) -> None:
+    with pytest.raises(SvloadError, match="no group “nowhere”"):
+        agent.prepare([order("s", "server", "sleep", "600", group="nowhere")])
+    with pytest.raises(SvloadError, match="no group “nowhere” for s"):
+        agent.prepare([MakeGroup(name="s", limits=GroupLimits(), within="nowhere")])
 
 
 NAMED_NAMESPACE = """
 import os, subprocess, sys
 from pathlib import Path
-from svload.host import linux, start_agent
+from svload.host import start_agent
+from svload.host.machine import linux
 from svload.model.messages import Lease, Spawn
 linux.unshare(0x00020000)  # CLONE_NEWNS: /run below is nobody else's
 subprocess.run(["mount", "--make-rprivate", "/"], check=True)
@@ -505,14 +620,14 @@ def test_a_lost_agent_is_said_at_once_to_all_who_wait(state: Path, isolate: bool
 
 
 def test_an_agent_that_cannot_start_says_why(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.host.client.sys.executable", "/bin/false")
+    monkeypatch.setattr("svload.host.agent.client.sys.executable", "/bin/false")
     with pytest.raises(SvloadError, match="did not come up") as caught:
         start_agent(state / "labs/x", Lease(), "a test")
     assert code_of(caught) == "agent-lost"
 
 
 def test_a_controller_of_another_version_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svload.host.client.PROTOCOL", 99)
+    monkeypatch.setattr("svload.host.agent.client.PROTOCOL", 99)
     with pytest.raises(SvloadError, match="the controller 99"):
         connect_agent(agent.dir)
 

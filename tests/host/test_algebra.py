@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from svload.host.algebra import THREADS
+from svload.host.process.algebra import THREADS
 
 CODE = """
 import os, sys
 from pathlib import Path
-from svload.host.algebra import stay_single_threaded
+from svload.host.process.algebra import stay_single_threaded
 stay_single_threaded()
 import numpy, scipy.special
 print(len(os.listdir("/proc/self/task")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.host.awake import DEVICE, awake, can_stay_awake
+from svload.host.machine.awake import DEVICE, awake, can_stay_awake
 
 
 def test_it_is_asked_for_and_given_back(tmp_path: Path) -> None:

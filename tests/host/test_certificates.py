@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.host import certificates
+from svload.host.machine import kept_certificates
 from svload.model.certificates import (
     AaCertificate,
     Certificates,
@@ -42,30 +42,30 @@ def test_bias_is_seen_less_done() -> None:
 
 
 def test_both_are_found_where_they_were_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "place", lambda: PLACE)
-    assert certificates.held("s", tmp_path) == Certificates()
-    certificates.keep(AA, tmp_path)
-    path = certificates.keep(INSTRUMENT, tmp_path)
-    assert certificates.held("s", tmp_path) == Certificates(instrument=INSTRUMENT, aa=AA)
-    assert certificates.held("other settings", tmp_path) == Certificates(instrument=INSTRUMENT)
+    monkeypatch.setattr(kept_certificates, "place", lambda: PLACE)
+    assert kept_certificates.held("s", tmp_path) == Certificates()
+    kept_certificates.keep(AA, tmp_path)
+    path = kept_certificates.keep(INSTRUMENT, tmp_path)
+    assert kept_certificates.held("s", tmp_path) == Certificates(instrument=INSTRUMENT, aa=AA)
+    assert kept_certificates.held("other settings", tmp_path) == Certificates(instrument=INSTRUMENT)
     path.write_text("{")
-    assert certificates.instrument(tmp_path) is None
+    assert kept_certificates.instrument(tmp_path) is None
 
 
 @pytest.mark.parametrize("change", ["host", "kernel", "engine"])
 def test_any_change_voids_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    certificates.keep(AA, tmp_path)
-    certificates.keep(INSTRUMENT, tmp_path)
+    kept_certificates.keep(AA, tmp_path)
+    kept_certificates.keep(INSTRUMENT, tmp_path)
     elsewhere = PLACE.model_copy(update={change: "else"})
-    monkeypatch.setattr(certificates, "place", lambda: elsewhere)
-    assert certificates.held("s", tmp_path) == Certificates()
+    monkeypatch.setattr(kept_certificates, "place", lambda: elsewhere)
+    assert kept_certificates.held("s", tmp_path) == Certificates()
 
 
 def test_this_place_is_named_without_the_hosts_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = certificates.place()
-    assert here == certificates.place()
+    here = kept_certificates.place()
+    assert here == kept_certificates.place()
     assert len(here.engine) == 64
     monkeypatch.setattr("platform.node", lambda: "secret-name")
-    there = certificates.place()
+    there = kept_certificates.place()
     assert there.host != here.host
     assert "secret-name" not in there.host

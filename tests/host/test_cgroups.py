@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from svload.host import cgroups
+from svload.host.machine.disks import disk_of
+from svload.host.process import cgroups, disk_rates
+from svload.model.messages import GroupLimits
 
 
 @pytest.fixture
@@ -16,6 +18,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cgroups, "_mounts", dict)
     monkeypatch.setattr(cgroups, "_groups", lambda path: {})
     return tmp_path
+
+
+BOTH = GroupLimits(cpus=1.5, memory_bytes=256 << 20)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, machine: Path, own: str, *controllers: str) -> None:
@@ -29,12 +34,12 @@ def offer(monkeypatch: pytest.MonkeyPatch, machine: Path, own: str, *controllers
 
 def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, machine, "/user/me", "cpu", "cpuacct", "memory")
-    paths = cgroups.plan("lab", "cache.varnish", 1.5, 256 << 20)
+    paths = cgroups.plan("lab", "cache", BOTH)
     assert paths == {
-        name: f"{machine}/{name}/user/me/svload/lab/cache.varnish" for name in ("cpu", "cpuacct", "memory")
+        name: f"{machine}/{name}/user/me/svload/lab/cache" for name in ("cpu", "cpuacct", "memory")
     }
     assert not Path(paths["cpu"]).exists()
-    cgroups.create(paths, 1.5, 256 << 20)
+    cgroups.create(paths, BOTH)
     assert Path(paths["cpu"], "cpu.cfs_quota_us").read_text() == "150000"
     assert Path(paths["cpu"], "cpu.cfs_period_us").read_text() == "100000"
     assert Path(paths["memory"], "memory.limit_in_bytes").read_text() == str(256 << 20)
@@ -43,20 +48,21 @@ def test_version_1_stays_below_our_own_group(machine: Path, monkeypatch: pytest.
 
 def test_only_what_is_limited_is_made(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory")
-    assert set(cgroups.plan("lab", "x", None, 1 << 20)) == {"memory"}
-    assert set(cgroups.plan("lab", "x", 0.5, None)) == {"cpu", "cpuacct"}
+    assert set(cgroups.plan("lab", "x", GroupLimits(memory_bytes=1 << 20))) == {"memory"}
+    assert set(cgroups.plan("lab", "x", GroupLimits(cpus=0.5))) == {"cpu", "cpuacct"}
 
 
 def test_version_2_opens_controllers_down_to_the_lab(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, machine, "/user.slice", "unified")
     (machine / "unified/cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    paths = cgroups.plan("lab", "x", 0.25, 64 << 20)
+    limits = GroupLimits(cpus=0.25, memory_bytes=64 << 20, pids=9)
+    paths = cgroups.plan("lab", "x", limits)
     assert paths == {"unified": f"{machine}/unified/svload/lab/x"}
-    cgroups.create(paths, 0.25, 64 << 20)
+    cgroups.create(paths, limits)
     for parent in ("unified", "unified/svload", "unified/svload/lab"):
         assert (machine / parent / "cgroup.subtree_control").exists()
     assert Path(paths["unified"], "cpu.max").read_text() == "25000 100000"
-    assert cgroups.read_back(paths) == {"cpus": 0.25, "memory_bytes": 64 << 20}
+    assert cgroups.read_back(paths) == {"cpus": 0.25, "memory_bytes": 64 << 20, "pids": 9}
 
 
 def test_hybrid_machines_without_a_cpu_controller_are_refused(
@@ -65,13 +71,13 @@ def test_hybrid_machines_without_a_cpu_controller_are_refused(
     offer(monkeypatch, machine, "/", "unified", "memory")
     (machine / "unified/cgroup.controllers").write_text("hugetlb\n")
     with pytest.raises(cgroups.CgroupError, match="no cgroup for cpu"):
-        cgroups.plan("lab", "x", 0.5, 1 << 20)
+        cgroups.plan("lab", "x", BOTH)
 
 
 def test_no_limit_has_no_read_back(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, machine, "/", "cpu", "cpuacct")
-    paths = cgroups.plan("lab", "x", 1.0, None)
-    cgroups.create(paths, 1.0, None)
+    paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
+    cgroups.create(paths, GroupLimits(cpus=1.0))
     Path(paths["cpu"], "cpu.cfs_quota_us").write_text("-1")
     assert cgroups.read_back(paths) == {}
 
@@ -80,8 +86,8 @@ def test_removing_empties_the_parents_and_may_be_repeated(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, machine, "/", "memory")
-    paths = cgroups.plan("lab", "x", None, 1 << 20)
-    other = cgroups.plan("lab", "y", None, 1 << 20)
+    paths = cgroups.plan("lab", "x", GroupLimits(memory_bytes=1))
+    other = cgroups.plan("lab", "y", GroupLimits(memory_bytes=1))
     for path in (*paths.values(), *other.values()):
         os.makedirs(path)
     assert cgroups.remove(paths)
@@ -96,10 +102,173 @@ def test_the_time_a_quota_held_back_is_read_in_both_versions(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(monkeypatch, machine, "/a", "cpu", "unified")
-    paths = cgroups.of_process(1)
-    assert paths == {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}
+    paths = {name: f"{machine}/{name}/a" for name in ("cpu", "unified")}
     assert cgroups.throttled_s(paths) is None
     (machine / "cpu/a/cpu.stat").write_text("nr_periods 7\nnr_throttled 2\nthrottled_time 1500000000\n")
     (machine / "unified/a/cpu.stat").write_text("usage_usec 9\nnr_throttled 2\nthrottled_usec 250000\n")
     assert cgroups.throttled_s(paths) == 1.5
     assert cgroups.throttled_s({"unified": paths["unified"]}) == 0.25
+
+
+def test_a_member_lies_below_what_it_is_within_in_every_hierarchy_that_this_one_uses(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member without a limit of its own must be where the machine's memory is counted."""
+    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
+    assert cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above)) == {"memory": f"{above['memory']}/db"}
+    both = cgroups.plan("lab", "vm/db", GroupLimits(cpus=1.0, pids=5), tuple(above))
+    assert set(both) == {"cpu", "cpuacct", "pids", "memory"}
+
+
+def test_with_version_2_controllers_pass_through_the_machine_to_its_members(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, machine, "/", "unified")
+    (machine / "unified/cgroup.controllers").write_text("cpu memory pids\n")
+    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1 << 30))
+    cgroups.create(above, GroupLimits(memory_bytes=1 << 30))
+    paths = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
+    cgroups.create(paths, GroupLimits())
+    assert paths == {"unified": f"{machine}/unified/svload/lab/vm/db"}
+    assert (machine / "unified/svload/lab/vm/cgroup.subtree_control").exists()
+
+
+def test_a_member_that_goes_leaves_the_machine_it_was_within(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its limits would be gone for the others, and for the member when it comes up again."""
+    offer(monkeypatch, machine, "/", "memory")
+    above = cgroups.plan("lab", "vm", GroupLimits(memory_bytes=1))
+    member = cgroups.plan("lab", "vm/db", GroupLimits(), tuple(above))
+    os.makedirs(member["memory"])
+    assert cgroups.remove(member)
+    assert Path(above["memory"]).is_dir()
+    assert cgroups.remove(above)
+    assert not (machine / "memory/svload").exists()
+
+
+@pytest.mark.parametrize("swap", [True, False])
+def test_limited_memory_is_not_swap_instead(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, swap: bool
+) -> None:
+    offer(monkeypatch, machine, "/", "unified")
+    (machine / "unified/cgroup.controllers").write_text("memory\n")
+    limits = GroupLimits(memory_bytes=1 << 20)
+    paths = cgroups.plan("lab", "x", limits)
+    folder = Path(paths["unified"])
+    folder.mkdir(parents=True)
+    if swap:
+        (folder / "memory.swap.max").write_text("max")
+    cgroups.create(paths, limits)
+    assert (folder / "memory.swap.max").exists() == swap
+    assert not swap or (folder / "memory.swap.max").read_text() == "0"
+
+
+def test_a_limit_that_was_never_set_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, machine, "/", "memory", "unified")
+    (machine / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (machine / "unified/memory.max").write_text("max\n")
+    (machine / "unified/pids.max").write_text("max\n")
+    assert cgroups.read_back({"memory": str(machine / "memory")}) == {}
+    assert cgroups.read_back({"unified": str(machine / "unified")}) == {}
+
+
+def test_kills_and_cpu_are_counted_in_both_versions(tmp_path: Path) -> None:
+    old, new = {"memory": str(tmp_path), "cpuacct": str(tmp_path)}, {"unified": str(tmp_path)}
+    assert cgroups.oom_kills(old) is None
+    assert cgroups.cpu_s(old) is cgroups.cpu_s(new) is None
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 31\noom 4\noom_kill 3\n")
+    (tmp_path / "cpuacct.usage").write_text("1500000000\n")
+    (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+    assert (cgroups.oom_kills(old), cgroups.oom_kills(new)) == (2, 3)
+    assert (cgroups.cpu_s(old), cgroups.cpu_s(new)) == (1.5, 2.5)
+
+
+def test_limits_change_in_place_and_are_taken_off_in_both_versions(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = ("cpus", "memory_bytes", "pids")
+    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+    old = cgroups.plan("lab", "x", GroupLimits(), (), every)
+    assert set(old) == {"cpu", "cpuacct", "memory", "pids"}
+    offer(monkeypatch, machine / "two", "/", "unified")
+    (machine / "two/unified/cgroup.controllers").write_text("cpu memory pids\n")
+    new = cgroups.plan("lab", "x", GroupLimits(), (), every)
+    assert set(new) == {"unified"}
+    limits = GroupLimits(cpus=0.2, memory_bytes=64 << 20, pids=9)
+    for paths in (old, new):
+        cgroups.create(paths, GroupLimits())
+        assert cgroups.read_back(paths) == {}
+        cgroups.change(paths, limits)
+        assert cgroups.read_back(paths) == {"cpus": 0.2, "memory_bytes": 64 << 20, "pids": 9}
+        cgroups.put_back(paths, {"cpus": 1.5, "pids": None})
+        assert cgroups.read_back(paths) == {"cpus": 1.5, "memory_bytes": 64 << 20}
+    assert Path(old["pids"], "pids.max").read_text() == "max"
+    assert Path(new["unified"], "cpu.max").read_text() == "150000 100000"
+    cgroups.change(old, GroupLimits(), ("cpus",))
+    assert Path(old["cpu"], "cpu.cfs_quota_us").read_text() == "-1"
+
+
+def test_a_group_that_was_not_made_for_it_is_not_limited_by_half(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, machine, "/", "cpu", "cpuacct", "memory", "pids")
+    paths = cgroups.plan("lab", "x", GroupLimits(cpus=1.0))
+    cgroups.create(paths, GroupLimits(cpus=1.0))
+    with pytest.raises(cgroups.CgroupError, match="made without pids"):
+        cgroups.change(paths, GroupLimits(cpus=0.5, pids=5))
+    assert cgroups.read_back(paths) == {"cpus": 1.0}
+
+
+RATES = GroupLimits(disk_read_bytes_per_s=20_000_000, disk_write_bytes_per_s=10_000_000)
+HELD = {"disk_read_bytes_per_s": 20_000_000, "disk_write_bytes_per_s": 10_000_000}
+
+
+def test_disks_are_limited_by_blkio_of_version_1(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, machine, "/", "blkio", "unified")
+    assert cgroups.writes_escape()
+    paths = cgroups.plan("lab", "x", RATES)
+    assert set(paths) == {"blkio"}
+    cgroups.create(paths, RATES, ["254:0"])
+    assert Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text() == "254:0 20000000"
+    assert Path(paths["blkio"], "blkio.throttle.write_bps_device").read_text() == "254:0 10000000"
+    assert cgroups.read_back(paths) == HELD
+    told = "254:0 Read 4096\n254:0 Write 512\n8:0 Read 1\nTotal 4609\n"
+    Path(paths["blkio"], "blkio.throttle.io_service_bytes").write_text(told)
+    assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4097, 512]
+
+
+def test_disks_are_limited_by_io_of_version_2(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, machine, "/", "unified")
+    (machine / "unified/cgroup.controllers").write_text("cpu io memory pids\n")
+    assert not cgroups.writes_escape()
+    paths = cgroups.plan("lab", "x", RATES)
+    cgroups.create(paths, RATES, ["254:0"])
+    assert Path(paths["unified"], "io.max").read_text() == "254:0 rbps=20000000 wbps=10000000"
+    Path(paths["unified"], "io.max").write_text("254:0 rbps=20000000 wbps=10000000 riops=max wiops=max\n")
+    assert cgroups.read_back(paths) == HELD
+    assert disk_rates.moved_bytes(paths, "read") is None
+    Path(paths["unified"], "io.stat").write_text(
+        "254:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n"
+    )
+    assert [disk_rates.moved_bytes(paths, way) for way in disk_rates.WAYS] == [4096, 512]
+
+
+def test_one_way_alone_leaves_the_other_free(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, machine, "/", "unified")
+    (machine / "unified/cgroup.controllers").write_text("io\n")
+    limits = GroupLimits(disk_read_bytes_per_s=5)
+    paths = cgroups.plan("lab", "x", limits)
+    cgroups.create(paths, limits, ["254:0"])
+    Path(paths["unified"], "io.max").write_text("254:0 rbps=5 wbps=max riops=max wiops=max\n")
+    assert cgroups.read_back(paths) == {"disk_read_bytes_per_s": 5}
+    with pytest.raises(cgroups.CgroupError, match="no cgroup for memory"):
+        cgroups.plan("lab", "x", GroupLimits(memory_bytes=1))
+
+
+def test_files_without_a_disk_have_none(tmp_path: Path) -> None:
+    assert disk_of("/proc") is None
+    found = disk_of(str(tmp_path / "absent" / "folder"))
+    assert found == disk_of(str(tmp_path))

@@ -1,4 +1,5 @@
-"""What a trial's conditions are read from: clocks, resting ports, listeners; and what the preflight measures and keeps."""
+"""What a trial's conditions are read from: clocks, resting ports, listeners; and what
+the preflight measures and keeps."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from svload.host import conditions, preflight, sock_diag
-from svload.host.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
-from svload.host.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
+from svload.host.machine import conditions, preflight, sock_diag
+from svload.host.machine.ports import REUSED_AFTER_S, TIME_WAIT_S, local_ports
+from svload.host.machine.sock_diag import TCP_LISTEN, count_time_wait, end_time_wait, tcp_sockets
 
 
 def test_a_moment_holds_the_three_clocks() -> None:
@@ -32,7 +33,8 @@ def test_a_moment_holds_the_three_clocks() -> None:
 
 
 def rested(server: socket.socket, client_first: bool) -> int:
-    """How many more sockets on the client's port rest once one side has closed first (others may rest there, to other servers)."""
+    """How many more sockets on the client's port rest once one side has closed first (others may
+    rest there, to other servers)."""
     client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
     port = int(client.getsockname()[1])

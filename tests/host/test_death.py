@@ -15,12 +15,16 @@ from typing import Any
 
 import pytest
 
-from svload.host import linux, list_labs
+from svload.host import list_labs
+from svload.host.machine import linux
 
 pytestmark = pytest.mark.truth
 CONTROLLER = Path(__file__).with_name("controller.py")
 SETTING = "/proc/sys/net/ipv4/tcp_fin_timeout"
-FINISH = "import sys; from pathlib import Path; from svload.host import finish_leftovers; print(*finish_leftovers(Path(sys.argv[1])), sep='\\n')"
+FINISH = (
+    "import sys; from pathlib import Path; from svload.host import finish_leftovers; "
+    "print(*finish_leftovers(Path(sys.argv[1])), sep='\\n')"
+)
 BOUND_S = 8.0
 
 

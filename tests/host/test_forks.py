@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tests.servers import wait_until
 
-from svload.host import forks
-from svload.host.forks import beside, spread
-from svload.host.linux import process_stat
+from svload.host.machine.linux import process_stat
+from svload.host.process import forks
+from svload.host.process.forks import beside, spread
 from svload.model.errors import SvloadError, fail
 
 BOUND_S = 20
@@ -182,8 +182,8 @@ def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.Captur
 
 SCRIPT = """
 import os, signal, sys
-from svload.host import forks
-from svload.host.forks import spread
+from svload.host.process import forks
+from svload.host.process.forks import spread
 forks._cores = lambda: 2
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 

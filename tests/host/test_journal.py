@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from svload.host import finish_leftovers, journal, linux, list_labs, start_agent
-from svload.host.journal import Journal, read_entries, undo
+from svload.host import finish_leftovers, list_labs, start_agent
+from svload.host.agent import journal
+from svload.host.agent.journal import Journal, read_entries, undo
+from svload.host.machine import linux
 from svload.model.errors import SvloadError
 from svload.model.messages import Lease
 
@@ -83,7 +85,7 @@ def test_a_journaled_process_is_ended_and_the_folder_goes(
     process = start()
     announce(lab, process.pid)
     assert [(found.id, found.owner, found.alive) for found in list_labs(tmp_path)] == [("lab", "gone", False)]
-    assert finish_leftovers(tmp_path) == [f"lab: ended s (pid {process.pid})"]
+    assert [str(one) for one in finish_leftovers(tmp_path)] == [f"lab: ended s (pid {process.pid})"]
     assert process.wait(10) == -9
     assert not lab.exists()
     assert finish_leftovers(tmp_path) == []
@@ -229,7 +231,7 @@ def test_what_cannot_be_undone_is_said_and_kept_for_the_next_time(lab: Path, tmp
     log.announce("file", name=str(blocked))
     log.announce("file", name=str(tmp_path / "gone already"))
     log.close()
-    assert "could not be undone: file" in " ".join(finish_leftovers(tmp_path))
+    assert "could not be undone: file" in " ".join(str(one) for one in finish_leftovers(tmp_path))
     with pytest.raises(SvloadError, match="cannot be undone"):
         start_agent(lab, Lease(), "the next")
     blocked.rmdir()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from svload.host.page_cache import Resident, in_page_cache
+from svload.host.machine.page_cache import Resident, in_page_cache
 
 
 def test_what_was_written_is_resident_and_what_was_never_touched_is_not(tmp_path: Path) -> None:

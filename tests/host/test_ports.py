@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from svload.host.ports import local_ports, most_new_connections
+from svload.host.machine.ports import local_ports, most_new_connections
 
 
 @pytest.fixture

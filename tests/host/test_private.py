@@ -1,4 +1,5 @@
-"""State that says what may be run, undone and asked is this user's alone, whatever the umask and whoever prepared the place."""
+"""State that says what may be run, undone and asked is this user's alone, whatever the umask
+and whoever prepared the place."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from svload.host import finish_leftovers, machine_lock
-from svload.host.unix_socket import is_own, listen
+from svload.host.agent.unix_socket import is_own, listen
 from svload.model.environment import cache_dir, state_dir
 from svload.model.errors import SvloadError
 from svload.model.private import append_private, private_folder, read_private, write_private

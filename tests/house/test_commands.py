@@ -16,16 +16,19 @@ COMMANDS = [
     "why",
     "report",
     "compare",
+    "import",
     "query",
     "verify",
     "pack",
     "load",
     "probe",
     "lab",
+    "fleet",
     "doctor",
     "schema",
 ]
-OF_LABS = ["install", "up", "status", "reset", "down"]
+OF_LABS = ["install", "up", "status", "reset", "down", "urls"]
+OF_FLEETS = ["check", "install", "status", "clean"]
 
 
 def names(group: typer.Typer) -> dict[str, list[str]]:
@@ -38,21 +41,28 @@ def names(group: typer.Typer) -> dict[str, list[str]]:
 
 
 def test_they_are_those_of_the_design() -> None:
-    from svload.cli.commands import lab
+    from svload.cli.commands import fleet, lab
 
-    found, of_labs = names(app), names(lab.app)
+    found, of_labs, of_fleets = names(app), names(lab.app), names(fleet.app)
     assert set(COMMANDS) <= set(found)
     assert sorted(of_labs) == sorted(OF_LABS)
-    groups = {"lab"}
+    assert sorted(of_fleets) == sorted(OF_FLEETS)
+    groups = {"lab", "fleet"}
     silent = [
-        name for name, options in (found | of_labs).items() if "--json" not in options and name not in groups
+        name
+        for name, options in [*found.items(), *of_labs.items(), *of_fleets.items()]
+        if "--json" not in options and name not in groups
     ]
     assert silent == []
 
 
 def test_each_answers_help() -> None:
     runner = CliRunner()
-    for words in [[name] for name in COMMANDS] + [["lab", name] for name in OF_LABS]:
+    for words in (
+        [[name] for name in COMMANDS]
+        + [["lab", name] for name in OF_LABS]
+        + [["fleet", name] for name in OF_FLEETS]
+    ):
         done = runner.invoke(app, [*words, "--help"], prog_name="svload")
         assert done.exit_code == 0, words
         assert done.output.startswith(f"Usage: svload {' '.join(words)}"), words

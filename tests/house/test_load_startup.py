@@ -1,4 +1,5 @@
-"""Before a load begins nothing is loaded that only judging it needs, neither in the command nor in the process that makes it."""
+"""Before a load begins nothing is loaded that only judging it needs, neither in the command
+nor in the process that makes it."""
 
 from __future__ import annotations
 
@@ -87,13 +88,14 @@ sys.argv = ["svload", "load", sys.argv[1], "-c", "2", "-d", "1s", "--threshold",
 main.main()
 """
 HANDS = (
-    "import json, sys, svload.host, svload.host.serve, svload.drive.generators, svload.watch;"
+    "import json, sys, svload.host, svload.host.agent.serve, svload.drive.generators, svload.watch;"
     "json.dump(sorted(sys.modules), sys.stdout)"
 )
 
 
 def test_typing_a_load_waits_for_nothing_that_validates(tmp_path: Path) -> None:
-    """The hands are being started before anything that validates a study is loaded: what is typed is checked with the standard library."""
+    """The hands are being started before anything that validates a study is loaded: what is typed is
+    checked with the standard library."""
     assert tops(run(TYPED, "http://127.0.0.1:9/", folder=tmp_path)) & VALIDATING == set()
 
 

@@ -60,7 +60,8 @@ def test_what_makes_no_load_loads_nothing_heavy(tmp_path: Path, words: tuple[str
 def test_what_must_not_be_loaded_is_named_as_it_is() -> None:
     """The list of what is heavy holds names that exist."""
     code = (
-        "import svload.run.execution, svload.report.page, svload.lab.authority, svload.lab.lab, svload.store.parquet, svload.watch, sys;"
+        "import svload.run.execution, svload.report.page, svload.lab.authority, svload.lab.lab, "
+        "svload.store.parquet, svload.watch, sys;"
         "print(*sys.modules)"
     )
     done = subprocess.run(

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = ["setup", "demo", "check", "test", "lint", "bench", "docs", "clean"]
+VERBS = ["setup", "demo", "check", "test", "lint", "bench", "docs", "wheel", "clean"]
 
 
 def run(

@@ -1,4 +1,5 @@
-"""Ends a command by SIGKILL at its n-th write: before an open for writing, just after it, before a rename, a removal or an fsync."""
+"""Ends a command by SIGKILL at its n-th write: before an open for writing, just after it, before a
+rename, a removal or an fsync."""
 
 from __future__ import annotations
 

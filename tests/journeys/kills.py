@@ -15,7 +15,8 @@ from .world import Command, World, only_run, sealed
 
 VICTIMS = {"controller": "", "agent": "svload.host.agent", "generator": "svload.drive.generator"}
 ENDED = {"warm": ("", "reset", "warm"), "load": ("count",), "seal": ("settle", "write", "seal")}
-"""Phase of a trial → what its journal last said while it lasts (some last microseconds: then the next trial's is taken)."""
+"""Phase of a trial → what its journal last said while it lasts (some last microseconds:
+then the next trial's is taken)."""
 SAID = {
     "bring-up": "bringing the servers up",
     "analysis": "judging every trial",
@@ -36,7 +37,8 @@ class Moment:
 
 
 def draw_moments(seed: int, count: int, load_s: float, victims: Sequence[str]) -> list[Moment]:
-    """Every victim in turn over bring-up, warm-up, load and seal; the last fifth over analysis and report, on a complete plan."""
+    """Every victim in turn over bring-up, warm-up, load and seal; the last fifth over analysis
+    and report, on a complete plan."""
     draw = random.Random(seed)
     alone = count // 5
     lengths_s = {"bring-up": 1.0, "warm": 0.2, "load": load_s, "seal": 0.05}
@@ -99,7 +101,8 @@ def strike(world: World, command: Command, moment: Moment, names: Mapping[str, s
 
 
 def play(world: World, moments: Sequence[Moment], study: Sequence[str], names: Mapping[str, str]) -> None:
-    """Run and resume, one kill each. After each: everything is gone, and what was sealed is as it was, byte for byte."""
+    """Run and resume, one kill each. After each: everything is gone, and what was
+    sealed is as it was, byte for byte."""
     for moment in moments:
         started = any(world.runs.iterdir())
         if moment.phase in ALONE:

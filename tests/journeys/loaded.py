@@ -1,7 +1,8 @@
 """Whole commands without the second that each takes to load: forks of one process that has svload loaded (loader.py).
 
-A command has its own arguments, environment, folder, streams and end, as if it had been started. What only a new process shows
-(that it starts at all, how fast, what it loads, what kill -9 leaves of it) is for tests that start one.
+A command has its own arguments, environment, folder, streams and end, as if it had been started.
+What only a new process shows (that it starts at all, how fast, what it loads, what kill -9 leaves
+of it) is for tests that start one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def _door() -> socket.socket:
 def run_loaded(
     arguments: Sequence[str], env: Mapping[str, str], cwd: Path, bound_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """`svload ARGUMENTS` to its end, without input, what it says captured. Raises subprocess.TimeoutExpired; the command is killed then."""
+    """`svload ARGUMENTS` to its end, without input, what it says captured. Raises
+    subprocess.TimeoutExpired; the command is killed then."""
     with _pipe() as (out, out_end), _pipe() as (err, err_end), _pipe() as (told, told_end):
         with open(os.devnull, "rb") as nothing, _folder(cwd) as here:
             said = {"arguments": ["svload", *arguments], "environment": dict(env)}

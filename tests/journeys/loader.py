@@ -1,4 +1,5 @@
-"""`python loader.py DOOR`: svload is loaded once, then every command that is asked for at the door runs in a fork of this process.
+"""`python loader.py DOOR`: svload is loaded once, then every command that is asked for at the door
+runs in a fork of this process.
 
 It ends when the door's other end is closed, however that came about.
 """
@@ -19,18 +20,19 @@ sys.path.append(os.path.dirname(__file__))
 import killer
 
 from svload.cli.warm_keeper import LOADED, carry_out, take_over
-from svload.host.algebra import stay_single_threaded
+from svload.host.process.algebra import stay_single_threaded
 
 REQUEST_BYTES = 1 << 20
 ALSO_LOADED = (
-    "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.write", "svload.report.page.render",
+    "svload.api", "svload.api.studies", "svload.api.runs", "svload.analysis", "svload.report.files.write", "svload.report.page.render",
     "svload.report.sheets.workbook", "svload.store.sql", "svload.study",
 )  # fmt: skip
 """What is loaded beyond a load's own: what a whole run needs."""
 
 
 def main(door: socket.socket) -> NoReturn:
-    """Answer a request (a message with the descriptors 0, 1, 2, the folder and where to tell) with two lines: the pid, the exit code."""
+    """Answer a request (a message with the descriptors 0, 1, 2, the folder and where to tell) with two
+    lines: the pid, the exit code."""
     stay_single_threaded()
     for module in (*LOADED, *ALSO_LOADED):
         import_module(module)

@@ -1,4 +1,5 @@
-"""What the journeys of stalls and stops share: a server that stalls by the clock, what its schedule and its log make true, and a load to harm."""
+"""What the journeys of stalls and stops share: a server that stalls by the clock, what its schedule and its
+log make true, and a load to harm."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def ask(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
 def server(
     serve_truth: Callable[..., dict[str, Any]], *, apart: bool = False, **config: Any
 ) -> tuple[str, str]:
-    """A known-truth server with one object: (the object's URL, the admin's). `apart`: on the cores that the load leaves to servers."""
+    """A known-truth server with one object: (the object's URL, the admin's). `apart`: on the cores
+    that the load leaves to servers."""
     ready = serve_truth(workers=WORKERS, service_time={"constant_ns": SERVICE_NS}, spin_ns=60_000, **config)
     if apart:
         for thread in Path(f"/proc/{ready['pid']}/task").iterdir():
@@ -97,7 +99,8 @@ class Stall:
         return {"every_ns": self.every_ns, "for_ns": self.for_ns}
 
     def responses(self, due_ns: Sequence[int], places: int, from_ns: int) -> list[int]:
-        """What each arrival's response time is: `places` wait their turn at `WORKERS` workers, and no answer leaves in a stall.
+        """What each arrival's response time is: `places` wait their turn at `WORKERS` workers,
+        and no answer leaves in a stall.
 
         Both queues are first come, first served. Times in ns on one axis; a stall begins at `from_ns` + k·`every_ns`.
         """
@@ -116,7 +119,8 @@ class Stall:
 
 @dataclass(frozen=True)
 class Kept:
-    """The one run's requests: their due offsets in order, and the bounds of the kept window, ns from the load's start at `start_ns`."""
+    """The one run's requests: their due offsets in order, and the bounds of the kept window, ns from
+    the load's start at `start_ns`."""
 
     due_ns: list[int]
     begin_ns: int

@@ -1,7 +1,7 @@
 """A target that nobody authorised gets no packet: named on the command line, in a study, or reached by a redirect.
 
-Everything happens on an island: a network namespace whose only neighbour is another one, where the outside host lives and
-counts every TCP segment that reaches it.
+Everything happens on an island: a network namespace whose only neighbour is another one, where the outside
+host lives and counts every TCP segment that reaches it.
 """
 
 from __future__ import annotations

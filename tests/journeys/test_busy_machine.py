@@ -1,4 +1,5 @@
-"""Who else uses the machine is found and named; the server under load, which svload did not start, is not taken for a stranger."""
+"""Who else uses the machine is found and named; the server under load, which svload did not
+start, is not taken for a stranger."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def burners() -> Iterator[list[int]]:
 
 
 def judged(world: World, port: int) -> tuple[dict[str, Any], list[str]]:
-    """(the check of other processes' CPU, those that the monitor named) of a second of load on a server that runs already."""
+    """(the check of other processes' CPU, those that the monitor named) of a second of load
+    on a server that runs already."""
     url = f"http://127.0.0.1:{port}/info"
     ended = world.svload("load", url, "--vus", "8", "--duration", "2s", "--out", str(world.runs))
     assert ended.returncode == 0, ended.stderr

@@ -1,4 +1,5 @@
-"""Certificates are made, kept and stated: the instrument against a server of known times, the lab against itself; plans that don't fit."""
+"""Certificates are made, kept and stated: the instrument against a server of known times, the lab
+against itself; plans that don't fit."""
 
 from __future__ import annotations
 

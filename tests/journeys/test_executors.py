@@ -1,4 +1,5 @@
-"""Traffic of every kind through the whole river: load in stages, a fixed amount of work, uploads; judged and reported."""
+"""Traffic of every kind through the whole river: load in stages, a fixed amount of
+work, uploads; judged and reported."""
 
 from __future__ import annotations
 

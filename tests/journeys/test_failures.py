@@ -1,4 +1,5 @@
-"""A server that dies under load: one new attempt at the end of the block, all kept; three failures in a row stop the run, resumable."""
+"""A server that dies under load: one new attempt at the end of the block, all kept; three failures in
+a row stop the run, resumable."""
 
 from __future__ import annotations
 

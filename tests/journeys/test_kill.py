@@ -1,4 +1,5 @@
-"""kill -9 anywhere, resume: sealed trials are byte-identical, the plan is complete, nothing is left. Ctrl-C: silent at once."""
+"""kill -9 anywhere, resume: sealed trials are byte-identical, the plan is complete, nothing
+is left. Ctrl-C: silent at once."""
 
 from __future__ import annotations
 

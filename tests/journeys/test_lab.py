@@ -1,7 +1,9 @@
-"""A lab without a run: up, status, reset, down; whoever is killed, nothing is left; its lease ends by itself; one load at a time."""
+"""A lab without a run: up, status, reset, down; whoever is killed, nothing is left; its lease ends
+by itself; one load at a time."""
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import json
 import os
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from svload.host.lock import lock_path
+from svload.host.machine.lock import lock_path
 
 from .world import World
 
@@ -70,6 +72,35 @@ def test_a_lab_is_up_is_seen_is_reset_and_goes_down(world: World):
     assert "no lab is up" in after.stdout
     assert world.svload("lab", "reset").returncode == 2
     assert "no lab is up" in world.svload("lab", "down").stdout
+
+
+def test_every_url_of_every_account_is_listed_by_the_store_itself(world: World):
+    to = world.root / "urls.csv"
+    ended = world.svload("lab", "urls", *STUDY, "--to", str(to))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"2,000 URLs in {to}\n"
+    rows = list(csv.DictReader(to.open()))
+    assert len({row["url"] for row in rows}) == 2000
+    assert all(row["url"] == f"http://backend{row['path']}" for row in rows)
+    assert {row["size_bytes"] for row in rows} == {"4096"}
+    assert world.silent(10) == []
+    assert world.labs() == []
+
+
+def test_a_study_that_fills_no_store_has_no_urls(world: World):
+    folder = world.root / "empty"
+    folder.mkdir()
+    users = {"executor": "constant-vus", "vus": 1, "request": "GET http://web/"}
+    study = {
+        "name": "empty",
+        "lab": {"web": {"kit": "truth", "role": "store"}},
+        "traffic": {"users": users},
+        "measure": {"duration": "1s"},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    ended = world.svload("lab", "urls", str(folder))
+    assert ended.returncode == 2
+    assert "empty fills no store" in ended.stderr
 
 
 @pytest.mark.parametrize("victim", ["svload.run.keeper", "svload.host.agent", "svload.truth"])

@@ -1,4 +1,5 @@
-"""A user's own server in two minutes: init, plan, run, load, probe; and every slip is one clear line before anything starts."""
+"""A user's own server in two minutes: init, plan, run, load, probe; and every slip is one
+clear line before anything starts."""
 
 from __future__ import annotations
 
@@ -347,3 +348,42 @@ def test_six_mistakes_are_six_messages_and_nothing_starts(world: World):
         env=world.env, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert planned.stderr == ended.stderr
+
+
+ELSEWHERE = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+
+class Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        away = self.path == "/"
+        self.send_response(302 if away else 200)
+        if away:
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/there")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_message(self, *_):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_redirect_to_localhost_is_followed_as_one_to_its_address(world: World):
+    server = subprocess.Popen([sys.executable, "-c", ELSEWHERE], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/"
+        ended = world.svload("load", url, "-c", "2", "-d", "0.5s", "--follow-redirects", "3", "--json")
+    finally:
+        server.kill()
+        server.wait(10)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["errors"] == {}
+    assert told["ok"] > 0
+    assert told["failed"] == 0

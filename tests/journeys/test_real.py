@@ -1,4 +1,5 @@
-"""The same journeys on real servers: Swift behind Varnish over HTTP and HTTPS, nginx, and a gate on two builds. Small loads, short trials."""
+"""The same journeys on real servers: Swift behind Varnish over HTTP and HTTPS, nginx, and a gate on two
+builds. Small loads, short trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`replace_refused: n`: a block's refused trial is made again, at most n times, by the final verdict; nothing leaves the record."""
+"""`replace_refused: n`: a block's refused trial is made again, at most n times, by the final
+verdict; nothing leaves the record."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def test_a_refused_trial_is_made_again_as_often_as_the_study_says(world: World) 
         for check in trial["verdict"]["checks"]
         if (check["check"], check["grade"]) == ("manipulation", "REFUSED")
     ]
-    # Two blocks, each with its own trial and two more; the sound case may be refused on a busy machine, and is made again then too.
+    # Two blocks, each with its own trial and two more; the sound case may be refused on a busy
+    # machine, and is made again then too.
     assert len(refused) == 6 and len({name.split(".")[0] for name in refused}) == 1
     plans = sorted((only_run(world) / "plan").glob("*.json"))
     later = [json.loads(plan.read_text()) for plan in plans[1:]]

@@ -1,4 +1,5 @@
-"""Scenarios through the whole river, in the forms of three papers: token and random object, counter and query, choice of files."""
+"""Scenarios through the whole river, in the forms of three papers: token and random object,
+counter and query, choice of files."""
 
 from __future__ import annotations
 

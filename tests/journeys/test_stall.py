@@ -1,4 +1,5 @@
-"""A server that stalls, held against its own log; a generator that is stopped, found out. Holds on any machine: benches/ has the strict form."""
+"""A server that stalls, held against its own log; a generator that is stopped, found out. Holds on any
+machine: benches/ has the strict form."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ STALL = stalls.Stall(every_ns=5 * stalls.S // 4, for_ns=stalls.S // 4)
 def test_no_stall_of_the_server_is_hidden(
     world: World, serve_truth: Callable[..., dict[str, Any]], max_vus: int
 ) -> None:
-    """Two stalls take as long as they take. What the machine delays at the server's stands in its log, what it delays here in the verdict."""
+    """Two stalls take as long as they take. What the machine delays at the server's stands in its log, what
+    it delays here in the verdict."""
     url, admin = stalls.server(serve_truth, stall=STALL.config, log=True)
     ended = world.svload(
         "load", url, "--rate", "500", "--max-vus", str(max_vus), "--duration", "2500ms", "--json", "--out", str(world.runs)

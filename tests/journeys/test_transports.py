@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from svload.host.sock_diag import TCP_TIME_WAIT, tcp_sockets
+from svload.host.machine.sock_diag import TCP_TIME_WAIT, tcp_sockets
 
 from .world import World, only_run
 

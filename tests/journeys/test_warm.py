@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from svload.cli import warm_client
-from svload.host import warm
-from svload.host.unix_socket import is_own
+from svload.host.agent.unix_socket import is_own
+from svload.host.process import warm
 
 from .world import World
 
@@ -154,7 +154,8 @@ def test_a_socket_that_nobody_serves_is_no_hindrance(world: World, monkeypatch: 
 
 
 def test_its_lease_ends_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lease that is over when all has been loaded: what was started is gone, and no later load would find anything."""
+    """A lease that is over when all has been loaded: what was started is gone, and no
+    later load would find anything."""
     done = world.svload("warm", "--for", "0.1s")
     assert done.returncode == 3
     assert "did not come up" in done.stderr

@@ -1,4 +1,5 @@
-"""A run is complete only if all of it is there: killed at any write, its plan or its folder gone, two that go on with it at once."""
+"""A run is complete only if all of it is there: killed at any write, its plan or its folder gone,
+two that go on with it at once."""
 
 from __future__ import annotations
 
@@ -167,7 +168,7 @@ def test_two_that_go_on_with_one_run_do_not_meet(world: World, study: str):
         assert command.wait_for(lambda lines: bool([*world.runs.glob("*/trials/*/events.jsonl")]))
         second = world.svload("resume", str(only_run(world)))
         assert second.returncode == 3
-        assert "Another svload goes on with" in second.stderr
+        assert "Another svload is working on" in second.stderr
         assert command.end() in (0, 4), command.lines
     assert len(list(only_run(world).glob("trials/*/seal.json"))) == TRIALS
     assert not list(only_run(world).glob("attempts/*"))

@@ -1,4 +1,5 @@
-"""A user's machine for a journey: its own state, cache and runs, the real command, and sight of everything it started."""
+"""A user's machine for a journey: its own state, cache and runs, the real command, and
+sight of everything it started."""
 
 from __future__ import annotations
 
@@ -58,13 +59,13 @@ class Command:
         raise AssertionError("the awaited line never came: " + "\n".join(self.lines[-10:]))
 
     def end(self, bound_s: float = BOUND_S) -> int:
-        """Its exit code."""
         return self.process.wait(bound_s)
 
 
 @dataclass(frozen=True)
 class World:
-    """Folders and environment of one journey. Every process that svload starts here carries SVLOAD_STATE of this world."""
+    """Folders and environment of one journey. Every process that svload starts here
+    carries SVLOAD_STATE of this world."""
 
     root: Path
     shared_cache: Path | None = None
@@ -185,12 +186,12 @@ def only_run(world: World) -> Path:
 
 
 def findings(run: Path) -> dict[str, Any]:
-    """derived/findings.json."""
     return dict(json.loads((run / "derived" / "findings.json").read_text()))
 
 
 def known(metric: dict[str, Any]) -> float | None:
-    """A percentile's value; None where a busy machine left too few requests, or too correlated ones, for it: then that is said."""
+    """A percentile's value; None where a busy machine left too few requests, or too correlated
+    ones, for it: then that is said."""
     if metric["value"] is None:
         assert re.match(
             r"too few: \d+ effective requests|no request is due in the kept window", metric["reason"]

@@ -1,4 +1,5 @@
-"""A host that only starts and stops processes: kits are tested without the agent, which has its own tests."""
+"""What the kits' tests share: a lab of services (`lab_of`), and a host that only starts and stops processes, since
+the agent has its own tests."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ from typing import Any
 import pytest
 
 from svload.host import Agent, start_agent
+from svload.lab import Lab
 from svload.model.errors import fail
 from svload.model.messages import Action, Lease, Spawn, WriteFile
+from svload.model.study import ServiceSpec
 
 
 class PlainHost:
@@ -105,3 +109,38 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     """A real agent with a folder of its own."""
     with start_agent(tmp_path / "agent", Lease(), "tests of the lab") as made:
         yield made
+
+
+@pytest.fixture
+def lab_of(tmp_path: Path, host: Any) -> Any:
+    """lab_of(spec(…), …) → a lab of real servers, taken down after the test."""
+    labs: list[Lab] = []
+
+    def make(*specs: ServiceSpec) -> Lab:
+        labs.append(Lab(specs, host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path))
+        return labs[-1]
+
+    yield make
+    for lab in labs:
+        lab.down()
+
+
+def spec(name: str, kit: str, **options: Any) -> ServiceSpec:
+    """A service, as a study would have it."""
+    return ServiceSpec(name=name, kit=kit, options=options)
+
+
+def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    """The service's counters since `before`, read again until `wanted` is reached, for at
+    most its settle time and a bit."""
+    deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
+    while True:
+        values = lab.counters()[service].values
+        found = {key: values[key] - before[key] for key in wanted}
+        if found == wanted or time.monotonic() > deadline:
+            return found
+
+
+def gone(lab_pids: list[int]) -> bool:
+    """Whether all these processes have ended."""
+    return not any(Path(f"/proc/{pid}").exists() for pid in lab_pids)

@@ -26,7 +26,7 @@ traffic:
 measure: {duration: 2s, replicates: 3}
 profiles:
   elsewhere:
-    lab: {backend: {kit: of-another-machine, speed: 9}}
+    lab: {backend: {kit: of-elsewhere, speed: 9}}
 """
 
 
@@ -44,7 +44,7 @@ def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(t
     assert told(tmp_path, STUDY) == []
     ((line, problem),) = told(tmp_path, STUDY, "elsewhere")
     assert (line, problem.code) == (15, "study-unknown-name")
-    assert "of-another-machine" in str(problem)
+    assert "of-elsewhere" in str(problem)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,13 @@ def test_the_study_is_sound_and_another_machines_kit_is_no_mistake_of_this_one(t
         ("role: cache, of: backend", "role: cache", 4, "`of`"),
         ("workers: 4}", "workers: 4, tls: stunnel}", 3, "no such TLS front"),
         ("workers: 4}", "workers: 4, tls: 5}", 3, "terminate TLS"),
-        ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "Leave it out"),
+        ("workers: 4}", "workers: 4, link: 10 Mbit/s}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, link: {latency: 20 s}}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, link: {speed: 10 Mbit/s}}", 3, "lab.backend.link"),
+        ("workers: 4}", "workers: 4, disk_rate: 10 MB/s}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {reads: 10 MB/s}}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {read: 10 MB}}", 3, "disk_rate"),
+        ("workers: 4}", "workers: 4, disk_rate: {}}", 3, "disk_rate"),
         ("[2, 4]", "[2, -4]", 4, "-4"),
         ("GET /health", "POST /health", 5, "GET and a path"),
     ],

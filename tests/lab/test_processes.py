@@ -57,14 +57,16 @@ def test_a_command_is_started_on_a_free_port_in_the_studys_folder_and_leaves_not
 
 def test_a_setting_that_the_machine_cut_is_told(tmp_path: Path, host: Any) -> None:
     events: list[Event] = []
-    lab = make(tmp_path, host, command(nofile=1_000_000_000), events=events)
+    lab = make(tmp_path, host, command(nofile=999_999_999, nofile_hard=1_000_000_000), events=events)
     try:
         lab.up()
     finally:
         lab.down()
-    [cut] = [event.data for event in events if event.kind == "setting"]
-    assert cut["asked"] == "1000000000"
-    assert cut["found"] != cut["asked"]
+    soft, hard = (event.data for event in events if event.kind == "setting")
+    assert (soft["what"], soft["asked"]) == ("api.nofile", "999999999")
+    assert (hard["what"], hard["asked"]) == ("api.nofile_hard", "1000000000")
+    assert soft["found"] == hard["found"] != soft["asked"]
+    assert hard["why"] == f"the hard limit here is {hard['found']}, and may not be raised"
 
 
 def test_a_service_that_dies_at_once_is_said_with_its_last_words(tmp_path: Path, host: Any) -> None:

@@ -68,7 +68,7 @@ def test_an_option_without_effect_is_refused() -> None:
         [
             spec("a", "external", at="http://127.0.0.1:1", nofile=5),
             spec("b", "command", run="true", tuning={"x": 1}),
-            spec("c", "truth", role="store", link="10 Mbit/s"),
+            spec("c", "external", at="http://127.0.0.1:1", link={"rate": "10 Mbit/s"}),
             spec("d", "truth", role="store", nofile=5, tuning={"log_limit": 5}, link=None),
         ]
     )
@@ -199,7 +199,8 @@ def test_the_authority_is_throw_away_and_its_keys_private(tmp_path: Path) -> Non
 
 def test_the_truth_servers_counters_become_canonical() -> None:
     raw = json.loads(
-        '{"connections_accepted": 4, "requests": 9, "tls_handshakes": 4, "tls_resumed": 3, "hits": 5, "misses": 1, "status": {"200": 8}}'
+        '{"connections_accepted": 4, "requests": 9, "tls_handshakes": 4, "tls_resumed": 3, "hits": 5, '
+        '"misses": 1, "status": {"200": 8}}'
     )
     found = canonical(raw, cache=True)
     assert found == {

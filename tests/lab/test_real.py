@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
-import time
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from svload.lab import Lab, memcache
-from svload.model.facts import Counters, Endpoint
-from svload.model.study import ObjectSet, ServiceSpec
+from svload.lab import memcache
+from svload.model.errors import SvloadError
+from svload.model.facts import Counters, Endpoint, ServiceFacts
+from svload.model.study import ObjectSet
+from svload.watch.monitors.mariadb import MariadbMonitor
+
+from .conftest import gone, settled, spec
 
 pytestmark = pytest.mark.real
 
 
-def spec(name: str, kit: str, **options: Any) -> ServiceSpec:
-    return ServiceSpec(name=name, kit=kit, options=options)
-
-
 def ask(endpoint: Endpoint, name: str, path: str, times: int = 1, **headers: str) -> list[tuple[int, int]]:
-    """(status, body bytes) of GETs over one connection; TLS is verified against the lab's authority, by the service's name."""
+    """(status, body bytes) of GETs over one connection; TLS is verified against the lab's
+    authority, by the service's name."""
     if endpoint.scheme == "https":
         context = ssl.create_default_context(cadata=endpoint.ca_pem)
         connection: http.client.HTTPConnection = http.client.HTTPSConnection(
@@ -46,33 +48,6 @@ def ask(endpoint: Endpoint, name: str, path: str, times: int = 1, **headers: str
     finally:
         connection.close()
     return found
-
-
-def settled(lab: Lab, service: str, wanted: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """The service's counters since `before`, read again until `wanted` is reached, for at most its settle time and a bit."""
-    deadline = time.monotonic() + lab.facts()[service].settle_s + 5.0
-    while True:
-        values = lab.counters()[service].values
-        found = {key: values[key] - before[key] for key in wanted}
-        if found == wanted or time.monotonic() > deadline:
-            return found
-
-
-def gone(lab_pids: list[int]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in lab_pids)
-
-
-@pytest.fixture
-def lab_of(tmp_path: Path, host: Any) -> Any:
-    labs: list[Lab] = []
-
-    def make(*specs: ServiceSpec) -> Lab:
-        labs.append(Lab(specs, host, tmp_path / "work", tmp_path / "cache", study_dir=tmp_path))
-        return labs[-1]
-
-    yield make
-    for lab in labs:
-        lab.down()
 
 
 def test_nginx_serves_files_over_both_schemes_and_counts_its_own_ports(lab_of: Any, needs: Any) -> None:
@@ -183,6 +158,160 @@ def test_memcached_reports_what_it_was_told(lab_of: Any, needs: Any) -> None:
     assert lab.reset(["store"])["store"]["cmd_flush"] == 1
     assert memcache.stats(where["address"], where["port"])["curr_items"] == "0"
     assert lab.counters()["store"].values["hits"] == 0
+
+
+def test_memcached_says_why_it_holds_more_than_it_was_told(lab_of: Any, needs: Any) -> None:
+    needs("memcached")
+    lab = lab_of(spec("store", "memcached", item_memory="64 KiB"))
+    settings = {one.name: one for one in lab.up()["store"].settings}
+    memory = settings["memcached.item_memory_bytes"]
+    assert (memory.asked, memory.found) == (str(64 << 10), str(2 << 20))
+    assert memory.why == "memcached counts in MiB, and takes 2 at least"
+    assert settings["memcached.connections"].why == ""
+
+
+def redis_says(endpoint: Endpoint, *commands: str) -> list[str]:
+    """One line of answer to each command."""
+    with socket.create_connection((endpoint.address, endpoint.port), 5) as line, line.makefile("rw") as both:
+        said = []
+        for command in commands:
+            both.write(f"{command}\r\n")
+            both.flush()
+            said.append(both.readline().strip())
+        return said
+
+
+def test_redis_counts_its_load_forgets_on_reset_and_takes_its_options_live(lab_of: Any, needs: Any) -> None:
+    needs("redis-server")
+    options = {
+        "connections": 200,
+        "tuning": {"hz": 50, "maxmemory-samples": 7, "tcp-backlog": 99, "save": "900 1"},
+    }
+    lab = lab_of(spec("store", "redis", item_memory="64 MiB", eviction="allkeys-lru", **options))
+    facts = lab.up()["store"]
+    assert {setting.name: setting.found for setting in facts.settings} == {
+        "maxclients": "200",
+        "maxmemory": str(64 << 20),
+        "maxmemory-policy": "allkeys-lru",
+        "io-threads": "1",
+        "hz": "50",
+        "maxmemory-samples": "7",
+        "save": "900 1",
+        "tcp-backlog": "99",
+    }
+    at = lab.endpoints()["tcp://store"]
+    assert redis_says(at, "SET a 1", "SET b 2") == ["+OK", "+OK"]
+    assert lab.reset(["store"])["store"]["keys"] == 0
+    before = lab.counters()["store"].values
+    assert redis_says(at, "GET a", "SET a 1", "EXISTS a", "EXISTS b") == ["$-1", "+OK", ":1", ":0"]
+    after = lab.counters()["store"].values
+    assert {name: after[name] - before[name] for name in before} == {
+        "requests": 4,
+        "hits": 1,
+        "misses": 2,
+        "connections": 1,
+    }
+    pids = [process.pid for process in facts.processes]
+    assert lab.apply([spec("store", "redis", item_memory="32 MiB", eviction="volatile-ttl", **options)]) == []
+    found = {setting.name: setting.found for setting in lab.facts()["store"].settings}
+    assert (found["maxmemory"], found["maxmemory-policy"]) == (str(32 << 20), "volatile-ttl")
+    assert redis_says(at, "GET a") == ["$1"], "what it held is still there"
+    lab.down()
+    assert gone(pids)
+
+
+def test_what_redis_refuses_is_told_with_its_own_words(lab_of: Any, needs: Any) -> None:
+    needs("redis-server")
+    lab = lab_of(spec("store", "redis", tuning={"hz": "many"}))
+    with pytest.raises(SvloadError, match=r"argument couldn't be parsed into an integer") as told:
+        lab.up()
+    assert told.value.problems[0].code == "service-died"
+
+
+def asked_of(facts: ServiceFacts, statement: str, user: str = "lab", password: str = "lab") -> str:
+    """What MariaDB answers its user, over TCP."""
+    [at] = facts.endpoints
+    client = ["mariadb", "--no-defaults", f"--host={at.address}", f"--port={at.port}", f"--user={user}"]
+    form = ["--batch", "--skip-column-names", "lab", f"--execute={statement}"]
+    done = subprocess.run(
+        [*client, f"--password={password}", *form], capture_output=True, text=True, timeout=20
+    )
+    return (done.stdout + done.stderr).strip()
+
+
+def test_mariadb_has_its_database_and_user_counts_and_is_made_anew_on_reset(
+    lab_of: Any, needs: Any, tmp_path: Path
+) -> None:
+    needs("mariadbd", "mariadb-install-db", "mariadb")
+    (tmp_path / "tables.sql").write_text(
+        "CREATE TABLE users (name VARCHAR(9) PRIMARY KEY); INSERT INTO users VALUES ('ada');"
+    )
+    options: dict[str, Any] = {
+        "sql": "tables.sql",
+        "buffer_pool": "64 MiB",
+        "tuning": {"back_log": 33, "thread_cache_size": 5},
+    }
+    lab = lab_of(spec("db", "mariadb", connections=20, **options))
+    facts = lab.up()["db"]
+    assert {setting.name: setting.found for setting in facts.settings} == {
+        "max_connections": "20",
+        "innodb_buffer_pool_size": str(64 << 20),
+        "thread_cache_size": "5",
+        "back_log": "33",
+    }
+    assert "MariaDB" in facts.version
+    before = lab.counters()["db"].values
+    assert asked_of(facts, "INSERT INTO users VALUES ('ben'); SELECT COUNT(*) FROM users") == "2"
+    after = lab.counters()["db"].values
+    assert {name: after[name] - before[name] for name in before} == {"requests": 2, "connections": 1}
+    assert "Access denied" in asked_of(facts, "SELECT 1", password="wrong")
+    assert "denied" in asked_of(facts, "SELECT * FROM mysql.global_priv")
+
+    monitor = MariadbMonitor("db", {"admin": facts.admin})
+    readings = {reading.metric: reading.value for reading in monitor.sample()}
+    monitor.close()
+    assert set(readings) == set(MariadbMonitor.metrics)
+    assert (readings["connections_limit"], readings["pool_limit_bytes"]) == (20, 64 << 20)
+    assert readings["denied_total"] > 0
+
+    proof = lab.reset(["db"])["db"]
+    assert proof["tables"] == 1
+    assert asked_of(facts, "SELECT name FROM users") == "ada"
+    assert lab.apply([spec("db", "mariadb", connections=30, **options)]) == []
+    assert asked_of(facts, "SELECT @@max_connections") == "30"
+    pids = [process.pid for process in facts.processes]
+    lab.down()
+    assert gone(pids)
+
+
+def test_a_fault_in_the_sql_file_is_told_with_mariadbs_own_words(
+    lab_of: Any, needs: Any, tmp_path: Path
+) -> None:
+    needs("mariadbd", "mariadb-install-db", "mariadb")
+    (tmp_path / "tables.sql").write_text("CREATE TABEL users (name INT);")
+    lab = lab_of(spec("db", "mariadb", sql="tables.sql"))
+    with pytest.raises(SvloadError, match=r"You have an error in your SQL syntax"):
+        lab.up()
+
+
+def test_hitch_as_a_service_of_its_own(lab_of: Any, needs: Any) -> None:
+    needs("hitch", "nginx")
+    lab = lab_of(
+        spec("site", "nginx", files={"/a": 2000}),
+        spec(
+            "front",
+            "hitch",
+            of="site",
+            workers=1,
+            backlog=77,
+            tuning={"keepalive": 60, "prefer-server-ciphers": True},
+        ),
+    )
+    facts = lab.up()
+    assert set(lab.endpoints()) == {"http://site", "https://front"}
+    assert ask(lab.endpoints()["https://front"], "front", "/a", times=2) == [(200, 2000)] * 2
+    assert {setting.name: setting.found for setting in facts["front"].settings} == {"hitch.backlog": "77"}
+    assert [process.name for process in facts["front"].processes] == ["hitch"]
 
 
 def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any) -> None:

@@ -1,4 +1,5 @@
-"""However requests are dealt to shares, merging the shares gives what one share counts: tables, totals and identities alike."""
+"""However requests are dealt to shares, merging the shares gives what one share counts:
+tables, totals and identities alike."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svload.drive.generators import ShareResult
-from svload.drive.shares import Share
+from svload.drive.packing import Part
+from svload.drive.share.cut import Share
 from svload.drive.totals import merge_summaries
 from svload.model import columns
 from svload.store.parquet import merge_shares
@@ -114,7 +116,7 @@ def test_totals_of_any_shares_keep_both_identities(
     requests: list[Request], to: list[int], shares: int
 ) -> None:
     results = [
-        ShareResult(Share(f"load.{number}", (0,), {}, ()), summary(part), Path())
+        ShareResult(Share(f"load.{number}", (Part(0, number),), {}, ()), summary(part), Path())
         for number, part in enumerate(dealt(requests, to, shares))
     ]
     (merged,) = merge_summaries(results, ["load"])

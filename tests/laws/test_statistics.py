@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svload.analysis.families import benjamini_hochberg, holm, smallest_sign_flip_p
 from svload.analysis.inference import sign_flip_p
+from svload.analysis.multiplicity import benjamini_hochberg, holm, smallest_sign_flip_p
 from svload.analysis.quantiles import bucket_edges, ranked_counts, ranked_values
 from svload.model.columns import bucket, bucket_bounds
 

@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from svload.model.messages import Action, Limits, SetSysctl, Signal, Spawn, Tell, WriteFile, read_action
+from svload.model.messages import (
+    Action,
+    DropGroup,
+    GroupLimits,
+    HoldSysctls,
+    Limits,
+    MakeGroup,
+    Signal,
+    Spawn,
+    Tell,
+    WriteFile,
+    read_action,
+)
 
 SPAWN = {"do": "spawn", "child": "a", "role": "tool", "argv": ["true"], "log": "/tmp/a"}
 
@@ -15,10 +27,12 @@ SPAWN = {"do": "spawn", "child": "a", "role": "tool", "argv": ["true"], "log": "
 @pytest.mark.parametrize(
     "action",
     [
-        Spawn(child="a", role="server", argv=("x", "y"), log="/l", env={"A": "1"}, limits=Limits(cores=(0, 1), cpus=1.5)),
+        Spawn(child="a", role="server", argv=("x", "y"), log="/l", env={"A": "1"}, limits=Limits(cores=(0, 1), nofile=9), group="a"),
+        MakeGroup(name="a", limits=GroupLimits(cpus=1.5, pids=3), within="vm"),
+        DropGroup(name="a"),
         Tell(child="a", message={"prepare": {"deep": [1, None, "x"]}}),
         WriteFile(path="/p", text="t", mode=0o600, temporary=True),
-        SetSysctl(name="net.core.somaxconn", value="1"),
+        HoldSysctls(values={"net.core.somaxconn": "1"}, host=True),
         Signal(child="a", signal="STOP"),
     ],
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""The metric grammar: a metric with a limit is spelt in one way, whatever was typed, and without a dot that would cut its name."""
+"""The metric grammar: a metric with a limit is spelt in one way, whatever was typed, and without
+a dot that would cut its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Quantities are shown as people read them: three figures or whole, the unit that keeps the number below the next one."""
+"""Quantities are shown as people read them: three figures or whole, the unit that keeps
+the number below the next one."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svload.model.units import duration_ns, show_duration, show_size, size_bytes
+from svload.model.units import bytes_per_s, duration_ns, show_duration, show_rate, show_size, size_bytes
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,24 @@ def test_no_duration_is_shown_with_an_exponent_or_far_off(seconds: float) -> Non
     shown = show_duration(seconds)
     assert "e" not in shown.replace("µs", "")
     assert abs(duration_ns(shown) / 1e9 - seconds) <= 0.006 * seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "shown"),
+    [
+        ("20 MB/s", 20_000_000, "20 MB/s"),
+        ("20MB/s", 20_000_000, "20 MB/s"),
+        ("1 KiB/s", 1024, "1.02 kB/s"),
+        ("10 Mbit/s", 1_250_000, "1.25 MB/s"),
+        ("800 bit/s", 100, "100 B/s"),
+    ],
+)
+def test_a_rate_of_data(text: str, rate: int, shown: str) -> None:
+    assert bytes_per_s(text) == rate
+    assert show_rate(rate) == shown
+
+
+@pytest.mark.parametrize("text", ["20 MB", "20", 20, "0 MB/s", "10/s", "10 rps", "-1 MB/s", "x Mbit/s", None])
+def test_what_is_no_rate_of_data(text: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        bytes_per_s(text)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""Synthetic runs, judged and reported once a session: what people would look at, in the states that reports break on."""
+"""Synthetic runs, judged and reported once a session: what people would look at, in
+the states that reports break on."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.searched import searched
 
 from svload import api
 from svload.model.results import Findings
 from svload.report import write_all
+from svload.store import write_artefact
 from svload.testing import SyntheticRun, make_run
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -42,6 +45,16 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "overloaded": {"cases": 2, "replicates": 2, "load": "open", "faults": {"TC1": "overloaded"}},
     "unmeasured": {"cases": 2, "replicates": 1, "faults": {"*": "unsealed"}},
+    "users": {
+        "users": (2, 3, 5, 8, 16, 32),
+        "replicates": 3,
+        "excluded": {f"TC{6 * place + other}": "one server" for place in range(6) for other in range(1, 6)},
+    },
+    "search": {
+        "users": (2, 4, 6, 8, 12, 24),
+        "replicates": 3,
+        "excluded": {f"TC{6 * place + other}": "one server" for place in range(6) for other in range(1, 6)},
+    },
 }
 
 
@@ -80,7 +93,11 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report
 
 def _make(shared: Path, name: str) -> None:
     run = make_run(shared / name, duration_s=0.6, **RUNS[name])
-    files = write_all(run, api.analyse(run))
+    findings = api.analyse(run)
+    if name == "search":
+        findings = searched(findings)
+        write_artefact(run.findings_path, findings)
+    files = write_all(run, findings)
     told = {"run": str(run.path), "files": {kind: str(file) for kind, file in files.items()}}
     (shared / f"{name}.json").write_text(json.dumps(told))
 
@@ -100,7 +117,8 @@ def any_run(request: pytest.FixtureRequest, reported: Callable[[str], Reported])
 
 @pytest.fixture
 def visited(needs: Callable[..., None], request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """`visited(file, width, theme, anchor)`: the page, and in its `seen` every error and every request that was not for the file itself."""
+    """`visited(file, width, theme, anchor)`: the page, and in its `seen` every error and every request
+    that was not for the file itself."""
     needs("chromium")
     browser = request.getfixturevalue("browser")
     pages = []

@@ -1,4 +1,5 @@
-"""The answer's sentences: an effect as people say it, with its interval and how sure it is; nothing that the claim does not carry."""
+"""The answer's sentences: an effect as people say it, with its interval and how sure it is; nothing
+that the claim does not carry."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 
 from svload.model.results import Estimate
-from svload.report.answer import MOST_SENTENCES, answer
-from svload.report.claimed import claimed, details
-from svload.report.words import metric_words, show_change
+from svload.report.told.answer import MOST_SENTENCES, answer
+from svload.report.told.claimed import claimed, details
+from svload.report.told.spelling import metric_words, show_change
 
 Reporter = Callable[[str], Any]
 
@@ -78,7 +79,10 @@ def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
     claims = tuple(claim.model_copy(update={"pairs": pairs, "metric": key}) for claim in findings.claims)
     changed = findings.model_copy(update={"cases": (*cases, *rest), "claims": claims})
     behind = {line.name: line.text for line in details(changed, claimed(changed)[0])}
-    words = f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long ({fourth.case} against {third.case})"
+    words = (
+        f"they differ: from 2 times as long ({second.case} against {first.case}) to 8 times as long "
+        f"({fourth.case} against {third.case})"
+    )
     assert (behind.get("matched cases") == words) is told
 
 

@@ -7,7 +7,7 @@ import pytest
 from svload.model.certificates import InstrumentCertificate, InstrumentLevel, Place
 from svload.model.results import CheckResult, TrialResult, Verdict
 from svload.report import show_why
-from svload.report.certificates import NO_INSTRUMENT, instrument_line, instrument_words
+from svload.report.told.certified import NO_INSTRUMENT, instrument_line, instrument_words
 
 LEVEL = InstrumentLevel(
     service_ns=10**6,

@@ -1,4 +1,5 @@
-"""The numbers behind each chart: they come back as they went in, formulas stay text, and every chart of the page has them."""
+"""The numbers behind each chart: they come back as they went in, formulas stay text, and
+every chart of the page has them."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ import pytest
 from tests.report.told_facts import outcomes
 
 from svload.model.results import Estimate, Findings
-from svload.report.claimed import LONGEST_WORDS, MARKS, claimed, details
-from svload.report.gather import gather
+from svload.report.data.gather import gather
 from svload.report.page.render import render_page
+from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
 
 Reporter = Callable[[str], Any]
 
@@ -38,6 +38,20 @@ def test_each_outcome_has_its_sentence_and_mark(findings: Findings) -> None:
         "open: 4 more blocks (12 min)",
         "refused: 0/6 pairs",
     ]
+
+
+def test_an_open_one_says_what_would_decide_it_or_what_keeps_it_open(findings: Findings) -> None:
+    """Blocks are what is added to a study, also where three of them are one bring-up."""
+    (claim,) = (one.claim for one in claimed(findings) if one.outcome == "open")
+
+    def short(**changes: Any) -> str:
+        return claimed(findings.model_copy(update={"claims": (claim.model_copy(update=changes),)}))[0].short
+
+    assert short(unit="bring-up") == "open: 4 more blocks (12 min)"
+    assert short(more_blocks=1, more_s=None) == "open: 1 more block"
+    why = "it depends on which side ran first"
+    assert short(more_blocks=None, why_open=why) == f"open: {why}"
+    assert short(more_blocks=None, why_open="") == "open"
 
 
 @pytest.mark.parametrize("outcome", ["decided", "no difference", "open", "refused"])

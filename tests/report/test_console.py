@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from svload.model.visible import PlainStream, visible, visible_json
-from svload.report.console import PlainConsole
-from svload.report.terminal import show_rows
+from svload.report.terminal.console import PlainConsole
+from svload.report.terminal.tables import show_rows
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rfine\u202eevil\x7f"
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

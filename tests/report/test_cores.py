@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from svload import api
-from svload.host import forks
+from svload.host.process import forks
 from svload.report import write_all
 from svload.testing import make_run
 

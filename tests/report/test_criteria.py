@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from svload.model.results import Findings, ThresholdResult
-from svload.report.criteria import criterion_words, kept, open_or_failed
-from svload.report.markdown import summary_markdown
-from svload.report.words import dimension_of, full_metric, metric_label, metric_words, split_metric
+from svload.report.files.markdown import summary_markdown
+from svload.report.told.criteria import criterion_words, kept, open_or_failed
+from svload.report.told.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
 
 Reporter = Callable[[str], Any]
 THAT = "probe.success_rate >= 99 %"

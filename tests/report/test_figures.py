@@ -1,4 +1,5 @@
-"""`svload report --figures`: each at both column widths in three formats, with units, n and interval said, in the page's colours."""
+"""`svload report --figures`: each at both column widths in three formats, with units, n and
+interval said, in the page's colours."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from svload.report.digest import SEGMENTS
+from svload.report.data.digest import SEGMENTS
+from svload.report.data.gather import gather
 from svload.report.figures.figure import WIDTHS_PT
 from svload.report.figures.write import found_figures, write_figures
-from svload.report.gather import gather
 from svload.report.palette import DIM, INK, LINE, PALETTE, REFUSED, SEGMENT_COLOURS
 
 Reporter = Callable[[str], Any]
@@ -43,7 +44,7 @@ def texts(svg: Path) -> str:
 def test_each_file_is_as_wide_as_the_column(drawn: Callable[[str], Path], width: str) -> None:
     points = WIDTHS_PT[width]
     drawings = sorted(drawn("mixed").glob(f"*-{width}.svg"))
-    assert {path.name.removesuffix(f"-{width}.svg") for path in drawings} == {"anatomy", "comparisons", "course", "cpu", "memory", "response", "tail"}  # fmt: skip
+    assert {path.name.removesuffix(f"-{width}.svg") for path in drawings} == {"anatomy", "boxes", "comparisons", "course", "cpu", "memory", "response", "tail"}  # fmt: skip
     for path in drawings:
         assert float(ElementTree.parse(path).getroot().attrib["width"]) == pytest.approx(points, abs=1)
         page = path.with_suffix(".pdf").read_bytes()

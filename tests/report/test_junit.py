@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from svload.report.junit import junit_xml
+from svload.report.files.junit import junit_xml
 
 Reporter = Callable[[str], Any]
 

@@ -1,4 +1,5 @@
-"""Permanent links: who arrives by one sees what it names, alone and at the top; inside the page a link goes there and hides nothing."""
+"""Permanent links: who arrives by one sees what it names, alone and at the top; inside the page a
+link goes there and hides nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from tests.report.chromium import ARGUMENTS
 
 pytestmark = pytest.mark.look
 Reporter = Callable[[str], Any]
-IN_VIEW = "node => { const box = node.getBoundingClientRect(); return box.height > 0 && box.top >= 0 && box.top < innerHeight; }"
+IN_VIEW = (
+    "node => { const box = node.getBoundingClientRect(); return box.height > 0 && box.top >= 0 && "
+    "box.top < innerHeight; }"
+)
 
 
 @pytest.mark.parametrize("name", ["plain", "hostile"])
@@ -65,7 +69,8 @@ def test_inside_the_page_a_link_hides_nothing_and_a_filter_gives_way(opened: Cal
     assert page.locator("#answer").is_visible()
     assert page.locator("article.case:visible").count() > 1
     assert page.locator(".matrix td a").first.evaluate(
-        "node => { const box = document.getElementById(node.hash.slice(1)).getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight; }"
+        "node => { const box = document.getElementById(node.hash.slice(1)).getBoundingClientRect(); return "
+        "box.top >= 0 && box.top < innerHeight; }"
     )
 
 
@@ -80,7 +85,8 @@ def test_a_link_that_names_nothing_does_nothing(opened: Callable[..., Any]) -> N
 def test_a_screenshot_taken_by_a_link_is_not_blank(
     needs: Callable[..., None], reported: Reporter, tmp_path: Path, anchor: str
 ) -> None:
-    """Chromium's own `--screenshot` takes the top of a page, whatever it is scrolled to: what a link names must stand there."""
+    """Chromium's own `--screenshot` takes the top of a page, whatever it is scrolled to: what
+    a link names must stand there."""
     needs("chromium")
     file = tmp_path / "shot.png"
     address = f"file://{reported('plain').files['report.html']}{anchor}"

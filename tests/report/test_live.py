@@ -1,4 +1,5 @@
-"""The live view: 80 columns hold it, it says what the run does, NO_COLOR has no colour, and without a terminal it is plain lines."""
+"""The live view: 80 columns hold it, it says what the run does, NO_COLOR has no colour, and
+without a terminal it is plain lines."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from svload.model.events import Event
-from svload.report.live import PlainView, ScreenView, live_view
+from svload.report.terminal.live import PlainView, ScreenView, live_view
 
 COLUMNS = 80
 

@@ -1,4 +1,5 @@
-"""The page in a real browser, opened from a file: nothing leaves it, it works by keyboard and filter, in both themes; the workbook recalculated."""
+"""The page in a real browser, opened from a file: nothing leaves it, it works by keyboard and filter, in both
+themes; the workbook recalculated."""
 
 from __future__ import annotations
 
@@ -140,7 +141,7 @@ def test_recalculated_the_workbook_keeps_its_values(
     needs: Callable[..., None], reported: Reporter, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs("ssconvert")
-    from svload.report.gather import gather
+    from svload.report.data.gather import gather
     from svload.report.sheets import rows
     from svload.report.sheets.workbook import write_workbook
 

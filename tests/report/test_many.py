@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from svload.report.gather import Gathered, gather
+from svload.report.data.gather import Gathered, gather
 from svload.report.page import render
 from svload.report.page.detail import LARGEST_BYTES
 

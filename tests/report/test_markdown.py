@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from svload.report.answer import headline
-from svload.report.markdown import plain, summary_markdown
+from svload.report.files.markdown import plain, summary_markdown
+from svload.report.told.answer import headline
 
 Reporter = Callable[[str], Any]
 STEP_BYTES_MAX = 1 << 20  # what GitHub takes of a step

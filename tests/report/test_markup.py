@@ -8,7 +8,7 @@ import pytest
 
 from svload import api
 from svload.api import Choices
-from svload.report.terminal import show_plan, show_rows
+from svload.report.terminal.tables import show_plan, show_rows
 
 LIKE_MARKUP = ("[/b]", "[a-z]+", "[bold]", ":smile:", "[link=http://x]y", "\\[x]")
 

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from svload import api
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.report.openmetrics import openmetrics
+from svload.report.files.openmetrics import openmetrics
 from svload.store import Journal, RunDir
 from svload.testing import make_run
 

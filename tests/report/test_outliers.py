@@ -1,4 +1,5 @@
-"""Outliers: a planted stall is named with what the servers did at that second; a quiet case names nothing; nothing is left out for it."""
+"""Outliers: a planted stall is named with what the servers did at that second; a quiet case names
+nothing; nothing is left out for it."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svload.report.digest import GroupDigest, SlowRequest, TrialDigest
-from svload.report.gather import gather
-from svload.report.outliers import Outlier, outliers
+from svload.report.data.digest import GroupDigest, SlowRequest, TrialDigest
+from svload.report.data.gather import gather
+from svload.report.data.outliers import Outlier, outliers
+from svload.report.data.resources import Resource, Series
 from svload.report.page.outlying import outlier_rows
-from svload.report.resources import Resource, Series
 
 Reporter = Callable[[str], Any]
 STALL_S = (0.4, 0.5)
@@ -27,7 +28,8 @@ def _series(values: list[float], end_s: float = 1.0) -> Series:
 
 @pytest.fixture
 def quiet(reported: Reporter) -> list[TrialDigest]:
-    """Four trials of one case whose slowest response is 10 to 11 ms in every tenth of a second, and a cache that uses half a core."""
+    """Four trials of one case whose slowest response is 10 to 11 ms in every tenth of a second, and
+    a cache that uses half a core."""
     found = reported("mixed")
     trial = next(iter(gather(found.run, found.findings).digests.values()))
     group = trial.groups["probe"]

@@ -9,12 +9,12 @@ from html.parser import HTMLParser
 from typing import Any
 
 from svload.model.results import Estimate
-from svload.report.gather import gather
+from svload.report.data.gather import gather
 from svload.report.page.anchors import Anchors
 from svload.report.page.detail import LARGEST_BYTES
 from svload.report.page.matrix import shadings
 from svload.report.page.render import render_page
-from svload.report.told import Told
+from svload.report.told.numbers import Told
 
 Reporter = Callable[[str], Any]
 

@@ -1,4 +1,5 @@
-"""What pictures must show: a response line for few requests too, a part of 0.2 ms beside 1 s, one colour a service, REFUSED hatched."""
+"""What pictures must show: a response line for few requests too, a part of 0.2 ms beside 1 s, one
+colour a service, REFUSED hatched."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from svload.model.results import Belief, Estimate
 from svload.report.charts.anatomy import anatomy_chart
 from svload.report.charts.forest import Plot, claim_plot, plot_scale
 from svload.report.charts.usage import usage_chart
-from svload.report.digest import _wide_enough
-from svload.report.gather import gather
+from svload.report.data.digest import _wide_enough
+from svload.report.data.gather import gather
 from svload.report.page.overall import usage_charts
 from svload.report.page.render import render_page
-from svload.report.told import number_of
+from svload.report.told.numbers import number_of
 
 Reporter = Callable[[str], Any]
 

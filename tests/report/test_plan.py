@@ -1,4 +1,5 @@
-"""What `svload plan` prints: how long and by what it is known, and how many requests of an open loop may be under way."""
+"""What `svload plan` prints: how long and by what it is known, and how many requests of
+an open loop may be under way."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from svload import api
+from svload.host.process import cgroups
 from svload.report import show_plan
 
 STUDY = {
@@ -41,6 +43,26 @@ def test_every_open_group_has_its_places_and_a_closed_one_none(printed: str) -> 
         "said: at most 7 requests under way at once (as the study says)",
         "varied: at most 100 requests under way at once in case-1 (rate × timeout)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "limited", "told"), [(True, "write", 1), (True, "read", 0), (False, "write", 0)]
+)
+def test_a_limit_of_writes_that_will_not_hold_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    old: bool,
+    limited: str,
+    told: int,
+) -> None:
+    monkeypatch.setattr(cgroups, "writes_escape", lambda: old)
+    monkeypatch.setenv("COLUMNS", "300")
+    store = {"kit": "truth", "role": "store", "disk_rate": {limited: "10 MB/s"}}
+    study = {**STUDY, "lab": {"web": store}}
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
+    assert capsys.readouterr().out.count("web: disk_rate write makes every number WEAK at best here") == told
 
 
 def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from svload.model.events import Event
-from svload.model.load import (
+from svload.model.load_summary import (
     Bar,
     Connections,
     InstrumentVerdict,
@@ -22,7 +22,7 @@ from svload.model.load import (
     WarmUp,
 )
 from svload.report import show_load
-from svload.report.quick_live import PlainLoad, ScreenLoad
+from svload.report.terminal.load_live import PlainLoad, ScreenLoad
 
 
 def summary(**changes: Any) -> LoadSummary:
@@ -132,7 +132,7 @@ def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
             ThresholdVerdict(that="b", outcome="refused", measured=None, sentence="b was not judged."),
         ),
     )
-    for line in ("instrument REFUSED: do not use these numbers", "  It was late.", "  what would mend it: Ask for less.",
+    for line in ("instrument REFUSED: do not use " "these numbers", "  It was late.", "  what would mend it: Ask for less.",
                  "server OVERLOADED", "  The backlog grew.", "✓ a holds.", "✗ b was not judged."):  # fmt: skip
         assert line in text.splitlines()
 

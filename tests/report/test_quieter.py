@@ -1,4 +1,5 @@
-"""What a quiet machine would add is told in one line where it would add something, and not where nothing was lost to it."""
+"""What a quiet machine would add is told in one line where it would add something, and
+not where nothing was lost to it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from svload.model.results import Findings
-from svload.report.quieter import quieter_line
+from svload.report.told.quieter import quieter_line
 
 Reporter = Callable[[str], Any]
 

@@ -1,4 +1,5 @@
-"""What is doubted is told by number: which, how far off, whose doing, the most frequent first, with what would mend it."""
+"""What is doubted is told by number: which, how far off, whose doing, the most frequent
+first, with what would mend it."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Any
 import pytest
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted
 
-from svload.report.answer import answer
-from svload.report.doubts import doubts, event_words, summary, trial_doubts
+from svload.report.told.answer import answer
+from svload.report.told.doubts import doubts, event_words, summary, trial_doubts
 
 Reporter = Callable[[str], Any]
 GRADES: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svload.report.resources import (
+from svload.report.data.resources import (
     ALL_CORES,
     BINS,
     HOTTEST_CORE,

@@ -1,4 +1,5 @@
-"""How the workbook looks: headings with units, rows as tall as their text, pages that can be read, charts that don't mislead."""
+"""How the workbook looks: headings with units, rows as tall as their text, pages that can be
+read, charts that don't mislead."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import openpyxl
 import pytest
 from openpyxl.chart import BarChart, LineChart
 
-from svload.report.gather import gather
+from svload.report.data.gather import gather
 from svload.report.sheets import layout
 from svload.report.sheets.drawn import wide
 from svload.report.sheets.workbook import write_workbook

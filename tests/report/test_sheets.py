@@ -1,4 +1,5 @@
-"""report.xlsx: every formula carries svload's value, strings stay strings, and the sheets are the study's own tables."""
+"""report.xlsx: every formula carries svload's value, strings stay strings, and the
+sheets are the study's own tables."""
 
 from __future__ import annotations
 
@@ -219,7 +220,7 @@ def test_headings_of_a_table_are_unique_whatever_their_case() -> None:
 def test_more_requests_than_a_workbook_holds_become_bucket_tables_and_it_says_so(
     plain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from svload.report.gather import gather
+    from svload.report.data.gather import gather
     from svload.report.sheets import rows
     from svload.report.sheets.workbook import write_workbook
 

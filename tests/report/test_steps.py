@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from svload.model.traffic import Scenario, Step
-from svload.report.gather import Gathered, gather
+from svload.report.data.gather import Gathered, gather
 from svload.report.page.render import render_page
 
 Reporter = Callable[[str], Any]

@@ -11,8 +11,8 @@ from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
 from svload.model.results import Estimate
 from svload.report import show_findings, show_why
-from svload.report.casetable import case_table
-from svload.report.terminal import MOST_LINES
+from svload.report.terminal.casetable import case_table
+from svload.report.terminal.tables import MOST_LINES
 
 Reporter = Callable[[str], Any]
 

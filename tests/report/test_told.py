@@ -16,10 +16,10 @@ from tests.report.told_facts import MEDIAN, TAIL, believed, doubted
 
 import svload.report
 from svload.model.results import Belief, Estimate, Findings
-from svload.report.gather import gather
+from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.sheets.workbook import write_workbook
-from svload.report.told import Number, Told, number_of, too_few_rule
+from svload.report.told.numbers import Number, Told, number_of, too_few_rule
 
 Reporter = Callable[[str], Any]
 ROOM = Path(svload.report.__file__).parent
@@ -50,8 +50,9 @@ def test_marks_are_the_number_s_own() -> None:
     assert number().marked == "2.1 ms"
     assert number(belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
     assert number(belief=Belief(grade="REFUSED")).marked == "2.1 ms ✗"
-    assert number(weak=True).marked == "2.1 ms ~"
-    assert number(why="grows").marked == "2.1 ms ~"
+    assert number(weak=True).marked == "2.1 ms °"
+    assert number(why="grows").marked == "2.1 ms °"
+    assert number(weak=True, belief=Belief(grade="WEAK")).marked == "2.1 ms ~"
     assert number().whole == "2.1 ms [2, 2.3]"
 
 
@@ -98,7 +99,8 @@ def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> 
 
 
 def _parsed(tree: ast.AST) -> list[str]:
-    """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split, startswith, find, `in`, or a pattern."""
+    """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split,
+    startswith, find, `in`, or a pattern."""
     told = {"sentence", "reason", "reasons", "note", "mde_reason", "remedy", "floor"}
     taking = {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "find", "index", "removeprefix", "removesuffix", "replace"}  # fmt: skip
     patterns = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
@@ -190,7 +192,8 @@ HEADINGS = {
 
 
 def _agree(cell: Any, one: Number) -> bool:
-    """Whether a workbook's cell says what the number is: a number that counts as number, all else as text with its mark."""
+    """Whether a workbook's cell says what the number is: a number that counts as number,
+    all else as text with its mark."""
     if one.value is not None and not one.refused:
         return isinstance(cell, (int, float)) and isclose(cell, one.value, rel_tol=1e-9, abs_tol=1e-12)
     return isinstance(cell, str) and one.text in cell and ("✗" in cell) is one.refused

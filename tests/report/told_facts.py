@@ -1,4 +1,5 @@
-"""Findings by hand: numbers with grades and bounds, claims with every outcome, checks that name numbers and whose doing it was."""
+"""Findings by hand: numbers with grades and bounds, claims with every outcome, checks that name
+numbers and whose doing it was."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def hiccups(grade: Grade, *numbers: str, above: float | None = 0.12, who: str = 
 
 
 def doubted(findings: Findings, grades: dict[str, dict[str, Grade]], bound: float | None = 0.12) -> Findings:
-    """The findings in which these numbers of these trials (`{"TC0.r1": {MEDIAN: "WEAK"}}`) are doubted by hiccups; cases follow."""
+    """The findings in which these numbers of these trials (`{"TC0.r1": {MEDIAN: "WEAK"}}`) are
+    doubted by hiccups; cases follow."""
     trials = []
     for trial in findings.trials:
         mine = grades.get(trial.trial, {})

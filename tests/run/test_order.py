@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Case, Comparison, Factor, Level, Lock, Measure
-from svload.run.order import next_trial, replacement_batch
+from svload.run.order import next_trial
+from svload.run.policies.base import Sealed, Verdicts
+from svload.run.policies.of_study import policy_of
+from svload.run.policies.replace_refused import replace_refused
 
 
 def batch(cases: int = 3, blocks: int = 2) -> Batch:
@@ -96,7 +99,9 @@ def lock(
 
 
 def replaced(lock: Lock, lost: dict[str, set[str]], *more: Batch) -> Batch | None:
-    return replacement_batch(lock, [batch(), *more], lost, {"c0.r1": "digest"})
+    sealed = Sealed([batch(), *more], {"c0.r1": "digest"}, Verdicts(lost=lost))
+    assert (policy_of(lock) is None) == (not lock.measure.replace_refused)
+    return replace_refused(lock, sealed)
 
 
 def test_refused_trials_are_replaced_only_where_the_study_says_so_and_only_so_often():

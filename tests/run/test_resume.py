@@ -64,7 +64,7 @@ def test_a_run_is_held_by_one_and_swept_of_what_the_dead_left(tmp_path: Path):
         path.touch()
     with hold_run(run):
         assert [path for path in left + kept if path.exists()] == kept
-        with pytest.raises(SvloadError, match="Another svload goes on with"), hold_run(run):
+        with pytest.raises(SvloadError, match="Another svload is working on"), hold_run(run):
             pass
     with hold_run(run):
         pass

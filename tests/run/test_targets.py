@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from svload.drive.shares import build_shares, timeline
+from svload.drive.share.cut import build_shares
+from svload.drive.share.timeline import timeline
 from svload.model.errors import SvloadError
+from svload.model.executors import ConstantVus
 from svload.model.facts import Endpoint
 from svload.model.study import Case, CaseConfig, ServiceSpec
-from svload.model.traffic import ConstantVus, Group, Request, Text
+from svload.model.traffic import Group, Request, Text
 from svload.run.targets import case_endpoints, named_targets, permitted_targets
 
 OUTSIDE = "http://192.0.2.7:8080"
@@ -49,10 +51,12 @@ def test_it_is_asked_by_its_own_host_and_verified_by_it():
     endpoints = case_endpoints(case, lab, permitted)
     assert endpoints["https://shop"].ca_pem == "PEM"
     spec = build_shares(case, 1, timeline(case, 10**9), endpoints, ["127.0.0.0/8"])[0].spec
-    assert list(spec["endpoints"]) == ["https://localhost:8443"]
-    assert spec["groups"][0]["request"]["endpoint"] == "https://localhost:8443"
-    assert spec["endpoints"]["https://localhost:8443"]["tls"]["server_name"] == "localhost"
-    assert spec["endpoints"]["https://localhost:8443"]["address"].startswith("127.0.0.1:")
+    assert list(spec.endpoints) == ["https://localhost:8443"]
+    request, tls = spec.groups[0].request, spec.endpoints["https://localhost:8443"].tls
+    assert request is not None and tls is not None
+    assert request.endpoint == "https://localhost:8443"
+    assert tls.server_name == "localhost"
+    assert spec.endpoints["https://localhost:8443"].address.startswith("127.0.0.1:")
 
 
 def test_without_an_authority_of_its_own_the_systems_are_asked():

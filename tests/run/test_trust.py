@@ -103,16 +103,15 @@ def test_names_of_a_lock_from_elsewhere_lead_to_no_folder(elsewhere: Make) -> No
 
 def test_what_asks_for_nothing_goes_on_wherever_it_was_made(elsewhere: Make) -> None:
     found = elsewhere(HARMLESS)
-    assert allowed_hosts(found, found.lock(), api.Choices()) == ()
+    assert allowed_hosts(found, found.lock()) == ()
 
 
 def test_once_allowed_is_remembered_for_that_lock_alone(elsewhere: Make, tmp_path: Path) -> None:
     found = elsewhere({"run": "true", "ready": "GET /"}, authorised=("192.0.2.9",))
-    first = api.Choices(trusted=True, authorised=("192.0.2.9",))
-    assert allowed_hosts(found, found.lock(), first) == ("192.0.2.9",)
-    assert allowed_hosts(found, found.lock(), api.Choices()) == ("192.0.2.9",)
+    assert allowed_hosts(found, found.lock(), trusted=True, authorised=("192.0.2.9",)) == ("192.0.2.9",)
+    assert allowed_hosts(found, found.lock()) == ("192.0.2.9",)
     copy = RunDir(Path(shutil.copytree(found.path, tmp_path / "copy")))
-    assert allowed_hosts(copy, copy.lock(), api.Choices()) == ("192.0.2.9",)
+    assert allowed_hosts(copy, copy.lock()) == ("192.0.2.9",)
     copy.lock_path.write_text(copy.lock_path.read_text().replace('"true"', '"false"'))
     assert [problem.code for problem in refused(copy).problems] == ["run-untrusted"]
 
@@ -121,15 +120,15 @@ def test_hosts_alone_make_no_trust(elsewhere: Make) -> None:
     found = elsewhere({"run": "true"})
     refused(found, authorised=("192.0.2.9",))
     with pytest.raises(SvloadError, match="run-untrusted"):
-        allowed_hosts(found, found.lock(), api.Choices(authorised=("192.0.2.9",)))
+        allowed_hosts(found, found.lock(), authorised=("192.0.2.9",))
     with pytest.raises(SvloadError, match="run-untrusted"):
-        allowed_hosts(found, found.lock(), api.Choices())
+        allowed_hosts(found, found.lock())
 
 
 def test_what_was_begun_here_is_not_asked_about(elsewhere: Make) -> None:
     lock = elsewhere({"run": "true"}, authorised=("192.0.2.9",)).lock()
     mine = run.begin(lock, Path(lock.study_dir))
-    assert allowed_hosts(mine, mine.lock(), api.Choices()) == ("192.0.2.9",)
+    assert allowed_hosts(mine, mine.lock()) == ("192.0.2.9",)
 
 
 def test_a_lock_that_names_no_readable_study_is_no_defect(elsewhere: Make) -> None:

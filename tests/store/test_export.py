@@ -52,7 +52,8 @@ def test_the_probe_speaks_curl_s_units_and_keeps_what_did_not_happen_null(run: S
     total = (data.samples["done_ns"] - data.samples["begun_ns"])[mine & (data.samples["done_ns"] >= 0)] / 1e9
     ((shown, most, failed),) = query(
         run,
-        "select count(time_total), max(time_total), count(*) filter (error_name <> '') from probe where trial = 'TC1.r1' and group_name = 'probe'",
+        "select count(time_total), max(time_total), count(*) filter (error_name <> '') from probe where "
+        "trial = 'TC1.r1' and group_name = 'probe'",
     )[1]
     assert shown == len(total)
     assert most == pytest.approx(total.max())

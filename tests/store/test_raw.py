@@ -65,7 +65,10 @@ def test_a_newer_format_is_said(tmp_path: Path) -> None:
 
 
 def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
-    code = "import sys, svload.store.raw; print([m for m in sys.modules if m.split('.')[0] in ('numpy','pyarrow','pydantic','duckdb')])"
+    code = (
+        "import sys, svload.store.raw; print([m for m in sys.modules if m.split('.')[0] in "
+        "('numpy','pyarrow','pydantic','duckdb')])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True

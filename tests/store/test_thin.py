@@ -1,4 +1,5 @@
-"""A thin copy says the same of the kept window, is smaller, names no folder of its machine, and owns up to what it changed."""
+"""A thin copy says the same of the kept window, is smaller, names no folder of its machine,
+and owns up to what it changed."""
 
 from __future__ import annotations
 
@@ -47,6 +48,22 @@ def test_damage_in_a_thin_copy_is_found(run: SyntheticRun, tmp_path: Path) -> No
     path.write_bytes(bytes(data))
     (problem,) = verify_run(opened)
     assert "histograms.parquet" in str(problem)
+
+
+def test_findings_of_a_thin_copy_may_be_made_anew_and_an_edit_of_them_is_told(
+    run: SyntheticRun, tmp_path: Path
+) -> None:
+    """They are no sealed fact: a report of another day makes them anew, which is no damage."""
+    api.analyse(run)
+    opened = open_pack(api.pack(str(run.path), tmp_path / "thin.zip", thin=True), tmp_path / "cache")
+    assert api.verify(str(opened.path))["made_anew"] == []
+    api.analyse(opened)
+    checked = api.verify(str(opened.path))
+    assert (checked["damage"], checked["made_anew"]) == ([], [])
+    edited = opened.findings_path.read_text().replace('"instrument": "VALID"', '"instrument": "REFUSED"', 1)
+    opened.findings_path.write_text(edited)
+    (said,) = api.verify(str(opened.path))["made_anew"]
+    assert "was not what the sealed trials give" in said
 
 
 def test_a_record_of_thinning_excuses_no_other_seal(run: SyntheticRun, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The second paper's web server on a real Redis: exact factorials, a prompt for negatives, and no 500 whatever is asked."""
+"""The second paper's web server on a real Redis: exact factorials, a prompt for
+negatives, and no 500 whatever is asked."""
 
 from __future__ import annotations
 

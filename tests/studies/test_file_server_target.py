@@ -1,4 +1,5 @@
-"""The fifth paper's servers on a real MariaDB: what they answer, and that bad peers neither crash nor leak (ASan, UBSan)."""
+"""The fifth paper's servers on a real MariaDB: what they answer, and that bad peers
+neither crash nor leak (ASan, UBSan)."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Path]:
 def serving(
     programs: Path, database: Path, folder: Path, *, pooled: bool = False, timeout: float = 20
 ) -> Iterator[Servers]:
-    """Both servers until the block ends; then each must have ended by itself with 0, and sanitizers have found nothing."""
+    """Both servers until the block ends; then each must have ended by itself with 0, and
+    sanitizers have found nothing."""
     files = folder / "files"
     files.mkdir(exist_ok=True)
     (files / "small").write_bytes(b"x" * 1_000)

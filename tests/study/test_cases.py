@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svload.model.errors import SvloadError
 from svload.model.study import Lock
 from svload.study import load_study, resolve, study_digest
 from svload.study.factors import make_cases, matches, read_factor
@@ -145,3 +146,20 @@ def test_seeds(load: Callable[..., Lock]) -> None:
     assert load().seed == 1
     assert load(SMALL.replace("name: small", "name: small\nseed: 9")).seed == 9
     assert load(SMALL.replace("name: small", "name: small\nseed: 9"), seed=4).seed == 4
+
+
+def test_a_level_may_name_a_groups_request(load: Callable[..., Lock]) -> None:
+    text = """\
+name: pages
+lab: {web: {kit: stone}}
+factors: {page: [small, large]}
+requests: {small: {get: http://web/s}, large: {get: http://web/l}}
+traffic: {users: {executor: constant-vus, vus: 2, request: "${page}"}}
+measure: {duration: 1s}
+"""
+    lock = load(text)
+    asked = {case.levels["page"]: resolve(lock, case).groups[0].request for case in lock.cases}
+    assert {level: request.name for level, request in asked.items()} == {"small": "small", "large": "large"}
+    with pytest.raises(SvloadError, match=r"“huge”, which is no request") as told:
+        load(text.replace("[small, large]", "[small, huge]"))
+    assert told.value.problems[0].code == "study-unknown-name"

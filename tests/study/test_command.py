@@ -29,7 +29,7 @@ def here(tmp_path: Path) -> Path:
         ("python3 server.py", "python3 ../server.py"),
         ("python3 -m server", "python3 -m server"),
         ("python3 -u ./server.py -c conf/a.yaml", "python3 -u ../server.py -c ../conf/a.yaml"),
-        ("./server --conf=conf/a.yaml --dir conf --root=conf", "../server --conf=../conf/a.yaml --dir ../conf --root=../conf"),
+        ("./server --conf=conf/a.yaml --dir conf " "--root=conf", "../server --conf=../conf/a.yaml --dir " "../conf " "--root=../conf"),
         ("./server test", "../server test"),
         ("./server ./test .", "../server ../test .."),
         ("./server --name=none --empty= -x 8080 no/such", "../server --name=none --empty= -x 8080 no/such"),

@@ -16,13 +16,21 @@ from svload.study import init_study, json_schema
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = sorted([*ROOT.glob("studies/*/study.yaml"), *ROOT.glob("examples/*/study.yaml")])
 KITS = {
-    "swift": {"type": "object", "properties": {"tls": {"type": "string"}}, "additionalProperties": False},
+    "swift": {
+        "type": "object",
+        "properties": {
+            "tls": {"type": "string"},
+            **{name: {} for name in ("nofile", "memcached_connections", "memcached_memory")},
+        },
+        "additionalProperties": False,
+    },
     "varnish": {
         "type": "object",
         "properties": {
             "of": {"$ref": "#/$defs/Of"},
             "storage": {"type": "string"},
             "tls": {"type": "string"},
+            "tuning": {"type": "object"},
         },
         "required": ["of"],
         "$defs": {"Of": {"type": "string"}},

@@ -1,4 +1,5 @@
-"""Executors in stages and of a fixed amount of work, and bodies, as a study says them; and every slip in them is told."""
+"""Executors in stages and of a fixed amount of work, and bodies, as a study says them;
+and every slip in them is told."""
 
 from __future__ import annotations
 
@@ -8,21 +9,16 @@ from pathlib import Path
 import pytest
 
 from svload.model.errors import SvloadError
-from svload.model.stages import Stage
-from svload.model.traffic import (
-    Body,
+from svload.model.executors import (
     ConstantVus,
-    FeederPart,
-    Group,
     PerVuIterations,
     RampingArrivalRate,
     RampingVus,
     SharedIterations,
-    SizeLaw,
-    Text,
     ThinkTime,
-    VarPart,
 )
+from svload.model.stages import Stage
+from svload.model.traffic import Body, FeederPart, Group, SizeLaw, Text, VarPart
 from svload.study import load_study, resolve
 
 S = 1_000_000_000
@@ -56,7 +52,8 @@ def study(folder: Path) -> Made:
     ("written", "executor"),
     [
         (
-            "executor: ramping-vus, start_vus: 2, stages: [{duration: 30s, target: 10}, {duration: 0s, target: 0}], hold_for: 5s, pacing: 1s",
+            "executor: ramping-vus, start_vus: 2, stages: [{duration: 30s, target: 10}, {duration: 0s, "
+            "target: 0}], hold_for: 5s, pacing: 1s",
             RampingVus(
                 start_vus=2,
                 stages=(
@@ -68,7 +65,8 @@ def study(folder: Path) -> Made:
             ),
         ),
         (
-            "executor: ramping-arrival-rate, start_rate: 10/s, stages: [{duration: 1min, target: 500/s}], max_vus: 8, on_full: drop, arrivals: poisson",
+            "executor: ramping-arrival-rate, start_rate: 10/s, stages: [{duration: 1min, target: 500/s}], "
+            "max_vus: 8, on_full: drop, arrivals: poisson",
             RampingArrivalRate(
                 start_rate_rps=10,
                 stages=(Stage(duration_ns=60 * S, target=500),),
@@ -79,7 +77,8 @@ def study(folder: Path) -> Made:
         ),
         ("executor: shared-iterations, vus: 3, iterations: 100", SharedIterations(vus=3, iterations=100)),
         (
-            "executor: per-vu-iterations, iterations: 7, start: together, think_time: {lognormal: {median: 1s, p99: 3s}}",
+            "executor: per-vu-iterations, iterations: 7, start: together, think_time: {lognormal: {median: "
+            "1s, p99: 3s}}",
             PerVuIterations(
                 vus=1, iterations=7, start="together", think_time=ThinkTime(lognormal_ns=(S, 3 * S))
             ),

@@ -1,4 +1,5 @@
-"""What a hostile study says is told by plan, within five seconds, with file and line: never a traceback, never only by run."""
+"""What a hostile study says is told by plan, within five seconds, with file and line: never
+a traceback, never only by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every mistake of a study is told at once: its line, what was expected, the nearest valid word; and nothing else is."""
+"""Every mistake of a study is told at once: its line, what was expected, the nearest
+valid word; and nothing else is."""
 
 from __future__ import annotations
 
@@ -144,7 +145,11 @@ def test_all_slips_at_once(folder: Path) -> None:
         ("kit: stone,", "kit: stone, run: ./x,", "one of kit, run, at"),
         ("metric: guest.response.p50}", "metric: guest.response.p50, fail_if: slower}", "compare[0].fail_if"),
         ("duration: 2s", 'duration: "${users}"', "measure.duration"),
-        ("reset: [store, front]", "reset: store\n    warm: thing", "one of reset, warm"),
+        (
+            "reset: [store, front]",
+            "reset: store\n    warm: thing",
+            "one of reset, restart, drop_cache, warm, populate",
+        ),
         ("containers: 10", "containers: 10.5", "a whole number"),
         ("workers: 4", 'workers: "${thing.path}"', "known to a request only"),
         ('"${users}", think_time: 10ms', '"${users.count}", think_time: 10ms', "have no fields"),

@@ -1,4 +1,5 @@
-"""What is typed after `svload load`: contradictions are refused in one sentence, and the rest is the study that was meant."""
+"""What is typed after `svload load`: contradictions are refused in one sentence, and the
+rest is the study that was meant."""
 
 from __future__ import annotations
 
@@ -9,18 +10,17 @@ from typing import Any
 import pytest
 
 from svload.model.errors import SvloadError
-from svload.model.study import CaseConfig
-from svload.model.traffic import (
-    Body,
+from svload.model.executors import (
     ConstantArrivalRate,
     ConstantVus,
     RampingArrivalRate,
     RampingVus,
     SharedIterations,
-    Text,
 )
+from svload.model.study import CaseConfig
+from svload.model.traffic import Body, Text
 from svload.study import load_study, resolve
-from svload.study.quick import QuickLoad, quick_study
+from svload.study.quick_load import QuickLoad, quick_study
 from svload.study.values import RESERVED
 
 URL = "http://127.0.0.1:8080/a?b=${c}"

@@ -171,7 +171,8 @@ def test_an_executor_may_be_a_level(load: Callable[..., Lock]) -> None:
 
 def test_a_study_without_factors_is_one_case(tmp_path: Any) -> None:
     (tmp_path / "study.yaml").write_text(
-        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\ntraffic: {g: {executor: constant-vus, vus: 1, request: GET http://web}}\nmeasure: {duration: 1s}\n"
+        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\ntraffic: {g: {executor: constant-vus, vus: 1, "
+        "request: GET http://web}}\nmeasure: {duration: 1s}\n"
     )
     lock = load_study(tmp_path)
     assert [(case.name, case.levels) for case in lock.cases] == [("case-0", {})]
@@ -182,3 +183,21 @@ def test_a_study_without_factors_is_one_case(tmp_path: Any) -> None:
 def test_unknown_text_is_not_guessed(load: Callable[..., Lock]) -> None:
     with pytest.raises(SvloadError, match="cannot be resolved"):
         load(SMALL.replace("workers: 4", 'workers: "${zzz}"'))
+
+
+def test_a_named_request_may_be_its_method_and_url_alone(tmp_path: Any) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\nrequests: {read: 'HEAD http://web/a'}\n"
+        "traffic: {g: {executor: constant-vus, vus: 1, request: read}}\nmeasure: {duration: 1s}\n"
+    )
+    request = of_case(load_study(tmp_path), 0).groups[0].request
+    assert (request.name, request.method, request.path) == ("read", "HEAD", (Text(text="/a"),))
+
+
+def test_a_named_request_of_an_unknown_method_is_told_where_it_stands(tmp_path: Any) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "name: one\nlab: {web: {at: 'http://127.0.0.1:1'}}\nrequests:\n  read: FETCH http://web/a\n"
+        "traffic: {g: {executor: constant-vus, vus: 1, request: read}}\nmeasure: {duration: 1s}\n"
+    )
+    with pytest.raises(SvloadError, match=r"study\.yaml:4: .*one of GET.* was expected"):
+        load_study(tmp_path)

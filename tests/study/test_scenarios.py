@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from svload.model.errors import SvloadError
+from svload.model.executors import ThinkTime
 from svload.model.study import CaseConfig
 from svload.model.traffic import (
     BodyCheck,
@@ -18,7 +19,6 @@ from svload.model.traffic import (
     TakenPart,
     Text,
     TextTest,
-    ThinkTime,
 )
 from svload.study import load_study, resolve
 from svload.study.checks import read_check
@@ -123,6 +123,7 @@ def test_set_up_gives_its_variables_to_all(study: Made) -> None:
         ),
         ("{values: [a, 2], take: random}", {"take": "random"}, "values"),
         ("{range: [1, 9], offset: 2000}", {"take": "walk", "offset": 2000}, "numbers"),
+        ("{range: [1, 9], offset: 0}", {"take": "walk", "offset": 0}, "numbers"),
     ],
 )
 def test_a_feeder_has_rows_of_its_own(
@@ -184,14 +185,14 @@ def test_a_check_that_is_none_is_told(text: str) -> None:
     ("parts", "words"),
     [
         ({"group": "{executor: constant-vus, vus: 2}"}, ["one of request, scenario, mix"]),
-        ({"group": "{executor: constant-vus, vus: 2, request: plain, scenario: visit}"}, ["one of request, scenario, mix"]),
+        ({"group": "{executor: constant-vus, vus: 2, " "request: plain, " "scenario: visit}"}, ["one of request, scenario, mix"]),
         ({"group": "{executor: constant-vus, vus: 2, scenario: vist}"}, ["vist", "visit"]),
         ({"group": "{executor: constant-vus, vus: 2, mix: {visit: 1, plian: 2}}"}, ["plian", "plain"]),
         ({"group": "{client: curl, executor: constant-vus, vus: 2, scenario: visit}"}, ["client: curl"]),
         ({"group": "{executor: constant-vus, vus: 2, scenario: [read, login]}"}, ["${token}", "no earlier step"]),
         ({"group": "{executor: constant-vus, vus: 2, request: read}"}, ["${token}", "setup"]),
         ({"setup": "[login]"}, ["setup takes this variable already"]),
-        ({"group": "{executor: constant-arrival-rate, rate: 5/s, request: read}", "setup": "[{request: login, once: vu}]"}, ["open loop"]),
+        ({"group": "{executor: constant-arrival-rate, " "rate: 5/s, " "request: read}", "setup": "[{request: login, once: vu}]"}, ["open loop"]),
         ({"setup": "[logni]"}, ["logni", "login"]),
         ({"feeders": "{number: {range: [1, 9], values: [a]}}"}, ["one of from, csv"]),
         ({"feeders": "{number: {range: [9, 1]}}"}, ["range"]),

@@ -79,7 +79,7 @@ def test_every_case_means_what_its_levels_say(lock: Lock) -> None:
     [
         (None, ("swift", "varnish"), 4000, 60, 120),
         ("demo", ("truth", "truth"), 200, 1.2, 80),
-        ("real", ("swift", "varnish"), 200, 15, 140),
+        ("real", ("swift", "varnish"), 200, 15, 120),
         ("paper", ("swift", "varnish"), 4000, 7200, 120),
     ],
 )

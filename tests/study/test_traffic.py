@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 
 from svload.model.errors import SvloadError
+from svload.model.executors import ConstantArrivalRate, ThinkTime
 from svload.model.study import ObjectSet
-from svload.model.traffic import (
-    ConstantArrivalRate,
-    FeederPart,
-    Group,
-    SizeCheck,
-    StatusCheck,
-    Text,
-    ThinkTime,
-)
+from svload.model.traffic import FeederPart, Group, SizeCheck, StatusCheck, TakenPart, Text, VarPart
 from svload.study import load_study, resolve
 from svload.study.checks import read_check
 from svload.study.references import COLUMNS
@@ -158,7 +151,8 @@ def test_think_times(study: Made, written: str, think_time: ThinkTime) -> None:
 
 def test_an_open_group(study: Made) -> None:
     group, _ = study(
-        group="{executor: constant-arrival-rate, rate: 600/min, arrivals: poisson, on_full: drop, max_vus: 9, request: page}"
+        group="{executor: constant-arrival-rate, rate: 600/min, arrivals: poisson, on_full: drop, max_vus: "
+        "9, request: page}"
     )
     assert group.executor == ConstantArrivalRate(rate_rps=10.0, max_vus=9, arrivals="poisson", on_full="drop")
     assert (
@@ -210,6 +204,7 @@ def test_a_dialogue_is_read_turn_by_turn(study: Made) -> None:
     turns = '[{send: "get ${thing.path}"}, {expect_hex: 0d0a}, {match: "^[a-z]+"}, {read: 12}, {until_close: true}]'
     group, _ = study(f"{{tcp: tcp://web, dialogue: {turns}}}")
     request = group.request
+    assert (request.is_raw, request.counts_as) == (True, 1)
     assert (request.method, request.endpoint, request.secure) == ("TCP", "tcp://web", False)
     assert request.dialogue[0].send == (Text(text="get "), FeederPart(feeder="thing", column="path"))
     assert [turn.model_dump(exclude_none=True) for turn in request.dialogue[1:]] == [
@@ -220,10 +215,60 @@ def test_a_dialogue_is_read_turn_by_turn(study: Made) -> None:
     ]
 
 
+def test_a_dialogue_takes_values_and_checks_what_came(study: Made) -> None:
+    turns = (
+        "[{send: a}, {match: 'SIZE ([0-9]+)', take: size}, {read: '${size}'}, {send: 'b ${size}'}, "
+        "{read: '${thing.path}'}]"
+    )
+    checks = "check: ['size_bytes == 5', 'body contains x'], take: {id: {regex: 'id=(.)'}}"
+    group, _ = study(f"{{tcp: tcp://web, dialogue: {turns}, {checks}}}")
+    request = group.request
+    assert [check.name for check in request.checks] == ["size_bytes == 5", "body contains x"]
+    assert request.takes == ("size", "id")
+    assert (request.dialogue[1].take, request.dialogue[2].read) == ("size", (TakenPart(taken="size"),))
+    assert request.dialogue[4].read == (FeederPart(feeder="thing", column="path"),)
+    assert request.counts_as == 2
+    counted, _ = study(f"{{tcp: tcp://web, dialogue: {turns}, counts_as: 1}}")
+    assert counted.request.counts_as == 1
+
+
+def test_redis_commands_are_words(study: Made) -> None:
+    group, _ = study("{tcp: tcp://web, redis: [\"SET k:${vu} 'a b'\", [GET, 'k ${thing.path}', 7]]}")
+    redis = group.request.commands
+    assert redis is not None and redis.protocol == "redis"
+    assert redis.commands == (
+        ((Text(text="SET"),), (Text(text="k:"), VarPart(var="vu")), (Text(text="a b"),)),
+        (
+            (Text(text="GET"),),
+            (Text(text="k "), FeederPart(feeder="thing", column="path")),
+            (Text(text="7"),),
+        ),
+    )
+    assert (group.request.counts_as, group.request.is_raw) == (2, True)
+
+
+def test_memcached_counts_the_keys_of_a_get(study: Made) -> None:
+    group, _ = study('{tcp: tcp://web, memcached: ["set k 0 0 \'a b\'", "get k l ${vu}", [delete, k]]}')
+    commands = group.request.commands
+    assert commands is not None and commands.protocol == "memcached"
+    assert commands.commands[0][-1] == (Text(text="a b"),)
+    assert group.request.counts_as == 5
+
+
 @pytest.mark.parametrize(
     ("request_text", "problem"),
     [
-        ("{tcp: tcp://web}", "tcp and dialogue belong together"),
+        ("{tcp: tcp://web}", "tcp and one of dialogue, redis, memcached belong together"),
+        ("{tcp: tcp://web, redis: [PING], dialogue: [{read: 1}]}", "tcp and one of dialogue, redis"),
+        ("{tcp: tcp://web, redis: [PING], memcached: [get k]}", "tcp and one of dialogue, redis"),
+        ('{tcp: tcp://web, memcached: [""]}', "a command was expected, such as get a"),
+        ("{get: http://web/, redis: [PING]}", "tcp and one of dialogue, redis"),
+        ('{tcp: tcp://web, redis: ["GET \'k"]}', "a command was expected"),
+        ("{tcp: tcp://web, redis: [PING], counts_as: 2}", "counts_as belongs to a dialogue"),
+        ("{tcp: tcp://web, dialogue: [{read: 1, take: n}]}", "take belongs to match"),
+        ("{tcp: tcp://web, dialogue: [{read: 1}], check: status == 200}", "only HTTP has a status"),
+        ("{tcp: tcp://web, dialogue: [{read: 1}], take: {a: {header: b}}}", "only HTTP has headers"),
+        ("{tcp: tcp://web, dialogue: [{send: '${size}'}]}", "size"),
         ("{tcp: web, dialogue: [{read: 1}]}", "an address was expected"),
         ("{tcp: tcp://web, dialogue: [{read: 1, expect: x}]}", "one of send"),
         ("{tcp: tcp://web, dialogue: [{send_hex: f}]}", "pairs of hexadecimal digits"),

@@ -183,7 +183,7 @@ def test_what_is_no_plain_data_is_told(text: str, says: str) -> None:
         ("a: \x01", "character"),
         ("[" * 1200, "nested"),
         ("x: 1\n" * 300_000, "longer than"),
-        ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "at most 10,000 values"),
+        ("a: &a [" + ", ".join("x" * 1 for _ in range(10)) + "]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} " f"[{', '.join('*' + chr(97 + n) for _ in range(10))}]\n" for n in range(8)), "at most 10,000 values"),
         ("a: &a [*a]", "study-syntax"),
     ],
 )  # fmt: skip

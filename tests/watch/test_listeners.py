@@ -1,4 +1,5 @@
-"""Accept queues by the service's own sockets: one that is full and drops is seen, and another program's is not taken for it."""
+"""Accept queues by the service's own sockets: one that is full and drops is seen, and another
+program's is not taken for it."""
 
 from __future__ import annotations
 

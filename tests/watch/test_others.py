@@ -1,4 +1,5 @@
-"""CPU of processes that are no part of the measurement: counted once, whoever ends meanwhile, and told apart from our own."""
+"""CPU of processes that are no part of the measurement: counted once, whoever ends
+meanwhile, and told apart from our own."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ def test_a_command_tells_no_secret(tmp_path: Path, words: list[str], told: str) 
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that burns 0.3 s when told to, says so, and waits; it is no child of ours (a process in between has ended)."""
+    """A process that burns 0.3 s when told to, says so, and waits; it is no child of ours (a
+    process in between has ended)."""
     code = "import sys; sys.stdin.readline()\n" + BURN.format(
         seconds=0.3, then="print('burnt', flush=True)\nimport sys; sys.stdin.read()"
     )

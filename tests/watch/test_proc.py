@@ -43,7 +43,10 @@ def test_a_family_is_descendants_and_the_session_it_leads() -> None:
 
 
 def test_cores() -> None:
-    text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 10 50 1000 5 1 2 3 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr 5\nctxt 77\nprocs_running 3\nprocs_blocked 1\n"
+    text = (
+        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 10 50 1000 5 1 2 3 0 0\ncpu1 0 0 0 7 0 0 0 0 0 0\nintr "
+        "5\nctxt 77\nprocs_running 3\nprocs_blocked 1\n"
+    )
     cores = proc.parse_cpu(text)
     assert cores["cpu0"] == {
         name: pytest.approx(ticks / proc.TICKS_PER_S)
@@ -74,7 +77,15 @@ def test_pairs_titles_pressure_disks_and_interfaces() -> None:
         "254 0 vda 10 1 200 5 20 2 400 6 0 7000 9 0 0 0 0\n7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n"
     )
     assert disks == {
-        "vda": {"reads": 10, "read_bytes": 102400, "writes": 20, "written_bytes": 204800, "io_seconds": 7.0}
+        "vda": {
+            "reads": 10,
+            "read_bytes": 102400,
+            "writes": 20,
+            "written_bytes": 204800,
+            "in_flight": 0,
+            "io_seconds": 7.0,
+            "queue_seconds": 0.009,
+        }
     }
     head = "Inter-| Receive\n face |bytes\n"
     found = proc.parse_interfaces(
@@ -119,7 +130,10 @@ def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable(every_s=0.0))
-    code = "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); sys.stdin.read(); c.kill(); c.wait()"
+    code = (
+        "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); "
+        "sys.stdin.read(); c.kill(); c.wait()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -147,7 +161,7 @@ def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.Monke
         assert values["sleep", "processes"] == 1
         assert values["", "rss_bytes"] > values["sleep", "rss_bytes"] > 0
         assert values["", "fds"] >= 6
-        assert {metric for _, metric in values} == set(ProcessMonitor.metrics)
+        assert {metric for _, metric in values} == set(ProcessMonitor.metrics) - {"hot_core_ratio"}
         stale = {"processes": [{"name": "python", "pid": server.pid, "start_ticks": stat.start_ticks + 1}]}
         with pytest.raises(ProcessLookupError, match="no process of s"):
             ProcessMonitor("s", stale).sample()

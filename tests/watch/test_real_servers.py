@@ -49,6 +49,34 @@ def test_memcached(needs: Any) -> None:
     }
 
 
+def test_redis(needs: Any, tmp_path: Path) -> None:
+    needs("redis-server")
+    port = free_port()
+    command = [
+        "redis-server",
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(tmp_path),
+    ]
+    with running([*command, "--maxclients", "77", "--maxmemory", "9mb"], port):
+        monitor = attached("store", {"redis": {"address": "127.0.0.1", "port": port}})
+        before = values(monitor)
+        with socket.create_connection(("127.0.0.1", port), 5) as client:
+            client.sendall(b"SET a 1\r\nGET a\r\nGET b\r\nGET c\r\nNONSENSE\r\nQUIT\r\n")
+            while client.recv(4096):
+                pass
+        after = values(monitor)
+        monitor.close()
+    wanted = {"hits_total": 1, "misses_total": 2, "keys": 1, "errors_total": 1, "connections_total": 1}
+    assert {name: after[name] - before[name] for name in wanted} == wanted
+    assert (after["connections_limit"], after["limit_bytes"]) == (77, 9 << 20)
+
+
 def test_nginx(needs: Any, tmp_path: Path) -> None:
     needs("nginx")
     port = free_port()
@@ -58,7 +86,9 @@ def test_nginx(needs: Any, tmp_path: Path) -> None:
         f"http {{ access_log off; server {{ listen 127.0.0.1:{port}; location /status {{ stub_status; }} }} }}\n"
     )
     with running(["nginx", "-p", str(tmp_path), "-c", str(config), "-e", "stderr"], port):
-        monitor = attached("web", {"nginx": {"status_url": f"http://127.0.0.1:{port}/status"}})
+        monitor = attached(
+            "web", {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512}}
+        )
         before = values(monitor)
         for _ in range(3):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5).read()
@@ -93,14 +123,18 @@ def test_varnish(needs: Any, tmp_path: Path) -> None:
         "-a",
         f"http=127.0.0.1:{port}",
         "-T",
-        "none",
+        f"127.0.0.1:{free_port()}",
         "-b",
         f"127.0.0.1:{behind}",
+        "-s",
+        "default=malloc,32m",
     ]
     with ExitStack() as stack:
         stack.enter_context(running(backend, behind))
         stack.enter_context(running(front, port))
-        monitor = attached("cache", {"varnish": {"dir": str(home), "varnishstat": None}})
+        monitor = attached(
+            "cache", {"varnish": {"dir": str(home), "varnishstat": None, "varnishadm": "varnishadm"}}
+        )
         wait_until(lambda: values(monitor)["threads"] > 0, BOUND_S)
         before = values(monitor)
         for _ in range(4):

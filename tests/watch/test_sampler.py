@@ -53,7 +53,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_a_monitor_takes_no_more_of_a_core_than_its_share(
     tmp_path: Path, clock: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second; another as often as it is told to."""
+    """One whose pass takes 5 ms of CPU and that may have 1 % of a core is read twice a second;
+    another as often as it is told to."""
     used = {"ns": 0}
     monkeypatch.setattr(sampler.time, "thread_time_ns", lambda: used["ns"])
 
@@ -146,7 +147,10 @@ def test_a_failing_monitor_is_noted_once_and_tried_less_and_less(tmp_path: Path)
 
 
 def test_only_the_standard_library_is_loaded() -> None:
-    code = "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    code = (
+        "import sys, svload.watch.sampler as s; s.monitors_for(None); print(*sorted({m.split('.')[0] for "
+        "m in sys.modules}))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=BOUND_S, check=True
     )
@@ -210,8 +214,11 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     assert control.start(own_facts(), 0.05) == (
         "host.host",
         "host.others",
+        "host.qdisc",
         "me.process",
+        "me.switches",
         "gone.process",
+        "gone.switches",
     )
     assert control.problems == ()
     before_ns = control.mark()
@@ -227,11 +234,12 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     assert max(offsets) >= to_ns - from_ns
     assert {
         (service, monitor) for service, monitor in zip(table["service"][1], table["monitor"][1], strict=True)
-    } == {
+    } - {("", "qdisc")} == {
         ("", "host"),
         ("", "others"),
         ("", "sampler"),
         ("me", "process"),
+        ("me", "switches"),
     }
     metrics = {
         metric
@@ -239,10 +247,11 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
         if monitor == "sampler"
     }
     assert metrics == set(METRICS)
-    assert control.notes() == [
-        "gone.process: cannot be read: ProcessLookupError: no process of gone is there"
+    assert sorted(control.notes()) == [
+        f"gone.{name}: cannot be read: ProcessLookupError: no process of gone is there"
+        for name in ("process", "switches")
     ]
-    assert control.attach({}) == ("host.host", "host.others")
+    assert control.attach({}) == ("host.host", "host.others", "host.qdisc")
 
 
 @pytest.mark.parametrize(
@@ -283,3 +292,22 @@ def test_it_appends_to_what_an_earlier_sampler_wrote(
         one.close()
         clock["ns"] += 1_000_000_000
     assert [at for at, _ in readings(tmp_path / "out", "samples")] == [1_000_000_000, 2_000_000_000]
+
+
+def test_one_service_may_be_watched_anew_while_the_others_go_on(tmp_path: Path, fake: type[Fake]) -> None:
+    """Its processes are others after a planned fault; what is counted beside it must not begin anew."""
+    made = Sampler()
+    made.prepare([{"service": "web"}, {"service": "db"}], 0.2, tmp_path / "series.jsonl")
+    made.sample_all()
+    assert made.renew({"service": "web"}) == []
+    made.sample_all()
+    made.close()
+    table = readings_between(tmp_path / "series.jsonl", 0, time.monotonic_ns(), 0)
+    values = array("d", table["value"][1])
+    read = [
+        (service, value)
+        for service, metric, value in zip(table["service"][1], table["metric"][1], values, strict=True)
+        if metric == "samples"
+    ]
+    assert [value for service, value in read if service == "db"] == [1, 2, 3]
+    assert [value for service, value in read if service == "web"] == [1, 2, 1]

@@ -1,4 +1,5 @@
-"""Monitors of servers: their parsers on texts as the servers print them, their connections against small servers of our own."""
+"""Monitors of servers: their parsers on texts as the servers print them, their connections
+against small servers of our own."""
 
 from __future__ import annotations
 
@@ -6,23 +7,31 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from svload.watch.http import AdminConnection
+from svload.watch.monitors.mariadb import MariadbMonitor
 from svload.watch.monitors.memcached import MemcachedMonitor, parse_stats
 from svload.watch.monitors.nginx import NginxMonitor, parse_status
+from svload.watch.monitors.redis import RedisMonitor, parse_info
 from svload.watch.monitors.truth import TruthMonitor
 from svload.watch.monitors.varnish import VarnishMonitor, parse_counters
 
 NGINX = b"Active connections: 3 \nserver accepts handled requests\n 17 16 201 \nReading: 1 Writing: 1 Waiting: 2 \n"
 MEMCACHED = b"STAT pid 77\r\nSTAT curr_connections 2\r\nSTAT get_hits 5\r\nSTAT version 1.6.18\r\nSTAT bytes 900\r\nEND\r\n"
-VARNISH = '{"version": 1, "counters": {"MAIN.threads": {"description": "x", "flag": "g", "value": 200}, "MAIN.cache_hit": {"flag": "c", "value": 4}}}'
+REDIS = b"# Clients\r\nconnected_clients:3\r\nmaxclients:100\r\n# Keyspace\r\ndb0:keys=4,expires=0,avg_ttl=0\r\ndb7:keys=1,expires=0,avg_ttl=0\r\n"
+VARNISH = (
+    '{"version": 1, "counters": {"MAIN.threads": {"description": "x", "flag": "g", "value": 200}, '
+    '"MAIN.cache_hit": {"flag": "c", "value": 4}}}'
+)
 
 
 @contextmanager
 def server(answer: Callable[[bytes], bytes | None]) -> Iterator[tuple[int, list[int]]]:
-    """A server that answers each piece it gets (None: hangs up); yields its port and the number of connections so far."""
+    """A server that answers each piece it gets (None: hangs up); yields its port and
+    the number of connections so far."""
     listener = socket.create_server(("127.0.0.1", 0))
     connections: list[int] = []
     open_ones: list[socket.socket] = []
@@ -71,6 +80,7 @@ def test_nginx() -> None:
         "connections_open": 3,
         "accepted_total": 17,
         "handled_total": 16,
+        "unhandled_total": 1,
         "requests_total": 201,
         "reading": 1,
         "writing": 1,
@@ -85,7 +95,10 @@ def test_nginx() -> None:
         return http(NGINX)
 
     with server(answer) as (port, connections):
-        monitor = NginxMonitor("web", {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status"}}})
+        monitor = NginxMonitor(
+            "web",
+            {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 512}}},
+        )
         assert len(list(monitor.sample())) == len(list(monitor.sample())) == len(NginxMonitor.metrics)
         monitor.close()
     assert asked == [b"GET /status HTTP/1.1"] * 2
@@ -108,6 +121,86 @@ def test_memcached() -> None:
         with pytest.raises(ConnectionError):
             list(monitor.sample())
         monitor.close()
+
+
+def test_redis() -> None:
+    wanted = {"connections_open": 3, "connections_limit": 100, "keys": 5}
+    assert {r.metric: r.value for r in parse_info(REDIS.decode())} == wanted
+    whole = b"$%d\r\n%s\r\n" % (len(REDIS), REDIS)
+    with server(lambda piece: whole) as (port, connections):
+        monitor = RedisMonitor("store", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}})
+        for _ in range(2):
+            assert {r.metric: r.value for r in monitor.sample()} == wanted
+        monitor.close()
+    assert len(connections) == 1
+    for answer in (b"-NOAUTH Authentication required.\r\n", b"$-1\r\n", b"HTTP/1.1 400 Bad\r\n\r\n", None):
+        with server(lambda piece, said=answer: said) as (port, connections):  # type: ignore[misc]
+            monitor = RedisMonitor("store", {"admin": {"redis": {"address": "127.0.0.1", "port": port}}})
+            with pytest.raises(ConnectionError, match="no INFO"):
+                list(monitor.sample())
+            monitor.close()
+
+
+def packets(*contents: bytes, first: int = 0) -> bytes:
+    """Packets of MySQL's protocol, numbered."""
+    return b"".join(
+        len(content).to_bytes(3, "little") + bytes([first + place]) + content
+        for place, content in enumerate(contents)
+    )
+
+
+def rows(*of: tuple[str, str]) -> bytes:
+    """A result of two columns."""
+    end = b"\xfe\0\0\2\0"
+    texts = [b"".join(bytes([len(text)]) + text.encode() for text in row) for row in of]
+    return packets(b"\2", b"name", b"value", end, *texts, end, first=1)
+
+
+@contextmanager
+def mariadb(path: str, log_in: bytes, answers: list[bytes]) -> Iterator[list[bytes]]:
+    """What a MariaDB says at this socket: its greeting, an answer to the log-in, then to each
+    statement; yields what it got."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    got: list[bytes] = []
+
+    def serve() -> None:
+        line, _ = listener.accept()
+        with line:
+            line.sendall(packets(b"\x0a10.11.19-MariaDB\0"))
+            for answer in (log_in, *answers):
+                got.append(line.recv(1 << 16))
+                line.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield got
+    finally:
+        thread.join(10)
+        listener.close()
+
+
+def test_mariadb(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    monitor = MariadbMonitor("db", {"admin": {"mariadb": {"socket": path, "user": "somebody"}}})
+    status = rows(("Threads_connected", "4"), ("Innodb_row_lock_time", "1500"), ("Of_a_later_version", "1"))
+    with mariadb(path, packets(b"\0ok", first=2), [status, rows(("max_connections", "151"))]) as got:
+        found = {reading.metric: reading.value for reading in monitor.sample()}
+    monitor.close()
+    assert found == {"connections_open": 4, "row_lock_wait_seconds_total": 1.5, "connections_limit": 151}
+    assert b"somebody\0" in got[0]
+    assert got[1][4:].startswith(b"\x03SHOW GLOBAL STATUS")
+
+
+def test_mariadb_that_refuses(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    monitor = MariadbMonitor("db", {"admin": {"mariadb": {"socket": path, "user": "somebody"}}})
+    refusal = packets(b"\xff\x10\x04Too many connections", first=2)
+    with mariadb(path, refusal, []), pytest.raises(ConnectionError, match="Too many connections"):
+        list(monitor.sample())
+    assert monitor._client is None
 
 
 def test_varnish() -> None:

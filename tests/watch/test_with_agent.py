@@ -24,7 +24,13 @@ def test_a_child_of_the_agent_is_watched_by_its_machine_pid(tmp_path: Path) -> N
         process = ProcessFact(name="sleep", pid=made["pid"], start_ticks=made["start_ticks"])
         busy = ServiceFacts(service="busy", kit="command", version="1", processes=(process,))
         sampler = Sampler(agent, agent.dir)
-        assert sampler.start({"busy": busy}, 0.05) == ("host.host", "host.others", "busy.process")
+        assert sampler.start({"busy": busy}, 0.05) == (
+            "host.host",
+            "host.others",
+            "host.qdisc",
+            "busy.process",
+            "busy.switches",
+        )
         from_ns = sampler.mark()
         table = sampler.readings(from_ns, time.monotonic_ns(), from_ns)
         found = {
@@ -35,11 +41,15 @@ def test_a_child_of_the_agent_is_watched_by_its_machine_pid(tmp_path: Path) -> N
         }
         assert found["busy", "processes"] == 1
         assert found["busy", "rss_bytes"] > 0
+        assert 0 < found["busy", "fds_fullest"] < found["busy", "fds_limit"]
+        assert found["busy", "cores_allowed"] >= 1
+        assert found["busy", "switches_total"] >= 0
         assert ("", "cpu_ratio") in found
         agent.stop(["busy.one"])
         sampler.readings(from_ns, time.monotonic_ns(), from_ns)
-        assert sampler.notes() == [
-            "busy.process: cannot be read: ProcessLookupError: no process of busy is there"
+        assert sorted(sampler.notes()) == [
+            f"busy.{name}: cannot be read: ProcessLookupError: no process of busy is there"
+            for name in ("process", "switches")
         ]
         agent.stop(["sampler"])
         with pytest.raises(SvloadError):

@@ -68,7 +68,8 @@ def shared() -> Iterator[tuple[int, list[int]]]:
 
 @pytest.fixture
 def parent() -> Iterator[tuple[int, int, int]]:
-    """(shared port, its own port, pid) of a parent that keeps the sockets of its two workers open, as Swift's proxy does."""
+    """(shared port, its own port, pid) of a parent that keeps the sockets of its two
+    workers open, as Swift's proxy does."""
     process = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     port, alone = map(int, process.stdout.readline().split())

@@ -1,0 +1,333 @@
+"""A factor that is a load gets its curve unasked: through the whole judge, and on trials made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, bench_of, with_config, with_table
+
+from svload.analysis.curves.axes import axes_of
+from svload.analysis.curves.curve import load_curves
+from svload.analysis.curves.said import curve_findings, ramp_findings
+from svload.analysis.curves.uses import resources_used
+from svload.analysis.judge import judge_run
+from svload.analysis.view import kept_window
+from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
+from svload.model.facts import CPUS, Setting
+from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
+from svload.model.results import Belief, CaseResult, Estimate, Findings, TrialResult, Verdict
+from svload.model.study import CaseConfig, Factor, Level
+from svload.store import TrialData
+from svload.testing import make_run
+from svload.testing.runs import BEARS_USERS, SERVER_CORES
+
+USERS = (2, 3, 5, 8, 16, 32)
+CASES = [f"TC{6 * place}" for place in range(len(USERS))]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    others = {f"TC{6 * place + other}": "one server" for place in range(len(USERS)) for other in range(1, 6)}
+    run = make_run(
+        tmp_path_factory.mktemp("users"), users=USERS, replicates=3, duration_s=0.6, excluded=others
+    )
+    return bench_of(run)
+
+
+@pytest.fixture(scope="module")
+def findings(bench: Bench) -> Findings:
+    return judge_run(bench.lock, bench.configs, bench.trials(), server_cores=SERVER_CORES)
+
+
+def test_a_factor_of_users_has_its_curve_and_limits(findings: Findings) -> None:
+    (curve,) = findings.curves
+    assert (curve.factor, curve.kind, curve.group, curve.when) == ("users", "users", "background", {})
+    assert [point.users for point in curve.points] == list(map(float, USERS))
+    star, broken, peak = curve.limits
+    assert (star.name, star.state) == ("N*", "bracketed")
+    assert star.low is not None and star.high is not None
+    assert star.low <= BEARS_USERS <= star.high
+    assert star.value == pytest.approx(BEARS_USERS, rel=0.1)
+    assert broken.value == pytest.approx(BEARS_USERS, rel=0.15)
+    assert peak.value is None
+    assert curve.agree is True
+    assert curve.demands[0].bottleneck
+    assert curve.demands[0].resource == "CPU of all services"
+    assert curve.law_off == pytest.approx(0, abs=0.05)
+    for point in curve.points:
+        assert point.most_rps is not None and point.least_s is not None
+        assert point.throughput_rps <= 1.05 * point.most_rps
+        assert len(point.runs) == 3
+
+
+def test_levels_that_bring_only_waiting_are_saturated(findings: Findings) -> None:
+    states = {case.levels["users"]: case.server for case in findings.cases if case.excluded is None}
+    assert {states[users] for users in ("2", "3", "5")} == {"STEADY"}
+    assert {states[users] for users in ("8", "16", "32")} == {"SATURATED"}
+    (trial,) = [one for one in findings.trials if one.trial == f"{CASES[-1]}.r1"]
+    assert trial.verdict.server == "SATURATED"
+    assert "throughput stays at" in " ".join(trial.verdict.reasons)
+
+
+def test_it_is_told_as_a_finding(findings: Findings) -> None:
+    (law,) = [one for one in findings.findings if one.kind == "law"]
+    assert "From N* = " in law.sentence
+    assert "they agree within 25 %" in law.sentence
+    assert "N = X·(R + Z) holds within" in law.sentence
+    assert law.evidence == tuple(f"cases/{name}" for name in CASES)
+
+
+def test_a_study_without_such_a_factor_has_none(closed: Bench) -> None:
+    found = judge_run(closed.lock, closed.configs, closed.trials())
+    assert found.curves == ()
+    assert not [one for one in found.findings if one.kind == "law"]
+
+
+# By hand
+
+
+def case(name: str, level: str) -> CaseResult:
+    return CaseResult(
+        case=name,
+        levels={"f": level},
+        excluded=None,
+        instrument="VALID",
+        server="STEADY",
+        trials=(),
+        refused=(),
+        metrics={},
+    )
+
+
+def trial(
+    name: str, block: int, throughput: float, response_s: float, grade: Any = None, **load: Any
+) -> TrialResult:
+    belief = Belief(grade=grade) if grade else None
+    metrics = {"background.throughput": throughput, "background.response.mean": response_s}
+    return TrialResult(
+        trial=f"{name}.r{block}",
+        case=name,
+        replicate=block,
+        block=block,
+        verdict=Verdict(trial=f"{name}.r{block}", instrument="VALID", server="STEADY", reasons=(), checks=()),
+        metrics={key: Estimate(value=value, belief=belief) for key, value in metrics.items()},
+        loads={"background": GroupLoad(**{**NO_LOAD, **load})},
+    )
+
+
+NO_LOAD: dict[str, Any] = {
+    "users": None,
+    "rate_rps": None,
+    "think_s": 0.0,
+    "window_s": 60.0,
+    "longest_cycle_s": 0.3,
+}
+
+
+def used(cores: float) -> ResourceUse:
+    return ResourceUse(name="CPU", service="", kind="cpu", used=cores, capacity=1.0, limited_by="its quota")
+
+
+def configs_of(bench: Bench, executors: Mapping[str, Any]) -> dict[str, CaseConfig]:
+    base = next(iter(bench.configs.values()))
+    return {name: with_config(base, "background", executor=executor) for name, executor in executors.items()}
+
+
+def curve_of(
+    bench: Bench, executors: Mapping[str, Any], trials: Sequence[TrialResult]
+) -> tuple[LoadCurve, ...]:
+    factor = Factor(name="f", levels=tuple(Level(name=f"l{name}") for name in executors))
+    lock = bench.lock.model_copy(update={"factors": (factor,)})
+    cases = [case(name, f"l{name}") for name in executors]
+    return load_curves(lock, configs_of(bench, executors), cases, trials)
+
+
+def thinking(think_s: float, vus: int = 50) -> ConstantVus:
+    return ConstantVus(vus=vus, think_time=ThinkTime(constant_ns=round(think_s * 1e9)))
+
+
+PAPER = {"A": (0.0, 0.22345, 223.80), "B": (0.2, 0.02237, 223.65)}
+"""A paper's table that was read as "a longer delay makes the server faster"."""
+
+
+def test_a_delay_did_not_make_the_server_faster(closed: Bench) -> None:
+    trials = [
+        trial(name, block, x * (1 + 0.001 * block), r, users=50.0, think_s=z)
+        for name, (z, r, x) in PAPER.items()
+        for block in (1, 2, 3)
+    ]
+    (curve,) = curve_of(closed, {name: thinking(z) for name, (z, _, _) in PAPER.items()}, trials)
+    assert curve.kind == "think"
+    first = curve.sentences[0]
+    assert first.startswith(
+        "The 200 ms delay did not make the server faster: response fell from 223 ms to 22.4 ms"
+    )
+    assert "throughput stayed at" in first
+    assert "N = X·(R + Z) holds within 1 %" in first
+    assert {point.flat for point in curve.points} == {True}
+    (finding,) = curve_findings([curve])
+    assert finding.evidence == ("cases/A", "cases/B")
+
+
+def test_a_delay_that_brings_throughput_is_told_so(closed: Bench) -> None:
+    trials = [
+        trial(name, block, x * (1 + 0.002 * block), 50 / x - z, users=50.0, think_s=z)
+        for name, z, x in (("A", 0.0, 180.0), ("B", 0.1, 240.0))
+        for block in (1, 2, 3)
+    ]
+    (curve,) = curve_of(closed, {"A": thinking(0.0), "B": thinking(0.1)}, trials)
+    assert "throughput rose from 180" in curve.sentences[0]
+    assert "did not make" not in " ".join(curve.sentences)
+
+
+def test_the_think_time_that_saturates_is_told(closed: Bench) -> None:
+    """50 users, 50 ms alone, 5 ms of one core a request: Z* = 50 · 5 ms − 50 ms."""
+    pauses = {"A": 0.0, "B": 0.1, "C": 0.4, "D": 0.8}
+
+    def made(name: str, block: int) -> TrialResult:
+        z = pauses[name]
+        x = min(50 / (0.05 + z), 200.0) * (1 + 0.002 * block)
+        one = trial(name, block, x, 50 / x - z, users=50.0, think_s=z)
+        return one.model_copy(update={"uses": (used(0.005 * x),)})
+
+    trials = [made(name, block) for name in pauses for block in (1, 2, 3)]
+    (curve,) = curve_of(closed, {name: thinking(z) for name, z in pauses.items()}, trials)
+    assert curve.limits[0].value == pytest.approx(0.2, rel=0.05)
+    told = " ".join(curve.sentences)
+    assert "With a think time below Z* = 2" in told
+    assert "(CPU: 5 ms a request, of 1 core: its quota)" in told
+    assert "{" not in told
+
+
+def test_refused_numbers_make_no_point(closed: Bench) -> None:
+    trials = [
+        trial("A", 1, 100.0, 0.1, users=10.0),
+        trial("B", 1, 110.0, 0.2, users=20.0),
+        trial("C", 1, 110.0, 0.4, "REFUSED", users=40.0),
+    ]
+    executors = {name: thinking(0, vus) for name, vus in (("A", 10), ("B", 20), ("C", 40))}
+    (curve,) = curve_of(closed, executors, trials)
+    assert [point.case for point in curve.points] == ["A", "B"]
+    assert curve_of(closed, executors, trials[:1]) == ()
+
+
+def test_a_rate_has_its_own_limit(closed: Bench) -> None:
+    trials = [
+        trial(f"R{rate}", block, float(rate), 0.05, rate_rps=float(rate)).model_copy(
+            update={"uses": (used(0.005 * rate + 0.001 * block),)}
+        )
+        for rate in (20, 40, 80, 120)
+        for block in (1, 2, 3)
+    ]
+    (curve,) = curve_of(
+        closed, {f"R{rate}": ConstantArrivalRate(rate_rps=rate) for rate in (20, 40, 80, 120)}, trials
+    )
+    assert curve.kind == "rate"
+    assert curve.limits[0].name == "full rate"
+    assert curve.limits[0].value == pytest.approx(200, rel=0.02)
+    assert curve.limits[0].state == "above"
+    assert "is not bracketed" in curve.sentences[0]
+
+
+def axes(bench: Bench, configs: Mapping[str, CaseConfig]) -> list[tuple[str, str]]:
+    factor = Factor(name="f", levels=tuple(Level(name=f"l{name}") for name in configs))
+    ran = {name: case(name, f"l{name}") for name in configs}
+    return [(axis.group, axis.kind) for axis in axes_of(factor, ran, configs)]
+
+
+def test_what_else_differs_is_no_load(closed: Bench) -> None:
+    executors = {"A": thinking(0, 10), "B": thinking(0, 20)}
+    configs = configs_of(closed, executors)
+    assert axes(closed, configs) == [("background", "users")]
+    other = list(closed.configs.values())[1]
+    assert (
+        axes(closed, {"A": configs["A"], "B": with_config(other, "background", executor=executors["B"])})
+        == []
+    )
+    both = {"A": thinking(0, 10), "B": thinking(0.1, 20)}
+    assert axes(closed, configs_of(closed, both)) == []
+    assert axes(closed, configs_of(closed, {"A": thinking(0, 10), "B": thinking(0, 10)})) == []
+
+
+def test_each_of_two_other_levels_has_its_curve(bench: Bench) -> None:
+    """The factor's cases are matched: same other levels."""
+    configs = dict(
+        zip(("a1", "a2", "b1", "b2"), [bench.configs[CASES[at]] for at in (0, 3, 0, 3)], strict=True)
+    )
+    ran = {
+        name: case(name, name[1]).model_copy(update={"levels": {"f": name[1], "g": name[0]}})
+        for name in configs
+    }
+    factor = Factor(name="f", levels=(Level(name="1"), Level(name="2")))
+    found = list(axes_of(factor, ran, configs))
+    assert [(axis.when, list(axis.cases.values())) for axis in found] == [
+        ({"g": "a"}, ["a1", "a2"]),
+        ({"g": "b"}, ["b1", "b2"]),
+    ]
+
+
+# Resources
+
+
+def with_quota(one: TrialData, service: str, cores: float) -> TrialData:
+    services = tuple(
+        facts.model_copy(update={"settings": (Setting(name=CPUS, asked=str(cores), found=str(cores)),)})
+        if facts.service == service
+        else facts
+        for facts in one.lab.services
+    )
+    return with_lab(one, services)
+
+
+def with_lab(one: TrialData, services: Any) -> TrialData:
+    return replace(one, lab=one.lab.model_copy(update={"services": services}))
+
+
+def test_a_capacity_is_the_least_of_quota_cores_and_threads(closed: Bench) -> None:
+    one = closed.trial("TC1.r1")
+    window = kept_window(one.summary)
+
+    def capacity(data: TrialData, cores: tuple[int, ...]) -> tuple[float, str]:
+        found = next(use for use in resources_used(data, window, cores) if use.name == "CPU of cache")
+        return found.capacity, found.limited_by
+
+    assert capacity(one, (1, 2)) == (2, "the servers' cores")
+    assert capacity(with_quota(one, "cache", 0.5), (1, 2)) == (0.5, "its quota")
+    single = with_table(one, "monitors", value=lambda table: _where(table, "threads", 1.0))
+    assert capacity(single, (1, 2)) == (1, "its threads")
+    names = [use.name for use in resources_used(one, window, (1,))]
+    assert names == ["CPU of backend", "CPU of cache", "CPU of all services"]
+
+
+def _where(table: Any, metric: str, value: float) -> Any:
+    return np.where(table["metric"] == metric, value, table["value"])
+
+
+# Ramps
+
+
+def broken(name: str, at: float | None, what: Any = "response", block: int = 1) -> TrialResult:
+    one = RampBreak(
+        group="users",
+        kind="users",
+        what=what,
+        at=at,
+        low=at and at - 2,
+        high=at and at + 2,
+        reason="" if at else "no",
+    )
+    return trial(name, block, 1.0, 1.0).model_copy(update={"breaks": (one,)})
+
+
+def test_ramps_are_told_where_most_trials_broke() -> None:
+    (found,) = ramp_findings(
+        [broken("A", at, block=block) for block, at in enumerate((40.0, 42.0, 44.0, None), 1)]
+    )
+    assert "A: as the load of users rises, response leaves its line at 42 [" in found.sentence
+    assert list(ramp_findings([broken("A", 40.0), broken("A", None), broken("A", None)])) == []
+    (single,) = ramp_findings([broken("A", 40.0, "errors")])
+    assert "errors begin at 40 [38, 42] users" in single.sentence

@@ -1,0 +1,240 @@
+"""Evidence is a pure function over declarations and series: which limit was near, which
+counter moved, what came first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from svload import analysis
+from svload.analysis.evidence import case_evidence, evidence, first_to_fail
+from svload.analysis.readings import Readings
+from svload.analysis.saturation import declared_clauses
+from svload.analysis.view import Window
+from svload.lab import all_kits
+from svload.model.declared import Declared, Limit, Refusal
+from svload.model.evidence import Evidence, LimitUse
+from svload.watch import load_monitors
+
+SECOND = 1_000_000_000
+WINDOW = Window(2, 8, SECOND)
+"""Seconds 2 to 8 of a load of ten."""
+WORKERS = Limit("workers", "workers", "busy", "workers", waiting="queued")
+QUEUE = Limit("accept queue", "accept queue", "queue", "queue_limit", beyond=True, brief=True)
+FDS = Limit("descriptors", "descriptors", "fds", 100.0, brief=True)
+CORES = Limit("cores", "cpu", "cpu_seconds_total", "cores", at=0.95)
+DROPS = Refusal("drops_total", "connections dropped", "accept queue")
+WAITS = Refusal("waits_total", "requests that waited", "workers", kind="waited", verdict=False)
+
+Rows = Sequence[tuple[str, str, Any]]
+"""(entity, metric, values at seconds -1 to 10; one number for all)."""
+
+
+def table(*of: tuple[str, str, Rows]) -> dict[str, Any]:
+    """Readings each second from one before the load to its end, of (service, monitor, rows)."""
+    at = np.arange(-1, 11) * SECOND
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
+    }
+    for service, monitor, rows in of:
+        for entity, metric, values in rows:
+            for moment, value in zip(at, np.broadcast_to(values, len(at)), strict=True):
+                for name, cell in zip(
+                    columns, (moment, service, monitor, entity, metric, value), strict=True
+                ):
+                    columns[name].append(cell)
+    numbers = {
+        "offset_ns": np.array(columns["offset_ns"], dtype="<i8"),
+        "value": np.array(columns["value"], dtype=float),
+    }
+    return {name: numbers.get(name, np.array(cells, dtype=object)) for name, cells in columns.items()}
+
+
+def shown(rows: Rows, *declared: Limit | Refusal, service: str = "web", beside: Rows = ()) -> Evidence:
+    limits = tuple(one for one in declared if isinstance(one, Limit))
+    refusals = tuple(one for one in declared if isinstance(one, Refusal))
+    readings = Readings(table((service, "m", rows), ("", "host", beside)))
+    return evidence(readings, [Declared("m", limits, refusals)], WINDOW, 10 * SECOND)
+
+
+def the(found: Evidence) -> LimitUse:
+    (one,) = found.limits
+    return one
+
+
+def steps(*pairs: tuple[int, float]) -> list[float]:
+    """Values at seconds -1 to 10: each from its second on."""
+    return [next((value for second, value in reversed(pairs) if at >= second), 0.0) for at in range(-1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "queued", "state"),
+    [
+        (8, 3, "reached"),
+        (8, 0, "approached"),
+        (7, 3, "approached"),
+        (4, 3, "clear"),
+        (8, steps((-1, 3), (4, 0)), "approached"),
+    ],
+)
+def test_workers_are_full_where_something_waits_for_them(busy: float, queued: Any, state: str) -> None:
+    found = shown([("", "busy", busy), ("", "workers", 8), ("", "queued", queued)], WORKERS)
+    assert the(found).state == state
+    assert any(declared_clauses(found)) == (state == "reached")
+
+
+def test_what_waits_and_nobody_read_is_no_full_limit() -> None:
+    assert the(shown([("", "busy", 8), ("", "workers", 8)], WORKERS)).state == "approached"
+
+
+def test_one_reading_above_a_queues_limit_suffices_and_at_it_is_not_above() -> None:
+    full = shown([("80", "queue", steps((-1, 0), (5, 11), (6, 0))), ("80", "queue_limit", 10)], QUEUE)
+    assert (the(full).state, the(full).first_s, the(full).entity) == ("reached", 5.0, "80")
+    assert "accept queue of web (80)" in next(declared_clauses(full))
+    at_it = shown([("80", "queue", 10), ("80", "queue_limit", 10)], QUEUE)
+    assert (the(at_it).state, the(at_it).first_s, tuple(declared_clauses(at_it))) == ("approached", None, ())
+
+
+def test_a_counter_is_held_against_its_limit_by_its_growth() -> None:
+    """Two cores: 1.96 of them on average is 0.98 of the limit, 1.2 is 0.6; a pause
+    within does not matter to the mean.
+    """
+    seconds = np.arange(-1, 11)
+    for rate, state in ((1.96, "reached"), (1.7, "approached"), (1.2, "clear")):
+        one = the(shown([("", "cpu_seconds_total", 50 + rate * seconds), ("", "cores", 2)], CORES))
+        assert one.state == state
+        assert one.used == pytest.approx(rate)
+        assert one.limit == 2
+
+
+def test_each_entity_has_its_own_limit_else_that_of_the_whole() -> None:
+    rows = [("a", "queue", 9), ("b", "queue", 2), ("a", "queue_limit", 10), ("", "queue_limit", 4)]
+    found = {one.entity: one.limit for one in shown(rows, QUEUE).limits}
+    assert found == {"a": 10, "b": 4}
+
+
+def test_without_a_limit_there_is_none() -> None:
+    """A limit of 0 means none; a metric that nobody read gives nothing; one that is read later counts from there."""
+    assert shown([("80", "queue", 9), ("80", "queue_limit", 0)], QUEUE).limits == ()
+    assert shown([("80", "queue", 9)], QUEUE).limits == ()
+    assert shown([("", "other", 1)], FDS).limits == ()
+    late = the(shown([("80", "queue", 20), ("80", "queue_limit", steps((-1, 0), (7, 10)))], QUEUE))
+    assert (late.first_s, late.limit) == (7.0, 10)
+
+
+def test_outside_the_window_a_full_limit_is_evidence_and_no_verdict() -> None:
+    """What was full in the ramp alone is told with its moment, and the server is not saturated by it."""
+    one = the(shown([("", "fds", steps((0, 100), (1, 50)))], FDS))
+    assert (one.state, one.first_s, one.peak_share) == ("clear", 0.0, 0.5)
+
+
+@pytest.mark.parametrize("share", [0.79, 0.81])
+def test_approached_is_above_80_percent(share: float) -> None:
+    assert the(shown([("", "fds", 100 * share)], FDS)).state == ("approached" if share > 0.8 else "clear")
+
+
+def test_a_counter_that_moved_is_told_with_its_moment() -> None:
+    found = shown([("80", "drops_total", steps((-1, 5), (3, 9), (6, 12)))], DROPS)
+    (one,) = found.refusals
+    assert (one.count, one.in_window, one.first_s, one.entity) == (7, 7, 3.0, "80")
+    assert tuple(declared_clauses(found)) == ("web (80): 7 connections dropped",)
+
+
+def test_a_counter_that_stood_still_or_moved_before_the_load_is_not() -> None:
+    assert shown([("80", "drops_total", 5)], DROPS).refusals == ()
+    moments = np.array([-3, -2, -1, 5, 10]) * SECOND
+    early = table(("web", "m", [("", "drops_total", 0)]))
+    early = {name: column[:5] for name, column in early.items()} | {
+        "offset_ns": moments,
+        "value": np.array([0.0, 4.0, 9.0, 9.0, 9.0]),
+    }
+    assert evidence(Readings(early), [Declared("m", (), (DROPS,))], WINDOW, 10 * SECOND).refusals == ()
+
+
+def test_a_counter_that_moved_in_the_ramp_is_evidence_and_no_verdict() -> None:
+    found = shown([("", "drops_total", steps((-1, 0), (1, 4)))], DROPS)
+    assert [(one.count, one.in_window) for one in found.refusals] == [(4, 0)]
+    assert tuple(declared_clauses(found)) == ()
+
+
+def test_a_counter_that_began_anew_took_nothing_back() -> None:
+    """The server was started again at 5 s: 4 before, 3 since."""
+    (one,) = shown([("", "drops_total", steps((-1, 10), (3, 14), (5, 0), (6, 3)))], DROPS).refusals
+    assert one.count == 7
+
+
+def test_a_counter_with_other_causes_counts_beside_the_machines() -> None:
+    beside = Refusal("drops_total", "connections dropped", "accept queue", beside="host.overflows_total")
+    moved = [("80", "drops_total", steps((-1, 0), (4, 6)))]
+    assert len(shown(moved, beside).refusals) == 1, "nobody read the machine's: it does not speak against it"
+    assert len(shown(moved, beside, beside=[("", "overflows_total", steps((-1, 1), (4, 9)))]).refusals) == 1
+    assert shown(moved, beside, beside=[("", "overflows_total", 7)]).refusals == ()
+
+
+def test_waiting_is_told_and_saturates_only_where_it_is_declared_so() -> None:
+    found = shown([("", "waits_total", steps((-1, 0), (4, 6)))], WAITS)
+    assert [one.kind for one in found.refusals] == ["waited"]
+    assert tuple(declared_clauses(found)) == ()
+
+
+def test_what_no_monitor_declares_is_not_guessed() -> None:
+    rows = [
+        ("", "threads_limited_total", steps((-1, 0), (4, 6))),
+        ("", "in_service", 8),
+        ("", "workers", 8),
+        ("", "queued", 4),
+    ]
+    assert shown(rows) == Evidence()
+
+
+def trials(*found: Evidence) -> Iterable[Evidence]:
+    return found
+
+
+def test_a_case_counts_trials_and_puts_what_failed_first_in_front() -> None:
+    full = [
+        ("", "fds", steps((-1, 10), (4, 100))),
+        ("80", "drops_total", steps((-1, 0), (3, 6))),
+        ("", "waits_total", steps((-1, 0), (1, 6))),
+    ]
+    calm = [("", "fds", 10), ("80", "drops_total", 0), ("", "waits_total", 0)]
+    declared = (FDS, DROPS, WAITS)
+    case = case_evidence([shown(full, *declared), shown(full, *declared), shown(calm, *declared)])
+    (fds,) = case.limits
+    assert (fds.state, fds.reached, fds.trials, fds.first_s) == ("reached", 2, 3, 4.0)
+    assert [(one.counter, one.moved, one.trials, one.count) for one in case.refusals] == [
+        ("waits_total", 2, 3, 4.0),
+        ("drops_total", 2, 3, 4.0),
+    ]
+    assert [getattr(one, "counter", "fds") for one in first_to_fail(case)] == ["drops_total", "fds"]
+    assert first_to_fail(case_evidence([shown(calm, *declared), shown(calm, *declared)])) == ()
+    assert (
+        first_to_fail(case_evidence([shown(full, *declared), shown(calm, *declared), shown(calm, *declared)]))
+        == ()
+    )
+
+
+def test_analysis_names_no_server() -> None:
+    """Saturation and evidence come from declarations: neither a kit nor a server's own metric
+    stands in the code that judges.
+    """
+    own = [kind for kind in load_monitors() if kind.name in all_kits()]
+    general = {metric for kind in load_monitors() if kind not in own for metric in kind.metrics}
+    metrics = {metric for kind in own for metric in kind.metrics if "_" in metric} - general
+    # The limit of a link is a setting of the lab's own, whichever kit carries it out.
+    metrics -= {"link_held_seconds_total", "body_out_bytes_total"}
+    names = {kit for kit in all_kits() if kit not in ("command", "external", "machine", "truth")} | metrics
+    words = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, sorted(names)))})(?!\w)")
+    folder = Path(analysis.__file__).parent
+    found = {
+        f"{file.relative_to(folder)}: {match[0]}"
+        for file in folder.rglob("*.py")
+        for match in words.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert found == set()

@@ -1,0 +1,372 @@
+"""Each law on numbers whose answer is known by arithmetic: planted cases that it must
+see, clean ones that it must not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from svload.analysis import limits
+from svload.analysis.laws.bounds import Bounds, violated
+from svload.analysis.laws.every import Laws, laws_of
+from svload.analysis.laws.flat import flat_levels
+from svload.analysis.laws.levels import Resource, Run, levels_of
+from svload.analysis.laws.little import balance, by_clipped_times
+from svload.analysis.laws.n_break import agree, n_break, two_segments
+from svload.analysis.laws.n_peak import n_peak, scalability
+from svload.analysis.laws.place import Limit, placed
+from svload.analysis.laws.ramp import breakpoint_of
+from svload.analysis.laws.utilisation import demand_of, line_of
+from svload.testing.queueing import Station, simulate_open
+
+CPU = Resource("CPU", "cpu", 2.0)
+DEMAND_S, ALONE_S, THINK_S = 0.02, 0.05, 0.25
+N_STAR = (ALONE_S + THINK_S) / (DEMAND_S / 2)
+"""30 users, 100 requests a second."""
+
+
+def server(
+    users: float, block: int = 0, think_s: float = THINK_S, rest: float = 0.0, noise: float = 0.01
+) -> Run:
+    """A run on a server that follows its asymptotes; two cores."""
+    draw = np.random.default_rng([int(users), block, round(1e3 * think_s)])
+    throughput = min(users / (ALONE_S + think_s), 2 / DEMAND_S) * (1 + noise * draw.standard_normal())
+    response = max(users / throughput - think_s, 1e-3)
+    return Run(
+        throughput_rps=throughput,
+        response_s=response,
+        users=users,
+        think_s=think_s,
+        block=block,
+        uses={"CPU": throughput * DEMAND_S * (1 + noise * draw.standard_normal()) + rest},
+    )
+
+
+def study(*users: float, blocks: int = 5, **how: float) -> list[Run]:
+    return [server(n, block, **how) for n in users for block in range(blocks)]
+
+
+def users_laws(*users: float, resources: tuple[Resource, ...] = (CPU,), **how: float) -> Laws:
+    found = laws_of(study(*users, **how), resources, "users")
+    assert found is not None
+    return found
+
+
+# Little
+
+FACTORIAL = [(1.0, 0.0, 0.22345, 223.80), (1.0, 0.1, 0.11064, 243.50), (1.0, 0.2, 0.02237, 223.65)]
+"""A paper's table: CPUs, think time, mean response, throughput; 50 users."""
+
+
+@pytest.mark.parametrize(("cpus", "think_s", "response_s", "throughput"), FACTORIAL)
+def test_the_interactive_law_holds_in_a_table(
+    cpus: float, think_s: float, response_s: float, throughput: float
+) -> None:
+    found = balance(Run(throughput, response_s, users=50, think_s=think_s))
+    assert found is not None
+    assert found.holds == (abs(found.off) <= 0.03)
+    assert found.accounted == pytest.approx(50, rel=0.03)
+
+
+def test_late_completions_are_told_by_their_sign() -> None:
+    late = balance(Run(59.4 / 0.5, 0.5, users=50))
+    assert late is not None
+    assert not late.holds
+    assert "late completions" in late.meaning
+    absent = balance(Run(90, 0.5, users=50))
+    assert absent is not None
+    assert "were not there" in absent.meaning
+    clean = balance(Run(100, 0.5, users=50))
+    assert clean is not None
+    assert (clean.holds, clean.meaning) == (True, "")
+
+
+def test_too_short_a_window_says_nothing() -> None:
+    run = Run(10, 0.5, users=10, think_s=0.5, window_s=limits.LAW_CYCLES * 1.0 - 0.01, longest_cycle_s=2.0)
+    assert balance(run) is None
+    longer = balance(replace(run, window_s=100.0))
+    assert longer is not None
+    assert longer.edge == pytest.approx(0.02)
+
+
+def test_clipped_times_are_exact() -> None:
+    """Two users, one there for half of the window."""
+    assert by_clipped_times(10.0 + 5.0, 10.0) == 1.5
+
+
+# Demand
+
+
+def test_demand_and_use_at_rest_by_regression() -> None:
+    found = demand_of(CPU, study(3, 6, 12, 24, 30, 60, rest=0.3))
+    assert found is not None
+    assert found.demand_s == pytest.approx(DEMAND_S, rel=0.02)
+    assert found.at_rest == pytest.approx(0.3, rel=0.1)
+    assert found.rest_is_sure
+    assert found.low is not None and found.high is not None and found.low < DEMAND_S < found.high
+    assert found.free == pytest.approx(2 - found.at_rest)
+
+
+def test_a_use_that_does_not_grow_is_somebody_elses() -> None:
+    rng = np.random.default_rng(4)
+    runs = [replace(run, uses={"CPU": 0.4 + 0.02 * rng.standard_normal()}) for run in study(3, 6, 12, 24)]
+    assert demand_of(CPU, runs) is None
+
+
+def test_the_scatter_of_a_full_server_tells_no_rest_from_demand() -> None:
+    """50 users at 11 requests a second, whatever they think: single runs differ by a third, their levels don't."""
+    rng = np.random.default_rng(2)
+    runs = [
+        Run(throughput_rps=x, response_s=50 / x - think_s, users=50, think_s=think_s, block=block, uses={"CPU": 1.96})
+        for think_s in (0.0, 0.1, 0.2)
+        for block, x in enumerate(11 * (1 + 0.12 * rng.standard_normal(6)))
+    ]  # fmt: skip
+    assert max(run.throughput_rps for run in runs) > 1.25 * min(run.throughput_rps for run in runs)
+    found = demand_of(CPU, runs)
+    assert found is not None
+    assert found.one_throughput
+    assert found.demand_s == pytest.approx(1.96 / 11, rel=0.1)
+    laws = laws_of(runs, (CPU,), "think")
+    assert laws is not None
+    assert laws.limit.value == pytest.approx(50 / 11, rel=0.15), "only with pauses of seconds is it not full"
+
+
+def test_one_throughput_can_not_tell_rest_from_demand() -> None:
+    found = line_of(np.array([100.0, 101.0, 99.0]), np.array([1.0, 1.0, 1.0]))
+    assert found is not None
+    assert found.one_throughput
+    assert found.demand_s == pytest.approx(0.01)
+
+
+# N*
+
+
+def test_n_star_is_the_arithmetic() -> None:
+    laws = users_laws(3, 6, 12, 24, 48, 96)
+    assert laws.limit.value == pytest.approx(N_STAR, rel=0.05)
+    assert laws.limit.state == "bracketed"
+    assert laws.limit.low is not None and laws.limit.high is not None
+    assert laws.limit.low <= N_STAR <= laws.limit.high
+    assert laws.ground is not None and laws.ground.basis == "demands"
+    assert laws.break_at.value == pytest.approx(N_STAR, rel=0.1)
+    assert laws.agree is True
+    assert laws.bounds is not None
+    assert laws.bounds.top_rps == pytest.approx(100, rel=0.05)
+
+
+@pytest.mark.parametrize(("users", "state"), [((2, 4, 8, 16), "above"), ((60, 90, 120, 150), "below")])
+def test_a_limit_outside_the_levels_is_not_bracketed(users: tuple[int, ...], state: str) -> None:
+    laws = users_laws(*users)
+    assert laws.limit.state == state
+    assert laws.agree is None
+
+
+def test_a_bottleneck_that_nobody_read_is_found_by_throughput() -> None:
+    """The resource that was read is used to a tenth where throughput is flat: it is not what limits."""
+    laws = users_laws(3, 6, 12, 24, 48, 96, resources=(Resource("CPU", "cpu", 20.0),))
+    assert laws.ground is not None and laws.ground.basis == "throughput"
+    assert laws.limit.value == pytest.approx(N_STAR, rel=0.1)
+    assert "none of" in laws.limit.reason or "not among" in laws.limit.reason
+
+
+def test_a_capacity_that_was_exceeded_says_nothing() -> None:
+    laws = users_laws(2, 4, 8, 16, resources=(Resource("CPU", "cpu", 0.5),))
+    assert laws.limit.value is None
+    assert laws.limit.reason
+
+
+def test_without_any_resource_and_without_a_plateau_there_is_no_limit() -> None:
+    laws = users_laws(2, 4, 8, 16, resources=())
+    assert laws.limit.value is None
+    assert laws.bounds is None
+
+
+def test_saturation_think_time() -> None:
+    runs = [server(60, block, think_s) for think_s in (0.0, 0.1, 0.3, 0.8, 1.6) for block in range(5)]
+    laws = laws_of(runs, (CPU,), "think")
+    assert laws is not None
+    assert laws.limit.value == pytest.approx(60 * DEMAND_S / 2 - ALONE_S, rel=0.05)
+    assert laws.limit.state == "bracketed"
+    few = laws_of(
+        [server(4, block, think_s) for think_s in (0.0, 0.1, 0.3) for block in range(5)], (CPU,), "think"
+    )
+    assert few is not None
+    assert few.limit.value is None
+    assert "can't saturate" in few.limit.reason
+
+
+def test_a_rate_is_full_where_the_first_resource_is() -> None:
+    runs = [
+        Run(
+            throughput_rps=min(rate, 100),
+            response_s=0.05 if rate < 100 else 1.0 + rate / 100,
+            rate_rps=rate,
+            block=block,
+            uses={"CPU": min(rate, 100) * DEMAND_S},
+        )
+        for rate in (20, 40, 80, 120, 160)
+        for block in range(3)
+    ]
+    laws = laws_of(runs, (CPU,), "rate")
+    assert laws is not None
+    assert laws.limit.value == pytest.approx(100)
+    assert laws.limit.state == "bracketed"
+    assert laws.bounds is not None
+    assert laws.bounds.at(laws.levels[-1], "rate")[0] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("limit", "state"),
+    [
+        ((5, 4, 6), "bracketed"),
+        ((5, 1, 6), "edge"),
+        ((1, 0.5, 1.5), "edge"),
+        ((0.5, 0.2, 0.9), "below"),
+        ((20, 15, 30), "above"),
+    ],
+)
+def test_bracketed_only_with_its_whole_interval(limit: tuple[float, float, float], state: str) -> None:
+    assert placed(Limit(*limit), [1, 2, 4, 8]).state == state
+
+
+# Bounds
+
+
+def test_bounds_are_broken_only_by_what_breaks_them() -> None:
+    levels = levels_of(study(3, 12, 48, noise=0.001), "users")
+    assert violated(Bounds(100, ALONE_S), levels, "users") == []
+    broken = violated(Bounds(80, ALONE_S), levels, "users")
+    assert [level.at for level in broken] == [48]
+    assert Bounds(100, 0.05).response_s(60, 0.25) == pytest.approx(0.35)
+
+
+# Flat
+
+
+def test_users_beyond_the_limit_bring_only_waiting() -> None:
+    levels = levels_of(study(6, 12, 24, 40, 60, 90), "users")
+    assert [level.at for level in flat_levels(levels, "users")] == [40, 60, 90]
+
+
+def test_every_level_above_the_limit_is_flat() -> None:
+    """16 to 64 users at a constant 92 a second."""
+    runs = [Run(92 + 0.3 * block, n / 92, users=n, block=block) for n in (16, 32, 64) for block in range(3)]
+    assert len(flat_levels(levels_of(runs, "users"), "users")) == 3
+
+
+def test_growing_throughput_is_not_flat_and_neither_is_one_that_answers_faster() -> None:
+    assert flat_levels(levels_of(study(3, 6, 12, 24), "users"), "users") == ()
+    runs = [Run(92, 0.05, users=n, block=block) for n in (16, 32) for block in range(3)]
+    assert flat_levels(levels_of(runs, "users"), "users") == ()
+
+
+def test_a_longer_pause_is_less_load() -> None:
+    runs = [Run(x, r, users=50, think_s=z) for _, z, r, x in FACTORIAL]
+    assert [level.at for level in flat_levels(levels_of(runs, "think"), "think")] == [0.2, 0.1, 0.0]
+
+
+# N_break and N_peak
+
+
+def test_two_segments_meet_where_they_were_planted() -> None:
+    load = np.array([2.0, 4, 8, 16, 32, 64])
+    assert two_segments(load, np.minimum(load, 20.0)) == pytest.approx(20, rel=0.02)
+    assert two_segments(load, load) == pytest.approx(64)
+    assert two_segments(load, np.full(6, 9.0)) == pytest.approx(2)
+    falling = np.where(load <= 16, load, 16 - 0.1 * (load - 16))
+    assert two_segments(load, falling) == pytest.approx(16, rel=0.03)
+
+
+def test_a_break_needs_two_levels_beyond_it() -> None:
+    assert n_break(study(3, 6, 12, 24, 40), "users").state != "bracketed"
+    assert n_break(study(3, 6, 12, 24, 40, 60), "users").state == "bracketed"
+
+
+def test_limits_agree_within_a_quarter() -> None:
+    first = Limit(20, 19, 21, "bracketed")
+    assert agree(first, Limit(24.9, 24, 26, "bracketed")) is True
+    assert agree(first, Limit(25.1, 24, 26, "bracketed")) is False
+    assert agree(first, Limit(25.1, 24, 26, "edge")) is None
+
+
+def scaled(crosstalk: float, users: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)) -> list[Run]:
+    rng = np.random.default_rng(9)
+
+    def throughput(n: int) -> float:
+        return float(
+            100 * n / (1 + 0.03 * (n - 1) + crosstalk * n * (n - 1)) * (1 + 0.01 * rng.standard_normal())
+        )
+
+    return [Run(throughput(n), 0.01, users=n, block=block) for n in users for block in range(4)]
+
+
+def test_a_peak_is_found_where_it_was_planted() -> None:
+    runs = scaled(0.002)
+    fit = scalability(runs)
+    assert fit is not None
+    assert fit.serial == pytest.approx(0.03, abs=0.01)
+    assert fit.crosstalk == pytest.approx(0.002, rel=0.1)
+    found = n_peak(runs, fit)
+    assert found.value == pytest.approx((0.97 / 0.002) ** 0.5, rel=0.1)
+    assert found.low is not None and found.high is not None and found.low < found.value < found.high
+
+
+def test_a_peak_that_is_not_there_is_not_told() -> None:
+    flat, short, few = scaled(0.0), scaled(0.002, (1, 2, 3, 4, 6, 8)), scaled(0.002, (1, 8, 32, 64, 128))
+    for runs in (flat, short):
+        found = n_peak(runs, scalability(runs))
+        assert found.value is None
+        assert "no peak in range" in found.reason
+    assert scalability(few) is None
+    assert "6 levels" in n_peak(few, None).reason
+
+
+# Breakpoint of a ramp
+
+
+def ramp(at: float, points: int = 200, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load from 0 to 100, response of 10 ms that doubles every 10 beyond `at`, errors that rise to 20 % beyond it."""
+    load = np.linspace(0.5, 100, points)
+    rng = np.random.default_rng(int(at))
+    response = 0.01 * (1 + np.maximum(load - at, 0) / 10) * np.exp(noise * rng.standard_normal(points))
+    errors = rng.binomial(200, 0.2 * np.maximum(load - at, 0) / (100 - at)) / 200
+    return load, response, errors
+
+
+@pytest.mark.parametrize("at", [25.0, 60.0, 80.0])
+def test_a_ramp_breaks_where_it_was_planted(at: float) -> None:
+    load, response, errors = ramp(at)
+    for what, values in (("response", response), ("errors", errors)):
+        found = breakpoint_of(load, values, what)  # type: ignore[arg-type]
+        assert found.at == pytest.approx(at, abs=5)
+        assert found.low is not None and found.high is not None
+        assert found.low <= at <= found.high
+
+
+def test_a_ramp_of_arrivals_breaks_where_the_server_is_full() -> None:
+    """Two workers of 10 ms bear 200 a second; the rate rises to 400 in 6 s."""
+    count, interval_s = 1_200, 0.01
+    due_s = 6 * np.sqrt((np.arange(count) + 0.5) / count)
+    run = simulate_open((Station(0.01, 2, cv=0.0),), due_s, seed=1)
+    at = np.floor(due_s / interval_s).astype(int)
+    done = np.bincount(at, minlength=600).astype(float)
+    response = np.bincount(at, weights=run.response_s, minlength=600) / np.where(done > 0, done, np.nan)
+    found = breakpoint_of((np.arange(600) + 0.5) * interval_s * 400 / 6, response, "response")
+    assert found.at == pytest.approx(200, rel=0.03)
+    assert found.low is not None and found.high is not None and found.low <= 201 and found.high >= 199
+
+
+def test_a_ramp_that_does_not_break_says_so() -> None:
+    load, _, _ = ramp(50.0)
+    rng = np.random.default_rng(1)
+    level = 0.01 * np.exp(0.3 * rng.standard_normal(len(load)))
+    rising = 0.01 * (1 + load / 100) * np.exp(0.1 * rng.standard_normal(len(load)))
+    for values in (level, rising):
+        found = breakpoint_of(load, values, "response")
+        assert found.at is None
+        assert "did not leave" in found.reason
+    assert breakpoint_of(load, np.zeros(len(load)), "errors").at is None
+    assert "fewer than" in breakpoint_of(load[:10], level[:10], "response").reason

@@ -1,0 +1,190 @@
+"""How soon a load is back at its level after a planned fault, on series whose answer is known; and
+which checks know of the fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.conftest import Bench, check, with_counter, with_group
+
+from svload.analysis.criteria import criterion_of, outcome
+from svload.analysis.judge import judge_run, judge_trial
+from svload.analysis.measures import counter_deltas
+from svload.analysis.recovery import fault_results, recovery_measures, undisturbed
+from svload.analysis.view import GroupView, Window
+from svload.model.columns import HISTOGRAM_METRICS, bucket
+from svload.model.faults import ActKind, FaultEvent
+from svload.model.results import Estimate
+from svload.store import TrialData
+
+MS, WIDTH_NS, SIZE, DUE = 1_000_000, 10_000_000, 1000, 10
+"""A window of ten seconds in intervals of 10 ms with ten requests due in each: a cell is two intervals."""
+
+
+def event(
+    do: ActKind, begun_s: float | None, done_s: float | None = None, target: str = "web[2]"
+) -> FaultEvent:
+    done_s = begun_s if done_s is None else done_s
+    return FaultEvent(place=0, do=do, target=target, planned_s=begun_s or 1.0, begun_s=begun_s, done_s=done_s)
+
+
+def load(
+    *spells: tuple[float, float, float, float], shape: str = "constant", due: int = DUE, first: int = 0
+) -> GroupView:
+    """A group of 10 ms, all ok, but for (begin, end, response in ms, share ok); `first`: where its window begins."""
+    response = np.full(SIZE, 10.0)
+    ok = np.full(SIZE, due)
+    for begin, end, took_ms, share in spells:
+        mine = slice(round(begin * 100) - first, round(end * 100) - first)
+        response[mine], ok[mine] = took_ms, round(due * share)
+    at = np.flatnonzero(ok)
+    cells = {"due": np.full(SIZE, due), "ok": ok}
+    histograms = {
+        "interval": at + first,
+        "metric": np.full(len(at), HISTOGRAM_METRICS.index("response")),
+        "bucket": np.array([bucket(round(response[one] * MS)) for one in at], dtype=np.int64),
+        "count": ok[at],
+    }
+    spec: Any = SimpleNamespace(name="users", executor=SimpleNamespace(shape=shape, model="open loop"))
+    return GroupView(0, None, spec, Window(first, first + SIZE, WIDTH_NS), cells, None, histograms)  # type: ignore[arg-type]
+
+
+def found(group: GroupView, *events: FaultEvent) -> dict[str, Estimate]:
+    trial: Any = SimpleNamespace(lab=SimpleNamespace(faults=events))
+    return recovery_measures(trial, group)
+
+
+def test_without_a_fault_there_is_no_such_number() -> None:
+    assert found(load()) == {}
+    assert found(load(), event("stop", None)) == {}, "the load had ended before"
+
+
+@pytest.mark.parametrize(
+    ("spells", "seconds"),
+    [
+        ([], 0.0),
+        ([(4, 4.5, 10, 0.0)], 0.5),
+        ([(4, 4.5, 10, 0.9)], 0.5),
+        ([(4, 5.2, 30, 1.0)], 1.2),
+        ([(4, 5.2, 10.5, 1.0)], 0.0),
+        ([(4, 4.2, 10, 0.5), (4.3, 4.34, 10, 0.5)], 0.2),
+        ([(4, 4.2, 10, 0.5), (4.22, 4.4, 10, 0.5)], 0.4),
+        ([(4, 4.2, 10, 0.5), (7.0, 9.5, 40, 1.0)], 5.5),
+    ],
+)  # fmt: skip
+def test_the_load_is_back_where_success_and_median_are_for_good(spells: Any, seconds: float) -> None:
+    value = found(load(*spells), event("stop", 4.0))["recovery"].value
+    assert value == pytest.approx(seconds, abs=0.021)
+
+
+def test_what_never_comes_back_has_no_number_and_fails_a_limit_that_it_had_time_to_break(
+    closed: Bench,
+) -> None:
+    got = found(load((4, 10, 10, 0.5)), event("kill", 4.0))["recovery"]
+    assert (got.value, got.why, got.low) == (None, "not recovered", pytest.approx(6.0))
+    config = closed.config(closed.trial("TC1.r1"))
+    group = config.main_group
+    for text, held in (("recovery < 5 s", False), ("recovery < 20 s", None), ("recovery > 5 s", None)):
+        assert outcome(criterion_of(f"{group}.{text}", config), got) is held
+
+
+def test_a_noisy_load_is_held_against_its_own_noise() -> None:
+    """A cell in thirty is slow before the fault, and after it: that is its level."""
+    slow = [(at, at + 0.02, 14.0, 1.0) for at in np.arange(0.1, 10, 0.6)]
+    assert found(load(*slow), event("limit", 4.0))["recovery"].value == pytest.approx(0.0, abs=0.03)
+
+
+def test_of_several_faults_it_is_the_slowest_each_up_to_the_next() -> None:
+    group = load((3, 3.2, 10, 0.0), (6, 7.1, 10, 0.5))
+    events = (event("stop", 3.0), event("start", 4.0), event("kill", 6.0), event("start", 7.0))
+    assert found(group, *events)["recovery"].value == pytest.approx(1.1, abs=0.021)
+    trial: Any = SimpleNamespace(lab=SimpleNamespace(faults=events))
+    results = fault_results(trial, [group])
+    assert [bool(one.recovery) for one in results] == [True, False, True, False]
+    assert results[0].recovery["users"].value == pytest.approx(0.2, abs=0.021)
+    late = found(load((3, 6.5, 10, 0.0)), *events)["recovery"]
+    assert late.why == "not recovered", "it was not back before the next fault"
+
+
+def test_too_little_before_or_after_tells_no_level() -> None:
+    for at_s in (0.05, 9.97, 11.0):
+        assert found(load(), event("stop", at_s))["recovery"].why == "too few"
+    assert found(load(due=0), event("stop", 4.0))["recovery"].why == "too few"
+    assert found(load(shape="ramping"), event("stop", 4.0))["recovery"].why == "in stages"
+
+
+def test_a_window_that_begins_later_has_the_same_answer() -> None:
+    got = found(load((6, 6.5, 10, 0.0), first=200), event("stop", 6.0))["recovery"]
+    assert got.value == pytest.approx(0.5, abs=0.021)
+
+
+def test_errors_are_those_due_until_the_fault_was_taken_back() -> None:
+    group = load((4, 5, 10, 0.5), (8, 9, 10, 0.0))
+    got = found(group, event("stop", 4.0), event("start", 5.9, 5.995), event("start", 4.5, target="other"))
+    assert got["fault_errors"].value == 500
+    assert got["fault_error_rate"].value == pytest.approx(0.25)
+    last = found(group, event("kill", 8.0))
+    assert (last["fault_errors"].value, last["fault_error_rate"].value) == (1000, 0.5), "to the end"
+
+
+# in a whole trial
+
+
+def faulty(trial: TrialData, service: str, at_s: float = 0.6) -> TrialData:
+    events = (event("stop", at_s, target=service), event("start", at_s + 0.2, target=service))
+    return replace(trial, lab=trial.lab.model_copy(update={"faults": events}))
+
+
+def test_the_part_before_the_fault_is_undisturbed(closed: Bench) -> None:
+    trial = closed.trial("TC1.r1")
+    window = Window(10, 500, 2_000_000)
+    assert undisturbed(trial, window) == window
+    assert undisturbed(faulty(trial, "cache"), window) == Window(10, 300, 2_000_000)
+    assert undisturbed(faulty(trial, "cache", 0.001), window).size == 0
+    assert undisturbed(faulty(trial, "cache", 99.0), window) == window
+
+
+def test_counters_of_a_server_that_was_ended_are_held_against_nothing(closed: Bench) -> None:
+    whole = closed.trial("TC1.r1")
+    config = closed.config(whole)
+    anew = with_counter(whole, "cache", "requests", lambda delta: delta / 3)
+    assert check(anew, config, "reconciliation").grade == "REFUSED"
+    assert check(faulty(anew, "cache"), config, "reconciliation").grade == "VALID"
+    assert check(faulty(anew, "other"), config, "reconciliation").grade == "REFUSED"
+    assert counter_deltas(faulty(anew, "cache"), "cache") == {}
+    assert "went with cache" in check(faulty(anew, "cache"), config, "manipulation").sentence
+    assert check(faulty(anew, "cache"), config, "manipulation").grade == "VALID"
+
+
+def test_an_end_of_the_server_may_cost_each_kept_connection_once(closed: Bench) -> None:
+    whole = closed.trial("TC1.r1")
+    config = closed.config(whole)
+    name = next(group.name for group in config.groups if group.connection == "keep-alive")
+    group = next(one for one in whole.summary.groups if one.name == name)
+    slots = group.connections_opened
+    opened = with_group(whole, name, connections_opened=2 * slots, begun=30 * slots, due=30 * slots)
+    before, after = (check(one, config, "connection-reuse") for one in (opened, faulty(opened, "cache")))
+    assert (before.value or 0) > 0
+    assert after.value == 0
+
+
+def test_a_trial_with_a_fault_says_so_wherever_it_is_told(closed: Bench) -> None:
+    trials = [faulty(trial, "cache") if trial.case == "TC1" else trial for trial in closed.trials()]
+    told = judge_run(closed.lock, closed.configs, trials)
+    [finding] = [one for one in told.findings if one.kind == "fault"]
+    assert finding.sentence.startswith(
+        "In TC1 the study planned it: cache was stopped at 600 ms, cache was started again at 800 ms."
+    )
+    assert finding.evidence == ("trials/TC1.r1", "trials/TC1.r2")
+    results = {one.trial: one for one in told.trials}
+    assert [one.what for one in results["TC1.r1"].faults] == ["cache was stopped", "cache was started again"]
+    assert results["TC0.r1"].faults == ()
+    group = closed.configs["TC1"].main_group
+    assert f"{group}.recovery" in results["TC1.r1"].metrics
+    assert f"{group}.recovery" not in results["TC0.r1"].metrics
+    clean = judge_trial(closed.trial("TC1.r1"), closed.configs["TC1"])
+    assert results["TC1.r1"].verdict.instrument == clean.verdict.instrument

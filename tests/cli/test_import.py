@@ -1,0 +1,107 @@
+"""`svload import` at the door: what it prints, what it leaves, and one line for what it can't read."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.store import foreign_files as files
+
+from svload.cli import main
+
+STUDIES = Path(__file__).resolve().parents[2] / "studies"
+Say = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Say]:
+    """say(line) → exit code, stdout and stderr of svload with these words, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def said(line: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["svload", *shlex.split(line)])
+        with pytest.raises(SystemExit) as left:
+            main.run()
+        told = capsys.readouterr()
+        return int(left.value.code or 0), told.out, told.err
+
+    yield said
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_file_is_read_told_and_reported(say: Say, tmp_path: Path) -> None:
+    files.write_jtl(tmp_path / "results.jtl", files.closed_loop(lasts=10_000))
+    code, out, err = say("import results.jtl")
+    assert code == 0 and "reading results.jtl" in err
+    assert "requests from JMeter (results.jtl): 10 users of Users" in out
+    assert "Little's law holds" in " ".join(out.split()) and "WEAK imported-instrument" in out
+    assert (tmp_path / "runs" / "imported-1" / "derived" / "report.html").is_file()
+    assert (tmp_path / "runs" / "latest").is_symlink()
+
+
+def test_names_from_a_file_are_never_obeyed(say: Say, tmp_path: Path) -> None:
+    """Control signs, mark-up, formulas and paths in labels and thread groups: in text,
+    JSON and the workbook's cells."""
+    hostile = ["\x1b[31mred", "[bold]x[/bold]", "=cmd()", "../../etc", "<script>", "a\u202eb"]
+    load = [files.Asked(place % 2, 100 * place, 50, hostile[place % len(hostile)]) for place in range(60)]
+    files.write_jtl(tmp_path / "a.jtl", load, group="\x1b]0;title\x07=1+1")
+    code, out, _ = say("import a.jtl --json")
+    assert code == 0 and "\x1b" not in out and "\u202e" not in out
+    assert json.loads(out)["imported"]["a.r1"]["requests"] == 60
+    page = (tmp_path / "runs" / "imported-1" / "derived" / "report.html").read_text()
+    assert "<script>0" not in page and "\x1b" not in page
+    code, out, _ = say("import a.jtl")
+    assert code == 0 and "\x1b" not in out and "\x07" not in out
+    assert not (tmp_path / "etc").exists()
+
+
+def test_a_table_is_told_by_name_with_its_line(say: Say) -> None:
+    path = STUDIES / "002-factorial-redis" / "reference" / "factorial.csv"
+    code, out, _ = say(f"import {path}")
+    assert code == 0
+    text = " ".join(out.split())
+    assert "delay-is-think-time" in text and "did not make the server faster" in text
+    assert "factorial.csv:2)" in "".join(out.split())
+    code, out, _ = say(f"import --as table {path} --given users=60 --json")
+    checks = {one["check"]: one for one in json.loads(out)["checks"]}
+    assert code == 0 and not checks["delay-is-think-time"]["findings"]
+    assert not checks["unit-impossible"]["measured"]
+
+
+def test_locusts_final_statistics_are_a_table(say: Say, tmp_path: Path) -> None:
+    rows = "Type,Name,Request Count,Failure Count,Average Response Time,Requests/s\nGET,/,6000,0,500,120\n"
+    (tmp_path / "x_stats.csv").write_text(rows)
+    code, out, _ = say("import x_stats.csv --given users=50 --given load=closed")
+    assert code == 0 and "X·(R + Z) is 60 with 50 users (+20 %)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import none.jtl", "none.jtl cannot be imported: there is no such file"),
+        ("import torn.jtl", "torn.jtl:3: torn.jtl cannot be imported: elapsed is no whole number"),
+        ("import torn.jtl --given users=5", "--given is about finished tables"),
+        ("import --as table torn.jtl --given users", "--given users is no fact"),
+        ("import torn.jtl table.csv", "not of one load tester"),
+        ("import stats.txt", "its first line is none that is known"),
+        ("import results.jtl --factor 9", "--factor takes a name"),
+        ("import", "Missing argument"),
+        ("export latest --format jtl", "There is no run"),
+    ],
+)
+def test_what_is_wrong_is_one_line(say: Say, tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "torn.jtl").write_text(
+        "timeStamp,elapsed,success\n1700000000000,1,true\n1700000000000,x,true\n"
+    )
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "stats.txt").write_text("nothing that is known\n")
+    files.write_jtl(tmp_path / "results.jtl", files.closed_loop(users=1, lasts=500))
+    code, _, err = say(line)
+    assert code == 2 and said in " ".join(err.split()) and "Traceback" not in err
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())

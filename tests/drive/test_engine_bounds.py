@@ -1,0 +1,104 @@
+"""A bound of a study is the engine's own where both have one: the largest value passes there, and the next does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from svload import _native
+from svload.drive.share import executor_spec as executor
+from svload.drive.share.request_spec import BodySpec, RequestSpec, SizeLaw, TextPart
+from svload.drive.share.spec import EndpointSpec, GroupSpec, Http2Spec, ScenarioSpec, ShareSpec, StepSpec
+from svload.drive.share.write import text_of
+from svload.model import bounds
+from svload.model.bounds import Bound
+
+ORIGIN = "http://web"
+REQUEST = RequestSpec(name="get", method="GET", endpoint=ORIGIN, path=(TextPart("/"),), timeout_ns=1)
+UPLOAD = replace(REQUEST, method="PUT")
+GROUP = GroupSpec(name="load", record="histogram", stop_offset_ns=1, executor=executor.ConstantVus(vus=1), request=REQUEST)  # fmt: skip
+SHARE = ShareSpec(
+    id="load.0",
+    seed=1,
+    interval_ns=1,
+    window_ns=(0, 1),
+    endpoints={ORIGIN: EndpointSpec(address="127.0.0.1:1")},
+    allowed=(),
+    groups=(GROUP,),
+)
+Make = Callable[[int], ShareSpec]
+
+
+def with_group(**changed: object) -> ShareSpec:
+    return replace(SHARE, groups=(replace(GROUP, **changed),))  # type: ignore[arg-type]
+
+
+def with_steps(count: int) -> ShareSpec:
+    scenario = ScenarioSpec(steps=(StepSpec(request=REQUEST),) * count)
+    return with_group(request=None, scenarios=(scenario,))
+
+
+SHARED: dict[str, tuple[Bound, Make]] = {
+    "spin": (bounds.SPIN_NS, lambda n: replace(SHARE, spin_ns=n)),
+    "pacing quantum": (bounds.QUANTUM_NS, lambda n: with_group(pacing_quantum_ns=n)),
+    "users": (bounds.VUS, lambda n: with_group(executor=executor.ConstantVus(vus=n))),
+    "places": (
+        bounds.VUS,
+        lambda n: with_group(executor=executor.ConstantArrivalRate(rate_rps=1, max_vus=n)),
+    ),
+    "rate": (
+        bounds.RATE_RPS,
+        lambda n: with_group(executor=executor.ConstantArrivalRate(rate_rps=n, max_vus=1)),
+    ),
+    "streams": (bounds.STREAMS, lambda n: with_group(http2=Http2Spec(streams=n))),
+    "steps": (bounds.STEPS, with_steps),
+    "body": (
+        bounds.SIZE_BYTES,
+        lambda n: with_group(request=replace(UPLOAD, body=BodySpec(random=SizeLaw(bytes=n)))),
+    ),
+}
+"""What both bound: equal."""
+WIDER: dict[str, tuple[Bound, Make]] = {
+    "iterations": (
+        bounds.ITERATIONS,
+        lambda n: with_group(executor=executor.SharedIterations(vus=1, iterations=n)),
+    ),
+    "iterations of each": (
+        bounds.ITERATIONS,
+        lambda n: with_group(executor=executor.PerVuIterations(vus=1, iterations=n)),
+    ),
+    "generators": (
+        bounds.GENERATORS,
+        lambda n: with_group(executor=executor.ConstantVus(vus=1, vu_step=n, vus_total=n)),
+    ),
+    "redirects": (bounds.REDIRECTS, lambda n: with_group(follow_redirects=n)),
+    "think time": (
+        bounds.TIME_NS,
+        lambda n: with_group(executor=executor.ConstantVus(vus=1, think_time=executor.ThinkTime(constant_ns=n))),
+    ),
+}  # fmt: skip
+"""Where the engine takes more than any study may ask for."""
+
+
+def fault(share: ShareSpec) -> tuple[str, str] | None:
+    found: tuple[str, str] | None = _native.share_fault(text_of(share), {})
+    return found
+
+
+def test_the_share_itself_is_sound() -> None:
+    assert fault(SHARE) is None
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_engine_takes_as_much_and_no_more(name: str) -> None:
+    bound, made = SHARED[name]
+    assert fault(made(bound.most)) is None
+    assert fault(made(bound.most + 1)) is not None
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_the_engine_takes_all_that_a_study_may_ask_for(name: str) -> None:
+    bound, made = WIDER[name]
+    assert fault(made(bound.most)) is None

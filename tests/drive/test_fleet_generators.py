@@ -1,0 +1,157 @@
+"""Several machines as one: who runs what, one start, loss of one; machines are doubles, since each fault must be exact."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from svload.drive.fleet_generators import START_MARGIN_NS, CommonStart, FleetGenerators, seats
+from svload.host.clock.offset import Offset
+from svload.model.errors import SvloadError, fail
+from svload.model.messages import Notice
+
+AHEAD_NS = 5_000_000_000
+
+
+class FakeAgent:
+    """Takes orders as a machine's agent does; its generators are done when they are told to begin."""
+
+    python = "python"
+
+    def __init__(self, name: str, fails: str = "") -> None:
+        self.name, self.fails = name, fails
+        self.told: list[dict[str, Any]] = []
+        self.started_at: list[int] = []
+        self.stopped = False
+        self._notices: list[Notice] = []
+
+    def prepare(self, actions: Sequence[Any], timeout_s: float = 60.0) -> list[dict[str, Any]]:
+        if self.fails == "prepare":
+            raise fail("agent-lost", reason=f"{self.name} is lost")
+        self.told += [action.message for action in actions if action.do == "tell"]
+        return [{} for _ in actions]
+
+    def start_at(self, children: Sequence[str], at_ns: int) -> None:
+        self.started_at.append(at_ns)
+        if self.fails == "load":
+            self._notices = [notice(children[0], "exit", {"exit": -9, "role": "generator"})]
+        elif self.fails != "silent":
+            done = {"done": {"summary": {"groups": []}, "tables": "there", "start_at_ns": at_ns}}
+            self._notices = [notice(child, "line", done) for child in children]
+
+    def status(self, since: int, wait_s: float = 0.0) -> tuple[int, list[Notice]]:
+        if since < 0:
+            return 0, []
+        time.sleep(0.005)
+        found, self._notices = self._notices, []
+        return since + len(found), found
+
+    def stop(self, children: Any = None, grace_s: float = 5.0, now: bool = False) -> dict[str, int]:
+        self.stopped = True
+        self._notices = [notice(child, "exit", {"exit": 0, "role": "generator"}) for child in children or ()]
+        return {}
+
+
+def notice(child: str, kind: Any, data: dict[str, Any]) -> Notice:
+    return Notice(number=0, child=child, kind=kind, monotonic_ns=0, data=data)
+
+
+class FakeMachine:
+    here, pid = False, 1
+
+    def __init__(self, name: str, cores: int = 1, fails: str = "") -> None:
+        self.name, self.site = name, "brno"
+        self.agent = FakeAgent(name, fails)
+        self.cores = SimpleNamespace(load=tuple(range(cores)), servers=(), pinned=False)
+        self.dir = Path("/there") / name
+        self.files: dict[str, bytes] = {}
+
+    def offset(self) -> Offset:
+        return Offset(AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
+
+    def put(self, path: Any, data: bytes, mode: int = 0o644, *, temporary: bool = False) -> None:
+        self.files[str(path)] = data
+
+    def collect(self, path: Any) -> bytes:
+        return f"{self.name} {path}".encode()
+
+
+def share(name: str, tables: tuple[str, ...] = ()) -> Any:
+    spec = SimpleNamespace(end_ns=1_000_000)
+    return SimpleNamespace(name=name, spec=spec, tables=tables, values={})
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("svload.drive.generators.plain", lambda spec: {})
+    here = FakeAgent("here")
+
+    def made(*machines: FakeMachine) -> FleetGenerators:
+        return FleetGenerators(here, machines)
+
+    return made
+
+
+def test_machines_in_turn_then_their_further_cores() -> None:
+    assert seats([1, 1, 1]) == (0, 1, 2)
+    assert seats([2, 1, 3]) == (0, 1, 2, 0, 2, 2)
+    assert seats([]) == ()
+
+
+def test_each_machine_begins_by_its_own_clock_and_its_tables_come_here(fleet: Any, tmp_path: Path) -> None:
+    machines = [FakeMachine("h1"), FakeMachine("h2")]
+    rows = tmp_path / "objects.csv"
+    rows.write_text("path\n/a\n")
+    before = time.monotonic_ns()
+    made = fleet(*machines)
+    load = made.load([share("a", ("objects",)), share("b")], {"objects": rows}, tmp_path)
+    assert load.start_at_ns >= before + START_MARGIN_NS
+    assert [machine.agent.started_at for machine in machines] == [[load.start_at_ns + AHEAD_NS]] * 2
+    assert [(result.share.name, result.machine, result.site) for result in load.results] == [
+        ("a", "h1", "brno"),
+        ("b", "h2", "brno"),
+    ]
+    assert load.results[1].tables.read_bytes() == b"h2 there"
+    assert list(machines[0].files.values()) == [b"path\n/a\n"]
+    assert machines[0].agent.told[0]["prepare"]["tables"]["objects"] in machines[0].files
+    assert {clock.machine: clock.offset_ns for clock in made.clocks} == {"h1": AHEAD_NS, "h2": AHEAD_NS}
+    made.load([share("a", ("objects",))], {"objects": rows}, tmp_path)
+    assert len(machines[0].files) == 1, "a table is put there once"
+
+
+@pytest.mark.parametrize("fails", ["prepare", "load"])
+def test_a_machine_that_is_lost_stops_the_others_and_the_load_counts_for_nothing(
+    fleet: Any, tmp_path: Path, fails: str
+) -> None:
+    well, lost = FakeMachine("h1", fails="silent"), FakeMachine("h2", fails=fails)
+    with pytest.raises(SvloadError) as caught:
+        fleet(well, lost).load([share("a"), share("b")], {}, tmp_path)
+    assert caught.value.problems[0].code == {"prepare": "agent-lost", "load": "generator-failed"}[fails]
+    assert "another machine" not in str(caught.value)
+    if fails == "load":
+        assert well.agent.stopped
+    else:
+        assert not well.agent.started_at, "nobody began"
+
+
+def test_a_start_is_common_or_not_at_all() -> None:
+    told: list[int] = []
+    start = CommonStart(2, told.append)
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(start.wait())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert found == [start.at_ns] * 2
+    assert told == [start.at_ns]
+    broken = CommonStart(2, told.append)
+    broken.give_up()
+    with pytest.raises(SvloadError):
+        broken.wait()

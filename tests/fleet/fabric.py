@@ -1,0 +1,238 @@
+"""Machines as namespaces: each has a network, a sshd, a home and a monotonic clock of its own;
+no packet leaves this machine.
+
+A namespace in the middle holds a bridge without an uplink; whoever commands the fleet runs inside it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.servers import wait_until
+
+NETWORK = "10.203.77"
+SSH_PORT = 25200
+READY_WITHIN_S = 20.0
+
+
+@dataclass
+class Host:
+    """One machine: its clock stands `ahead_s` ahead; `bare` has no Python that runs, `small` little room; its link carries `rate`
+    each way, as tc spells it."""
+
+    name: str
+    number: int
+    ahead_s: int
+    bare: bool = False
+    small: bool = False
+    rate: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"{NETWORK}.{self.number}"
+
+
+@dataclass
+class Fabric:
+    """The machines, and commands inside the namespace that reaches them."""
+
+    folder: Path
+    middle: str
+    hosts: list[Host]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def namespace(self, host: Host) -> str:
+        return f"{self.middle}h{host.number}"
+
+    def inside(
+        self, words: Sequence[str], environment: Mapping[str, str] = {}
+    ) -> subprocess.CompletedProcess[str]:
+        """A command in the middle, to its end."""
+        return subprocess.run(
+            ["ip", "netns", "exec", self.middle, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            cwd=self.folder,
+            env={**os.environ, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.folder / "cp"), **environment},
+        )
+
+    def svload(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.inside([sys.executable, "-m", "svload", *words], self.own)
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Variables that keep it apart from other tests: these machines are nobody else's."""
+        return {f"SVLOAD_{name.upper()}": str(self.folder / name) for name in ("state", "cache", "lock")}
+
+    def on(self, host: Host, *words: str) -> str:
+        """What a command says in a host's network."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", self.namespace(host), *words],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def home(self, host: Host) -> Path:
+        return self.folder / host.name / "home"
+
+    def inventory(self, text: str) -> str:
+        """A file with `text`, below the variables by which SSH reaches these machines."""
+        path = self.folder / "hosts.yaml"
+        options = f"-F /dev/null -o UserKnownHostsFile={self.folder}/known_hosts -o StrictHostKeyChecking=yes"
+        path.write_text(
+            "all:\n  vars:\n"
+            "    ansible_user: root\n"
+            f"    ansible_port: {SSH_PORT}\n"
+            f"    ansible_ssh_private_key_file: {self.folder}/id\n"
+            f'    ansible_ssh_common_args: "{options} -o ControlPersist=5s"\n' + text
+        )
+        return str(path)
+
+
+@contextmanager
+def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
+    """Up within seconds; all gone with the block."""
+    made = Fabric(Path(tempfile.mkdtemp(prefix="svf")), f"svf{os.getpid() % 100_000}", list(hosts))
+    try:
+        _ip("netns", "add", made.middle)
+        _ip("-n", made.middle, "link", "set", "lo", "up")
+        _ip("-n", made.middle, "link", "add", "br0", "type", "bridge")
+        _ip("-n", made.middle, "link", "set", "br0", "up")
+        _ip("-n", made.middle, "addr", "add", f"{NETWORK}.254/24", "dev", "br0")
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", made.folder / "id"], check=True, timeout=20
+        )
+        for host in hosts:
+            _connect(made, host)
+            made.processes.append(_serve(made, host))
+        for host in hosts:
+            wait_until(lambda host=host: _listens(made, host), READY_WITHIN_S)  # type: ignore[misc]
+        yield made
+    finally:
+        for process in made.processes:
+            process.kill()
+            process.wait(20)
+        for host in hosts:
+            subprocess.run(
+                ["ip", "netns", "del", made.namespace(host)], capture_output=True, timeout=20, check=False
+            )
+        subprocess.run(["ip", "netns", "del", made.middle], capture_output=True, timeout=20, check=False)
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, timeout=20, capture_output=True)
+
+
+def _connect(made: Fabric, host: Host) -> None:
+    name = made.namespace(host)
+    _ip("netns", "add", name)
+    _ip(
+        "link",
+        "add",
+        "eth0",
+        "netns",
+        name,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        f"p{host.number}",
+        "netns",
+        made.middle,
+    )
+    _ip("-n", made.middle, "link", "set", f"p{host.number}", "master", "br0", "up")
+    _ip("-n", name, "link", "set", "lo", "up")
+    _ip("-n", name, "addr", "add", f"{host.address}/24", "dev", "eth0")
+    _ip("-n", name, "link", "set", "eth0", "up")
+    if host.rate:
+        for namespace, device in ((name, "eth0"), (made.middle, f"p{host.number}")):
+            shape = [
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                device,
+                "root",
+                "tbf",
+                "rate",
+                host.rate,
+                "burst",
+                "16kb",
+                "latency",
+                "200ms",
+            ]
+            _ip("netns", "exec", namespace, *shape)
+
+
+def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
+    folder = made.folder / host.name
+    (folder / "home").mkdir(parents=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=20
+    )
+    with open(made.folder / "known_hosts", "a") as known:
+        known.write(f"[{host.address}]:{SSH_PORT} {' '.join((folder / 'key.pub').read_text().split()[:2])}\n")
+    (folder / "sshd_config").write_text(
+        f"Port {SSH_PORT}\nListenAddress {host.address}\nHostKey {folder}/key\nPidFile {folder}/pid\n"
+        f"AuthorizedKeysFile {made.folder}/id.pub\nPasswordAuthentication no\nKbdInteractiveAuthentication "
+        f"no\nUsePAM no\n"
+        "PermitRootLogin prohibit-password\nStrictModes no\nUseDNS no\nPrintMotd no\nMaxStartups "
+        "100:30:200\nMaxSessions 100\n"
+        "LogLevel ERROR\nSubsystem sftp internal-sftp\n"
+    )
+    # Ansible's remote home is root's: each machine has one of its own.
+    little = "mount -t tmpfs -o size=8m tmpfs /root\n" if host.small else ""
+    hide = "for p in /usr/bin/python3*; do mount --bind /bin/false $p; done\n" if host.bare else ""
+    (folder / "init.sh").write_text(
+        f"mount --make-rprivate /\n{_python_stays(folder)}mount --rbind {folder}/home /root\nmkdir -p /run/sshd\nhostname "
+        f"{host.name}\n{hide}{little}"
+        f"exec /usr/sbin/sshd -D -e -f {folder}/sshd_config\n"
+    )
+    with open(folder / "log", "wb") as log:
+        return subprocess.Popen(
+            [
+                "nsenter", f"--net=/run/netns/{made.namespace(host)}",
+                "unshare", "--mount", "--uts", "--ipc", "--pid", "--time", "--monotonic", str(host.ahead_s),
+                "--fork", "--kill-child", "--mount-proc", "sh", str(folder / "init.sh"),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+
+def _python_stays(folder: Path) -> str:
+    """Where this test's Python lies in root's home, it lies there on the machine too."""
+    prefix = Path(sys.base_prefix)
+    if not prefix.is_relative_to("/root"):
+        return ""
+    there = folder / "home" / prefix.relative_to("/root")
+    return f"mkdir -p {there}\nmount --bind {prefix} {there}\n"
+
+
+def _listens(made: Fabric, host: Host) -> bool:
+    words = [
+        sys.executable,
+        "-c",
+        f"import socket; socket.create_connection(('{host.address}', {SSH_PORT}), 1)",
+    ]
+    return made.inside(words).returncode == 0
+
+
+def is_open(made: Fabric, host: Host, port: int) -> bool:
+    """Whether something listens on a host's port, as the middle sees it."""
+    words = [sys.executable, "-c", f"import socket; socket.create_connection(('{host.address}', {port}), 1)"]
+    return made.inside(words).returncode == 0

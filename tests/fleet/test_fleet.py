@@ -1,0 +1,154 @@
+"""`svload fleet` on machines that are namespaces with a sshd, a home and a clock of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fleet.fabric import Fabric, Host, fabric, is_open
+from tests.fleet.wheel import stand_in
+from tests.servers import wait_until
+
+from svload.fleet.inventory import DEFAULT_PORT
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+FIRST, SECOND = Host("h1", 1, 1_000), Host("h2", 2, 50_000)
+BARE, SMALL = Host("h3", 3, 0, bare=True), Host("h4", 4, 0, small=True)
+STUDY = str(Path(__file__).resolve().parents[2] / "studies" / "001-svload")
+PROGRAMS = ("root", "ip", "sshd", "ssh", "ssh-keygen", "unshare", "nsenter")
+TWO = f"""\
+generators: {{hosts: {{h1: {{ansible_host: {FIRST.address}}}}}}}
+servers: {{hosts: {{h2: {{ansible_host: {SECOND.address}}}}}}}
+sites: {{children: {{brno: {{hosts: {{h1: }}}}, praha: {{hosts: {{h2: }}}}}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
+    needs(*PROGRAMS)
+    with fabric([FIRST, SECOND, BARE, SMALL]) as made:
+        yield made
+
+
+def told(done: Any) -> dict[str, dict[str, Any]]:
+    assert "Traceback" not in done.stderr, done.stderr
+    return {one["name"]: one for one in json.loads(done.stdout)["machines"]}
+
+
+def test_check_says_what_each_bears_and_leaves_nothing(machines: Fabric) -> None:
+    inventory = machines.inventory(TWO)
+    done = machines.svload("fleet", "check", "--inventory", inventory, "--json")
+    assert done.returncode == 0, done.stderr
+    found = told(done)
+    assert (found["h1"]["site"], found["h2"]["site"]) == ("brno", "praha")
+    assert (found["h1"]["generates"], found["h2"]["serves"]) == (True, True)
+    for host in (FIRST, SECOND):
+        machine = found[host.name]
+        assert abs(machine["clock"]["offset_ns"] - host.ahead_s * 10**9) <= machine["clock"]["bound_ns"]
+        assert machine["clock"]["bound_ns"] <= 1_000_000
+        assert abs(machine["wall"]["offset_ns"]) <= machine["wall"]["bound_ns"]
+        assert machine["bears"]["connections"] > 1_000
+        assert machine["bears"]["to_bytes_per_s"] > 1e6 and machine["bears"]["back_bytes_per_s"] > 1e6
+        assert machine["changed"] == 0
+        wait_until(lambda host=host: not is_open(machines, host, DEFAULT_PORT))  # type: ignore[misc]
+        assert not (machines.home(host) / ".svload-fleet").exists()
+
+
+def test_install_twice_status_clean(machines: Fabric) -> None:
+    inventory = machines.inventory(TWO)
+    wheel = str(stand_in(machines.folder / "dist"))
+    before = machines.on(FIRST, "cat", "/proc/sys/net/core/somaxconn")
+    assert before != "65535"
+
+    first = machines.svload("fleet", "install", "-i", inventory, "--wheel", wheel, "--study", STUDY, "--json")
+    assert first.returncode == 0, first.stderr
+    assert all(one["changed"] > 0 for one in told(first).values())
+    assert machines.on(FIRST, "cat", "/proc/sys/net/core/somaxconn") == "65535"
+
+    copied = [(machines.home(host) / ".svload-fleet/study/study.yaml").exists() for host in (FIRST, SECOND)]
+    assert copied == [False, True], "only what serves has the study"
+
+    again = machines.svload("fleet", "install", "-i", inventory, "--wheel", wheel, "--study", STUDY)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("nothing to change") == 2
+
+    state = machines.svload("fleet", "status", "-i", inventory)
+    assert state.returncode == 0, state.stderr
+    assert state.stdout.count("svload 0.0.1, set: net.core.somaxconn = 65535") == 2
+
+    cleaned = told(machines.svload("fleet", "clean", "-i", inventory, "--json"))
+    assert [one["changed"] for one in cleaned.values()] == [1, 1]
+    for host in (FIRST, SECOND):
+        assert machines.on(host, "cat", "/proc/sys/net/core/somaxconn") == before
+        assert not (machines.home(host) / ".svload-fleet").exists()
+    assert [
+        one["changed"] for one in told(machines.svload("fleet", "clean", "-i", inventory, "--json")).values()
+    ] == [0, 0]
+
+
+def test_what_is_wrong_with_each_machine_is_a_line(machines: Fabric) -> None:
+    inventory = machines.inventory(f"""\
+generators:
+  hosts:
+    h1: {{ansible_host: {FIRST.address}}}
+    shut: {{ansible_host: {FIRST.address}, ansible_port: 9}}
+    bare: {{ansible_host: {BARE.address}}}
+    walled: {{ansible_host: {SECOND.address}, svload_address: 127.0.0.1}}
+    full: {{ansible_host: {SMALL.address}}}
+""")
+    done = machines.svload("fleet", "check", "-i", inventory)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("svload: ")]
+    assert len(lines) == 4, done.stderr
+    for machine, code, words in (
+        ("shut", "fleet-unreachable", "Connection refused"),
+        ("bare", "fleet-no-python", "Install Python 3.11"),
+        ("walled", "fleet-port-closed", "Open it in the firewall"),
+        ("full", "fleet-disk-full", "Make room"),
+    ):
+        (line,) = [line for line in lines if f"[{code}]" in line]
+        assert machine in line and words in line
+    assert "h1 (generates): " in done.stdout and "connections" in done.stdout
+
+
+def test_packages_that_no_index_gives_are_asked_for(machines: Fabric) -> None:
+    inventory = machines.inventory(f"generators: {{hosts: {{h1: {{ansible_host: {FIRST.address}}}}}}}\n")
+    wheel = str(stand_in(machines.folder / "other", needs="friend"))
+    try:
+        done = machines.svload("fleet", "install", "-i", inventory, "--wheel", wheel)
+        assert done.returncode == 3
+        assert "[fleet-no-index]" in done.stderr and "--wheelhouse" in done.stderr
+        assert "Traceback" not in done.stderr
+        stand_in(machines.folder / "wheelhouse", name="friend")
+        house = str(machines.folder / "wheelhouse")
+        done = machines.svload("fleet", "install", "-i", inventory, "--wheel", wheel, "--wheelhouse", house)
+        assert done.returncode == 0, done.stderr
+        again = machines.svload("fleet", "install", "-i", inventory, "--wheel", wheel, "--wheelhouse", house)
+        assert "nothing to change" in again.stdout
+    finally:
+        machines.svload("fleet", "clean", "-i", inventory)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("generator: {hosts: {h1: }}\n", "fleet-group"),
+        ("generators: [h1\n", "fleet-inventory"),
+        ("generators: {hosts: {h1: }}\nsites: {children: {brno: }}\n", "fleet-inventory"),
+    ],
+)
+def test_a_wrong_inventory_is_said(machines: Fabric, text: str, code: str) -> None:
+    done = machines.svload("fleet", "check", "-i", machines.inventory(text))
+    assert done.returncode == 2, done.stderr
+    assert f"[{code}]" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_inventory_and_no_wheel_are_said(machines: Fabric) -> None:
+    done = machines.svload("fleet", "check", "-i", "nowhere.yaml")
+    assert (done.returncode, "[fleet-inventory]" in done.stderr) == (2, True)
+    done = machines.svload("fleet", "install", "-i", machines.inventory(TWO), "--wheel", "nowhere")
+    assert (done.returncode, "[fleet-no-wheel]" in done.stderr) == (2, True)

@@ -1,0 +1,159 @@
+"""What is done on a machine is done once, is undone whole, and never touches a folder that is not ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fleet.wheel import stand_in
+
+from svload.fleet.on_host import machine
+
+SOMAXCONN, PORTS = "net.core.somaxconn", "net.ipv4.ip_local_port_range"
+WANTED = {SOMAXCONN: "65535", PORTS: "16384 60999"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A /proc/sys of our own, root's to write."""
+    folder = tmp_path / "sys"
+    for name, value in {SOMAXCONN: "4096", PORTS: "32768\t60999"}.items():
+        path = folder / name.replace(".", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value + "\n")
+    monkeypatch.setattr(machine, "_SETTINGS", folder)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    assert machine.claim(made) == {"changed": True}
+    return made
+
+
+def read(settings: Path, name: str) -> str:
+    return " ".join((settings / name.replace(".", "/")).read_text().split())
+
+
+def test_limits_are_set_once_and_put_back(settings: Path, home: Path) -> None:
+    assert machine.limits(home, WANTED) == {"changed": True, "refused": []}
+    assert (read(settings, SOMAXCONN), read(settings, PORTS)) == ("65535", "16384 60999")
+    assert machine.limits(home, WANTED) == {"changed": False, "refused": []}
+    assert machine.clean(home) == {"changed": True, "back": [SOMAXCONN, PORTS]}
+    assert (read(settings, SOMAXCONN), read(settings, PORTS)) == ("4096", "32768 60999")
+    assert not home.exists()
+    assert machine.clean(home) == {"changed": False, "back": []}
+
+
+def test_another_value_asked_later_keeps_the_first_one_to_put_back(settings: Path, home: Path) -> None:
+    machine.limits(home, {SOMAXCONN: "65535"})
+    machine.limits(home, {SOMAXCONN: "8192"})
+    assert machine.put_back(home) == [SOMAXCONN]
+    assert read(settings, SOMAXCONN) == "4096"
+
+
+def test_a_setting_that_someone_else_changed_since_is_theirs(settings: Path, home: Path) -> None:
+    machine.limits(home, WANTED)
+    (settings / "net/core/somaxconn").write_text("1000\n")
+    assert machine.put_back(home) == [PORTS]
+    assert read(settings, SOMAXCONN) == "1000"
+
+
+def test_after_a_boot_nothing_is_put_back(
+    settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.limits(home, WANTED)
+    monkeypatch.setattr(machine, "_where", lambda: "another boot")
+    assert machine.put_back(home) == []
+    assert read(settings, SOMAXCONN) == "65535"
+
+
+def test_without_root_limits_stay_and_are_named(
+    settings: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert machine.limits(home, WANTED) == {"changed": False, "refused": sorted(WANTED)}
+    assert read(settings, SOMAXCONN) == "4096"
+
+
+@pytest.mark.parametrize("name", ["kernel.panic", "net.core/../../x", "net..x", "vm.swappiness"])
+def test_only_settings_of_the_network_are_set(settings: Path, home: Path, name: str) -> None:
+    with pytest.raises(machine.Refused):
+        machine.limits(home, {name: "1"})
+
+
+def test_a_folder_with_something_else_in_it_is_never_taken(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    for verb in (machine.claim, machine.clean):
+        with pytest.raises(machine.Refused) as caught:
+            verb(tmp_path)
+        assert caught.value.said == {"problem": "fleet-folder", "path": str(tmp_path)}
+    assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_wheel_is_installed_once(home: Path) -> None:
+    wheel = stand_in(home)
+    done = machine.install(home, wheel.name, "digest-1", "-", "-")
+    assert done == {"changed": True, "version": "0.0.1"}
+    assert machine.install(home, wheel.name, "digest-1", "-", "-") == {"changed": False}
+    assert machine.status(home)["version"] == "0.0.1"
+    newer = stand_in(home, "0.0.2")
+    assert machine.install(home, newer.name, "digest-2", "-", "-")["version"] == "0.0.2"
+
+
+def test_a_missing_package_is_said(home: Path) -> None:
+    import tarfile
+
+    with tarfile.open(home / "wheelhouse.tar", "w"):
+        pass
+    wheel = stand_in(home, needs="a-package-that-is-nowhere")
+    with pytest.raises(machine.Refused) as caught:
+        machine.install(home, wheel.name, "digest", "-", "wheelhouse.tar")
+    assert caught.value.said["problem"] == "fleet-no-index"
+    assert machine.status(home)["version"] == ""
+
+
+def said(*words: str) -> tuple[int, dict[str, Any]]:
+    """The program as Ansible runs it: from its standard input."""
+    program = Path(machine.__file__).read_text()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-", *words],
+        input=program,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_it_needs_nothing_but_python(tmp_path: Path) -> None:
+    code, facts = said("facts", str(tmp_path / "not" / "there"))
+    assert code == 0
+    assert (
+        facts["cores"] >= 1 and facts["open_files"] >= 1 and facts["writable"] and facts["installed"] is None
+    )
+    (tmp_path / "x").touch()
+    assert said("claim", str(tmp_path)) == (1, {"problem": "fleet-folder", "path": str(tmp_path)})
+    assert said("claim", "/dev/null/x")[1]["problem"] == "fleet-step"
+
+
+def test_packages_come_from_a_wheelhouse(home: Path, tmp_path: Path) -> None:
+    import tarfile
+
+    friend = stand_in(tmp_path / "house", name="friend")
+    with tarfile.open(home / "wheelhouse.tar", "w") as archive:
+        archive.add(friend, friend.name)
+        archive.add(tmp_path / "house", "a-folder", recursive=False)
+    wheel = stand_in(home, needs="friend")
+    assert machine.install(home, wheel.name, "digest", "-", "wheelhouse.tar")["changed"]
+    assert (home / "venv/bin/friend").exists()
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["venv"]

@@ -1,0 +1,104 @@
+"""Ansible's events understood: each failure is one line of the catalogue that says what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from svload.fleet.played import NO_PYTHON, understand
+
+
+def event(kind: str, task: str, **res: Any) -> dict[str, Any]:
+    return {"event": f"runner_on_{kind}", "event_data": {"host": "h1", "task": task, "res": res}}
+
+
+def test_what_a_step_said_and_changed() -> None:
+    events = [
+        event("ok", "read the machine", stdout=json.dumps({"cores": 2}), changed=False),
+        event("ok", "copy", changed=True),
+        event("ok", "loud", stdout="no object", changed=True),
+        {
+            "event": "runner_on_ok",
+            "event_data": {"host": "stranger", "task": "copy", "res": {"changed": True}},
+        },
+        {"event": "verbose", "event_data": {}},
+    ]
+    found = understand(events, ["h1", "h2"])
+    assert found["h1"].said == {"read the machine": {"cores": 2}}
+    assert (found["h1"].changed, found["h1"].problems) == (2, [])
+    assert (found["h2"].changed, found["h2"].said) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("failed", "code", "says"),
+    [
+        (
+            event(
+                "unreachable",
+                "x",
+                msg="Failed to connect to the host via ssh: ssh: connect to host 192.0.2.1 port 22: Connection refused",
+            ),
+            "fleet-unreachable",
+            "Connection refused",
+        ),
+        (
+            event(
+                "unreachable",
+                "x",
+                msg="Failed to connect to the host via ssh: root@h1: Permission denied (publickey).",
+            ),
+            "fleet-unreachable",
+            "ssh-copy-id",
+        ),
+        (
+            event(
+                "unreachable",
+                "x",
+                msg="Failed to create temporary directory. In some cases, you may have been able to authenticate",
+            ),
+            "fleet-step",
+            "no permission, or no room",
+        ),
+        (
+            event("failed", "find Python", rc=NO_PYTHON, stdout="python3: Python 3.9.2\r\n"),
+            "fleet-no-python",
+            "Python 3.9.2",
+        ),
+        (
+            event(
+                "failed",
+                "install the package",
+                rc=1,
+                stdout=json.dumps({"problem": "fleet-no-index", "reason": "no rich"}),
+            ),
+            "fleet-no-index",
+            "--wheelhouse",
+        ),
+        (
+            event("failed", "copy", msg="OSError: [Errno 28] No space left on device", dest="/opt/x"),
+            "fleet-disk-full",
+            "/opt/x",
+        ),
+        (event("failed", "copy", msg="it broke.\nBadly."), "fleet-step", "at “copy”: Badly."),
+        (
+            event("failed", "x", rc=1, stdout=json.dumps({"problem": "none-of-ours"}), msg="odd"),
+            "fleet-step",
+            "odd",
+        ),
+    ],
+)
+def test_failures(failed: dict[str, Any], code: str, says: str) -> None:
+    (problem,) = understand([failed], ["h1"])["h1"].problems
+    assert problem.code == code
+    assert says in str(problem)
+    assert "h1" in str(problem)
+    assert problem.remedy
+    assert "\n" not in str(problem)
+
+
+def test_what_a_play_ignores_is_no_failure() -> None:
+    ignored = event("failed", "x", msg="no")
+    ignored["event_data"]["ignore_errors"] = True
+    assert understand([ignored], ["h1"])["h1"].problems == []

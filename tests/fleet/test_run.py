@@ -1,0 +1,290 @@
+"""`svload run --inventory` on machines that are namespaces: each has a network, a sshd, a process table and a
+monotonic clock of its own; who commands the run stands inside their network."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.fleet.fabric import Fabric, Host, fabric
+from tests.servers import wait_until
+
+from svload.analysis.quantiles import bucket_middles
+from svload.store import RunDir, read_trial
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+HOSTS = [
+    *(Host(f"h{number}", number, 1_000 * number) for number in range(1, 8)),
+    *(Host(f"h{number}", number, 1_000 * number, rate="4mbit") for number in range(8, 11)),
+]
+SITES = {"brno": HOSTS[:4], "praha": HOSTS[4:7], "ostrava": HOSTS[7:]}
+"""The paper's three sites; the last one has the narrowest link."""
+PROGRAMS = ("root", "ip", "sshd", "ssh", "ssh-keygen", "unshare", "nsenter")
+LOST_WITHIN_S = 10.0
+FAR = """\
+name: far
+question: What does a narrow link cost?
+lab: {web: {kit: truth, role: store, service_time: 1 ms, workers: 16}}
+data: {objects: {in: web, containers: 1, count: 20, size: 60 kB, content: random}}
+feeders: {object: {from: objects, take: random}}
+traffic:
+  users:
+    executor: constant-arrival-rate
+    rate: 8/s
+    generators: 2
+    request: {get: "http://web${object.path}", timeout: 5s}
+measure: {duration: 3s, replicates: 1}
+"""
+STUDY = """\
+name: fleet
+question: Do ten machines ask for the same as one?
+lab: {{web: {{kit: truth, role: store, service_time: 1 ms, workers: 16}}}}
+traffic:
+  users:
+    executor: constant-arrival-rate
+    rate: 200/s
+    generators: {generators}
+    record: {record}
+    request: {{get: http://web/v1/a/c/o, expect_status: 404, timeout: 2s}}
+measure: {{duration: {duration}, replicates: {replicates}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
+    needs(*PROGRAMS)
+    with fabric(HOSTS) as made:
+        yield made
+
+
+def inventory(machines: Fabric, hosts: list[Host], **more: str) -> str:
+    """The hosts as generators at their sites; svload is where this test's is."""
+    lines = ["generators:", "  vars:", f"    svload_python: {sys.executable}"]
+    lines += [f"    {name}: {value}" for name, value in more.items()]
+    lines += ["  hosts:", *(f"    {host.name}: {{ansible_host: {host.address}}}" for host in hosts)]
+    lines += ["sites:", "  children:"]
+    for site, stand in SITES.items():
+        there = [host.name for host in stand if host in hosts]
+        lines += [f"    {site}: {{hosts: {{{', '.join(f'{name}: ' for name in there)}}}}}"] if there else []
+    return machines.inventory("\n".join(lines) + "\n")
+
+
+def study(
+    machines: Fabric, generators: int, duration: str = "2s", replicates: int = 1, record: str = "rows"
+) -> str:
+    path = machines.folder / f"study-{generators}-{replicates}-{record}" / "study.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        STUDY.format(generators=generators, duration=duration, replicates=replicates, record=record)
+    )
+    return str(path)
+
+
+def load(machines: Fabric, *words: str) -> tuple[subprocess.CompletedProcess[str], RunDir | None]:
+    done = machines.svload("run", *words, "--json")
+    assert "Traceback" not in done.stderr, done.stderr
+    found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    path = found.get("run") or found.get("folder")
+    return done, RunDir(machines.folder / str(path)) if path else None
+
+
+def newest(machines: Fabric) -> RunDir:
+    runs = sorted((machines.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    return RunDir([path for path in runs if path.is_dir() and not path.is_symlink()][-1])
+
+
+def left(machines: Fabric) -> list[str]:
+    """Command lines of generators, agents and workers that still live anywhere."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                network = os.readlink(folder / "ns/net")
+            except OSError:
+                continue
+            if any(word.startswith("svload.") for word in words) and network in networks(machines):
+                found.append(" ".join(words))
+    return found
+
+
+def networks(machines: Fabric) -> set[str]:
+    names = [machines.middle, *(machines.namespace(host) for host in machines.hosts)]
+    return {f"net:[{os.stat(f'/run/netns/{name}').st_ino}]" for name in names}
+
+
+def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
+    done, _ = load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
+    assert done.returncode in (0, 4), done.stderr
+    run = newest(machines)
+    placement = run.placement()
+    assert placement is not None
+    assert placement.apart
+    assert placement.sites == {host.name: site for site, stand in SITES.items() for host in stand}
+    assert {name: len(shares) for name, shares in placement.machines.items()} == {
+        host.name: 1 for host in HOSTS
+    }
+    trial = read_trial(run.trial(run.sealed_trials()[0]).path)
+    (users,) = trial.summary.groups
+    assert (users.due, users.ok, users.failed) == (400, 400, 0)
+    assert [part.ok for part in trial.summary.parts] == [40] * 10
+    places = {(one.kind, one.place): one for one in trial.summary.places}
+    assert {place for kind, place in places if kind == "site"} == set(SITES)
+    assert [places["machine", host.name].ok for host in HOSTS] == [40] * 10
+    assert [places["site", site].ok for site in SITES] == [160, 120, 120]
+    conditions = trial.lab.conditions
+    assert conditions is not None
+    clocks = {clock.machine: clock for clock in conditions.clocks}
+    for host in HOSTS:
+        assert abs(clocks[host.name].offset_ns - host.ahead_s * 10**9) <= clocks[host.name].bound_ns
+    assert skews(run) and max(skews(run)) < 1e9, "all began together; how well is told by benches.starts"
+    wait_until(lambda: not left(machines), LOST_WITHIN_S)
+
+    alone, _ = load(machines, study(machines, 1), "-i", inventory(machines, HOSTS[:1]))
+    assert alone.returncode in (0, 4), alone.stderr
+    one = read_trial(run_trial(machines)).summary
+    assert (one.groups[0].due, one.groups[0].ok) == (400, 400)
+
+
+def skews(run: RunDir) -> list[int]:
+    """By trial, ns: how much later the last machine's first request was due and sent than that of the first."""
+    found = []
+    for name in run.sealed_trials():
+        samples = read_trial(run.trial(name).path).samples
+        late = samples["begun_ns"] - samples["due_ns"]
+        first = [int(late[samples["share"] == share][0]) for share in np.unique(samples["share"])]
+        found.append(max(first) - min(first))
+    return found
+
+
+def test_a_site_behind_a_narrow_link_is_seen_as_one(machines: Fabric) -> None:
+    path = machines.folder / "far" / "study.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(FAR)
+    done, _ = load(machines, str(path), "-i", inventory(machines, [HOSTS[0], HOSTS[7]]))
+    assert done.returncode in (0, 4), done.stderr
+    places = {one.place: one for one in read_trial(run_trial(machines)).summary.places if one.kind == "site"}
+    medians = {site: one.response_p50_ns or 0.0 for site, one in places.items()}
+    assert medians["ostrava"] > medians["brno"] + 10e6  # 60 kB at 4 Mbit/s take 0.1 s
+
+
+def run_trial(machines: Fabric) -> Path:
+    run = newest(machines)
+    return run.trial(run.sealed_trials()[0]).path
+
+
+def test_merged_histograms_are_those_of_all_rows(machines: Fabric) -> None:
+    done, _ = load(machines, study(machines, 2, record="histogram"), "-i", inventory(machines, HOSTS[:2]))
+    assert done.returncode in (0, 4), done.stderr
+    trial = read_trial(run_trial(machines))
+    table = trial.histograms
+    mine = table["metric"] == 0
+    assert int(table["count"][mine].sum()) == sum(part.ok for part in trial.summary.parts) == 400
+    assert bucket_middles(np.asarray(table["bucket"][mine], dtype=np.int64)).min() > 1e6
+
+
+def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
+    """A run that goes on while the test acts."""
+    return subprocess.Popen(
+        ["ip", "netns", "exec", machines.middle, sys.executable, "-m", "svload", *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=machines.folder,
+        env={**os.environ, **machines.own}, start_new_session=True,
+    )  # fmt: skip
+
+
+def process(machines: Fabric, host: Host | None, module: str) -> int:
+    """The pid of a process that runs a module in a host's network, or in the middle."""
+    name = machines.middle if host is None else machines.namespace(host)
+    network = f"net:[{os.stat(f'/run/netns/{name}').st_ino}]"
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            if module in words and os.readlink(folder / "ns/net") == network:
+                return int(folder.name)
+        except OSError:
+            continue
+    raise LookupError(f"no {module} at {name}")
+
+
+def loading(machines: Fabric, run: Path) -> bool:
+    """Whether a trial of the run makes load now."""
+    events = run / "events.jsonl"
+    return events.exists() and events.read_text().count('"progress"') > 0
+
+
+VICTIMS = {
+    "a generator": ("svload.drive.generator", False),
+    "a worker": ("svload.host.machines.worker", False),
+    "the scheduler": ("svload.host.machines.scheduler", True),
+    "the controller": ("svload", True),
+}
+
+
+@pytest.mark.parametrize("victim", list(VICTIMS))
+def test_whoever_is_killed_nothing_is_left_and_the_plan_is_completed(machines: Fabric, victim: str) -> None:
+    hosts = HOSTS[:2]
+    chosen = random.Random(victim)
+    where = inventory(machines, hosts)
+    module, is_here = VICTIMS[victim]
+    before = set((machines.folder / "runs").iterdir()) if (machines.folder / "runs").exists() else set()
+    running = begin(machines, "run", study(machines, 2, "3s", replicates=2), "-i", where)
+    try:
+        runs = machines.folder / "runs"
+        wait_until(lambda: runs.exists() and bool(fresh(runs, before)), 30)
+        (path,) = fresh(runs, before)
+        wait_until(lambda: bool(list((path / "trials").glob("*/events.jsonl"))), 60)
+        time.sleep(chosen.uniform(0.5, 3.0))  # any moment of a trial
+        os.kill(process(machines, None if is_here else chosen.choice(hosts), module), signal.SIGKILL)
+        said = running.communicate(timeout=60)[1]
+    finally:
+        running.kill()
+        running.wait()
+    assert "Traceback" not in said, said
+    wait_until(lambda: not left(machines), LOST_WITHIN_S)
+    if victim == "a generator":  # its machine is there: the trial is made once more at once
+        assert running.returncode in (0, 4), said
+        assert len(list((path / "attempts").iterdir())) == 1
+    else:
+        assert running.returncode not in (0, 4)
+    resumed = machines.svload("resume", str(path), "-i", where, "--json")
+    assert "Traceback" not in resumed.stderr, resumed.stderr
+    found = json.loads(resumed.stdout)
+    assert found["complete"] and found["sealed"] == 2, resumed.stderr
+    for trial in RunDir(path).sealed_trials():
+        (users,) = read_trial(RunDir(path).trial(trial).path).summary.groups
+        assert (users.due, users.ok) == (600, 600)
+
+
+def fresh(runs: Path, before: set[Path]) -> list[Path]:
+    return [path for path in set(runs.iterdir()) - before if path.is_dir() and not path.is_symlink()]
+
+
+def test_each_thing_that_can_be_wrong_is_one_line_that_says_what_to_do(machines: Fabric) -> None:
+    cases: list[tuple[str, str]] = [
+        (
+            inventory(machines, [HOSTS[0]], svload_python="/no/such/python"),
+            "has no svload at /no/such/python",
+        ),
+    ]
+    for where, expected in cases:
+        done = machines.svload("run", study(machines, 1), "-i", where)
+        assert done.returncode == 3
+        assert expected in done.stderr
+        assert "Traceback" not in done.stderr
+    gone = machines.inventory(
+        f"generators: {{hosts: {{h99: {{ansible_host: {HOSTS[0].address[:-1]}99}}}}}}\n"
+    )
+    done = machines.svload("run", study(machines, 1), "-i", gone)
+    assert done.returncode == 3
+    assert "h99 can't be reached by SSH" in done.stderr

@@ -1,0 +1,163 @@
+"""The offset between two clocks: its bound holds whatever the way does, and the
+exchange speaks with a real answerer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from tests.servers import wait_until
+
+from svload.host.clock import answerer, exchange
+from svload.host.clock.offset import WIDEST_NS, Exchange, Offset, estimate, over
+
+TRUE_NS = 987_654_321_000
+WORD = "an-unguessed-word"
+
+
+def went(sent_ns: int, there_ns: int, held_ns: int, back_ns: int, offset_ns: int = TRUE_NS) -> Exchange:
+    """An exchange with these delays, under a clock that stands `offset_ns` ahead."""
+    received = sent_ns + there_ns + offset_ns
+    return Exchange(sent_ns, received, received + held_ns, sent_ns + there_ns + held_ns + back_ns)
+
+
+delays = some.integers(1, 50_000_000)
+
+
+@given(
+    some.lists(some.tuples(delays, delays, delays), min_size=1, max_size=30), some.integers(-(10**15), 10**15)
+)
+def test_the_bound_holds_whatever_the_delays(ways: list[tuple[int, int, int]], offset_ns: int) -> None:
+    at, made = 10**12, []
+    for there, held, back in ways:
+        made.append(went(at, there, held, back, offset_ns))
+        at = made[-1].back_ns + 1
+    found = estimate(made, most_drift=0.0)
+    assert abs(found.offset_ns - offset_ns) <= found.bound_ns
+    assert found.bound_ns <= min(one.round_trip_ns for one in made) // 2 + 1
+    assert found.round_trip_ns == min(one.round_trip_ns for one in made)
+
+
+@given(some.lists(some.tuples(delays, delays), min_size=2, max_size=30), some.floats(-4e-4, 4e-4))
+def test_the_bound_holds_under_drift(ways: list[tuple[int, int]], drift: float) -> None:
+    at, made = 0, []
+    for there, back in ways:
+        arrives = at + there
+        made.append(
+            Exchange(at, arrives + round(arrives * drift), arrives + round(arrives * drift), arrives + back)
+        )
+        at = made[-1].back_ns + 1_000_000
+    found = estimate(made)
+    assert abs(found.offset_ns - found.at_ns * drift) <= found.bound_ns + 2
+
+
+def test_quick_ways_of_both_directions_bound_it_better_than_either() -> None:
+    quick_there = went(0, 10_000, 0, 900_000)
+    quick_back = went(2_000_000, 900_000, 0, 10_000)
+    apart = [estimate([one]).bound_ns for one in (quick_there, quick_back)]
+    assert estimate([quick_there, quick_back]).bound_ns < 20_000 < min(apart)
+
+
+def test_a_clock_that_is_set_meanwhile_is_found() -> None:
+    with pytest.raises(ValueError, match="was set"):
+        estimate([went(0, 1_000, 0, 1_000), went(1_000_000, 1_000, 0, 1_000, TRUE_NS + 50_000)])
+    with pytest.raises(ValueError, match="no exchange"):
+        estimate([])
+
+
+def test_one_offset_for_a_whole_trial_holds_both_ends() -> None:
+    before, after = Offset(1_000, 100, 0, 200), Offset(1_900, 50, 10**9, 90)
+    both = over(before, after)
+    for end in (before, after):
+        assert both.offset_ns - both.bound_ns <= end.offset_ns - end.bound_ns
+        assert both.offset_ns + both.bound_ns >= end.offset_ns + end.bound_ns
+    assert both.round_trip_ns == 90
+
+
+def test_moments_are_turned_both_ways() -> None:
+    offset = Offset(-5_000, 10, 0, 20)
+    assert offset.there(7_000) == 2_000
+    assert offset.here(offset.there(7_000)) == 7_000
+    assert offset.is_close
+    assert not Offset(0, WIDEST_NS + 1, 0, 0).is_close
+
+
+@contextmanager
+def answering(seconds: int = 20, wrap: tuple[str, ...] = ()) -> Iterator[int]:
+    """The answerer as `fleet check` starts it: from standard input; the port it says."""
+    program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
+    done = subprocess.run(
+        [*wrap, sys.executable, "-", "0", str(seconds)], input=program, capture_output=True, text=True,
+        env={**os.environ, "SVLOAD_WORD": WORD}, timeout=20, check=True,
+    )  # fmt: skip
+    port = int(json.loads(done.stdout)["port"])
+    try:
+        yield port
+    finally:
+        exchange.tell_to_end("127.0.0.1", port, WORD)
+        wait_until(lambda: refused(port))
+
+
+def refused(port: int) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_the_same_clock_has_no_offset() -> None:
+    with answering() as port, exchange.connect("127.0.0.1", port, WORD) as connection:
+        stamps = exchange.ping_pong(connection)
+    assert len(stamps.monotonic) == len(stamps.wall) == exchange.EXCHANGES
+    for exchanges in stamps:
+        found = estimate(exchanges)
+        assert abs(found.offset_ns) <= found.bound_ns
+        assert found.is_close
+
+
+def test_the_link_is_measured_both_ways() -> None:
+    with answering() as port:
+        link = exchange.measure_link("127.0.0.1", port, WORD, milliseconds=50)
+    assert min(link) > 1_000_000
+
+
+def test_who_does_not_know_the_word_gets_no_answer() -> None:
+    with answering() as port:
+        with exchange.connect("127.0.0.1", port, "a-guess") as connection, pytest.raises(ConnectionError):
+            exchange.ping_pong(connection)
+        exchange.tell_to_end("127.0.0.1", port, "a-guess")
+        assert not refused(port)
+
+
+def test_it_ends_by_itself() -> None:
+    with answering(seconds=1) as port:
+        wait_until(lambda: refused(port))
+
+
+def test_a_taken_port_is_said() -> None:
+    with answering() as port:
+        program = open(answerer.__file__, encoding="utf-8").read()  # noqa: SIM115
+        done = subprocess.run(
+            [sys.executable, "-", str(port), "5"], input=program, capture_output=True, text=True,
+            env={**os.environ, "SVLOAD_WORD": WORD}, timeout=20, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["problem"] == "fleet-port-taken"
+
+
+def test_another_monotonic_offset_is_found(needs: object) -> None:
+    """A machine whose monotonic clock stands 1,000 s ahead, by a time namespace."""
+    needs("root", "unshare")  # type: ignore[operator]
+    ahead_s = 1000
+    wrap = ("unshare", "--time", "--monotonic", str(ahead_s), "--fork")
+    with answering(wrap=wrap) as port, exchange.connect("127.0.0.1", port, WORD) as connection:
+        stamps = exchange.ping_pong(connection)
+    found = estimate(stamps.monotonic)
+    assert abs(found.offset_ns - ahead_s * 10**9) <= found.bound_ns
+    assert abs(estimate(stamps.wall).offset_ns) <= estimate(stamps.wall).bound_ns

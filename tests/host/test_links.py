@@ -1,0 +1,193 @@
+"""Links of a lab: networks of services, shaped by the kernel and delayed by a process, gone with whoever held them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host import Agent, start_agent
+from svload.host.machine import fabric, linux
+from svload.host.machine.delay_line import read_told, write_told
+from svload.lab.kit import KitOptions
+from svload.lab.links import ServiceLinks
+from svload.model.errors import SvloadError
+from svload.model.messages import DropLink, HoldSysctls, Lease, LinkLimits, MakeLink, Spawn
+
+pytestmark = pytest.mark.truth
+RATE = 1_250_000
+
+
+@pytest.fixture
+def linked(tmp_path: Path, needs: Callable[..., None]) -> Iterator[Agent]:
+    """An agent whose lab has a network of its own."""
+    needs("root")
+    if why := fabric.lacking(latency=True):
+        pytest.skip(why)
+    with start_agent(tmp_path / "lab", Lease(), "test", own_network=True) as agent:
+        yield agent
+
+
+def names_here() -> set[str]:
+    return {name for _, name in socket.if_nameindex()}
+
+
+def test_a_link_is_held_both_ways_and_goes_when_it_is_dropped(linked: Agent) -> None:
+    before = names_here()
+    order = MakeLink(name="web", limits=LinkLimits(rate_bytes_per_s=RATE))
+    [made] = linked.prepare([order])
+    assert made["rate_bytes_per_s"] == RATE
+    assert names_here() == before, "nothing is added to the machine's own network"
+    with linux.in_network(made["network"]):
+        assert names_here() == {"lo", made["inside"]}
+    with linked.joined():
+        assert names_here() == {"lo", made["outside"]}
+    faster = MakeLink(name="web", limits=LinkLimits(rate_bytes_per_s=2 * RATE))
+    assert linked.prepare([faster])[0]["rate_bytes_per_s"] == 2 * RATE
+    free = MakeLink(name="web", limits=LinkLimits())
+    assert linked.prepare([free])[0]["rate_bytes_per_s"] is None
+    assert linked.prepare([DropLink(name="web")]) == [{"removed": True}]
+    assert linked.prepare([DropLink(name="web")]) == [{"removed": False}]
+    with linked.joined():
+        assert names_here() == {"lo"}
+    assert linked.prepare([order])[0]["address"] == made["address"], "the same address again"
+
+
+def test_bytes_come_at_its_rate_and_those_of_a_link_without_one_at_once(linked: Agent) -> None:
+    for limits, least_s, most_s in ((LinkLimits(rate_bytes_per_s=RATE), 0.7, 1.3), (LinkLimits(), 0.0, 0.5)):
+        [made] = linked.prepare([MakeLink(name="web", limits=limits)])
+        with linux.in_network(made["network"]):
+            listener = socket.create_server((made["address"], 7))
+        with linked.joined():
+            client = socket.create_connection((made["address"], 7), timeout=10)
+        server, _ = listener.accept()
+        began = time.monotonic()
+        sender = threading.Thread(target=server.sendall, args=(bytes(RATE),))
+        sender.start()
+        got = 0
+        while got < RATE:
+            got += len(client.recv(1 << 20))
+        took_s = time.monotonic() - began
+        sender.join()
+        for one in (client, server, listener):
+            one.close()
+        linked.prepare([DropLink(name="web")])
+        assert least_s <= took_s < most_s
+
+
+def test_two_linked_services_and_one_that_is_not_reach_each_other(linked: Agent) -> None:
+    made = linked.prepare([MakeLink(name=name, limits=LinkLimits()) for name in ("a", "b")])
+    with linked.joined():
+        hub = socket.create_server((fabric.HUB, 7))
+    with linux.in_network(made[1]["network"]):
+        other = socket.create_server((made[1]["address"], 7))
+    with linux.in_network(made[0]["network"]):
+        for address in (fabric.HUB, made[1]["address"]):
+            socket.create_connection((address, 7), timeout=5).close()
+    hub.close()
+    other.close()
+
+
+def test_a_links_network_has_the_labs_settings_of_the_kernel(linked: Agent) -> None:
+    def queue(network: str) -> str:
+        with linux.in_network(network):
+            return Path("/proc/sys/net/core/somaxconn").read_text().strip()
+
+    [before] = linked.prepare([MakeLink(name="before", limits=LinkLimits())])
+    old = queue(before["network"])
+    assert old != "77"
+    linked.prepare([HoldSysctls(values={"net.core.somaxconn": "77"}, host=False)])
+    [after] = linked.prepare([MakeLink(name="after", limits=LinkLimits())])
+    assert (queue(before["network"]), queue(after["network"])) == ("77", "77")
+    linked.prepare([HoldSysctls(values={}, host=False)])
+    assert (queue(before["network"]), queue(after["network"])) == (old, old), "put back with the lab's own"
+
+
+def test_a_lab_without_a_network_of_its_own_refuses(agent: Agent) -> None:
+    with pytest.raises(SvloadError, match="no network of its own"):
+        agent.prepare([MakeLink(name="web", limits=LinkLimits())])
+
+
+def test_a_latency_is_seen_in_a_round_trip_and_told(linked: Agent, tmp_path: Path) -> None:
+    links = ServiceLinks(linked, tmp_path / "links", None)
+    options = KitOptions.model_validate({"link": {"latency": "20 ms", "rate": "100 Mbit/s"}})
+    address = links.make("web", options)
+    assert address is not None
+    [fact] = links.facts("web")
+    assert {one.name: one.found for one in fact.settings} == {
+        "link_rate_bytes_per_s": "12500000",
+        "link_latency_s": "0.02",
+    }
+    with linux.in_network(fact.network):
+        listener = socket.create_server((address, 7))
+    with linked.joined():
+        began = time.monotonic()
+        client = socket.create_connection((address, 7), timeout=10)
+    took_s = time.monotonic() - began
+    assert 0.0199 < took_s < 0.1
+    assert fact.delay_line is not None
+    told = read_told(fact.delay_line)
+    assert told.packets >= 2
+    assert told.dropped == 0
+    assert told.late_ns > 0
+    client.close()
+    listener.close()
+    links.drop("web")
+    with linked.joined():
+        assert names_here() == {"lo"}
+
+
+def test_nothing_is_left_when_the_agent_is_killed(linked: Agent, tmp_path: Path) -> None:
+    links = ServiceLinks(linked, tmp_path / "links", None)
+    links.make("slow", KitOptions.model_validate({"link": {"latency": "2 ms"}}))
+    [made] = linked.prepare([MakeLink(name="web", limits=LinkLimits(rate_bytes_per_s=RATE))])
+    wait = (sys.executable, "-c", "import time; time.sleep(600)")
+    order = Spawn(child="web.one", role="server", argv=wait, log=str(tmp_path / "log"), link="web")
+    [started] = linked.prepare([order])
+    inside, outside = (os.stat(made[name]).st_ino for name in ("network", "fabric"))
+    assert os.stat(f"/proc/{started['pid']}/ns/net").st_ino == inside
+    os.kill(linked.pid, signal.SIGKILL)
+
+    def left() -> list[int]:
+        return [one.pid for one in linux.processes() if _network_of(one.pid) in (inside, outside)]
+
+    wait_until(lambda: left() == [])
+    assert not [name for name in names_here() if name.startswith("link")]
+
+
+def _network_of(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino
+    except OSError:
+        return None
+
+
+@pytest.mark.pure
+def test_what_a_delay_line_tells(tmp_path: Path) -> None:
+    write_told(tmp_path / "told", 5)
+    assert read_told(tmp_path / "told") == (5, 0, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.pure
+def test_without_root_or_tools_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert fabric.lacking(latency=False) == "links need root"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(fabric, "_PATH", "/nowhere")
+    assert "iproute2" in (fabric.lacking(latency=False) or "")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(fabric.shutil, "which", lambda name, path: name)
+    monkeypatch.setattr(fabric, "_works", lambda words: "tuntap" not in words)
+    assert fabric.lacking(latency=False) is None
+    assert "TUN" in (fabric.lacking(latency=True) or "")
+    monkeypatch.setattr(fabric, "_works", lambda words: "tbf" not in words)
+    assert "tbf" in (fabric.lacking(latency=False) or "")

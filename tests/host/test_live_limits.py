@@ -1,0 +1,139 @@
+"""Limits of a running group, changed in place: read back, put back on request, and by the
+journal when nobody is left to ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host import Agent, finish_leftovers
+from svload.host.agent import journal
+from svload.host.agent.groups import Groups
+from svload.host.agent.journal import Journal
+from svload.host.process import cgroups
+from svload.model.errors import SvloadError
+from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits, Spawn
+
+CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
+OPEN_TO = ("cpus", "memory_bytes", "pids")
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose control groups are ordinary folders."""
+    for name in CONTROLLERS:
+        (tmp_path / "machine" / name).mkdir(parents=True)
+    mounts = {name: (str(tmp_path / "machine" / name), "/") for name in CONTROLLERS}
+    monkeypatch.setattr(cgroups, "_mounts", lambda: mounts)
+    monkeypatch.setattr(cgroups, "_groups", lambda path: {})
+    return tmp_path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Journal]:
+    (tmp_path / "lab").mkdir()
+    made = Journal(tmp_path / "lab")
+    yield made
+    made.close()
+
+
+def open_entries(folder: Path) -> list[dict[str, Any]]:
+    return [
+        one for one in journal.read_entries(folder / "lab") if one["kind"] == "limits" and not one["done"]
+    ]
+
+
+def test_the_journal_holds_what_was_before_the_first_change_until_all_is_as_it_was(
+    folders: Path, log: Journal
+) -> None:
+    groups = Groups("mark", log)
+    groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=OPEN_TO))
+    first = groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=0.2)))
+    assert (first["before"], first["found"]) == ({"cpus": 1.0}, {"cpus": 0.2})
+    groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=0.5, pids=40)))
+    [entry] = open_entries(folders)
+    assert entry["before"] == {"cpus": 1.0, "pids": None}
+    groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0)))
+    assert len(open_entries(folders)) == 1, "one of them is still changed"
+    back = groups.set_limits(SetLimits(name="web", limits=GroupLimits(), lifted=("pids",)))
+    assert back["found"] == {"cpus": 1.0}
+    assert open_entries(folders) == []
+
+
+def test_what_is_left_changed_is_put_back_by_the_journal_alone(folders: Path, log: Journal) -> None:
+    groups = Groups("mark", log)
+    paths = groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=OPEN_TO))["paths"]
+    groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=0.2, memory_bytes=1 << 20)))
+    [entry] = open_entries(folders)
+    assert journal._UNDOERS["limits"](entry) == "put the limits of web back"
+    assert cgroups.read_back(paths) == {"cpus": 1.0}
+    for path in paths.values():
+        for file in Path(path).iterdir():
+            file.unlink()
+        os.rmdir(path)
+    assert journal._UNDOERS["limits"](entry) is None, "they went with the group"
+
+
+def test_a_refused_change_leaves_the_limits_and_no_open_entry(folders: Path, log: Journal) -> None:
+    groups = Groups("mark", log)
+    paths = groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=1.0)))["paths"]
+    with pytest.raises(SvloadError, match="made without pids"):
+        groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=0.1, pids=4)))
+    with pytest.raises(SvloadError, match="no group"):
+        groups.set_limits(SetLimits(name="wob", limits=GroupLimits(cpus=0.1)))
+    assert cgroups.read_back(paths) == {"cpus": 1.0}
+    assert open_entries(folders) == []
+
+
+@pytest.mark.truth
+def test_a_running_process_is_held_back_from_then_on_and_let_go(agent: Agent, order: Callable[..., Spawn], needs: Callable[..., None], tmp_path: Path) -> None:  # fmt: skip
+    needs("root")
+    spin = order("s.spin", "server", sys.executable, "-c", "while True: pass", group="s")
+    made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(), open_to=OPEN_TO), spin])
+    paths = made["paths"]
+    assert cgroups.throttled_s(paths) == 0.0
+    [told] = agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.2, pids=50))])
+    assert told["found"] == {"cpus": 0.2, "pids": 50}
+    assert cgroups.read_back(paths) == told["found"]
+    wait_until(lambda: (cgroups.throttled_s(paths) or 0.0) > 0.2)
+    [back] = agent.prepare([SetLimits(name="s", limits=GroupLimits(), lifted=("cpus", "pids"))])
+    assert back["found"] == {}
+    agent.stop(["s.spin"], now=True)
+    agent.prepare([DropGroup(name="s")])
+    assert not any(os.path.isdir(path) for path in paths.values())
+
+
+@pytest.mark.truth
+def test_after_kill_9_of_all_that_is_svloads_nothing_is_left(
+    needs: Callable[..., None], tmp_path: Path
+) -> None:
+    needs("root")
+    script = f"""
+import sys, time
+from pathlib import Path
+from svload.host import start_agent
+from svload.model.messages import GroupLimits, Lease, MakeGroup, SetLimits, Spawn
+agent = start_agent(Path({str(tmp_path / "labs" / "one")!r}), Lease(), "a test")
+spin = Spawn(child="s.spin", role="server", argv=(sys.executable, "-c", "while True: pass"), log={str(tmp_path / "log")!r}, group="s")
+made, _ = agent.prepare([MakeGroup(name="s", limits=GroupLimits(cpus=1.0), open_to={OPEN_TO!r}), spin])
+agent.prepare([SetLimits(name="s", limits=GroupLimits(cpus=0.1, memory_bytes=256 << 20))])
+print(*made["paths"].values(), flush=True)
+time.sleep(600)
+"""
+    controller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert controller.stdout is not None
+    paths = controller.stdout.readline().split()
+    assert paths and all(os.path.isdir(path) for path in paths)
+    controller.send_signal(signal.SIGKILL)
+    controller.wait(10)
+    finish_leftovers(tmp_path)
+    wait_until(lambda: not any(os.path.isdir(path) for path in paths))
+    wait_until(lambda: not (tmp_path / "labs" / "one").exists())

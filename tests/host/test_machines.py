@@ -1,0 +1,113 @@
+"""The contract of a machine, kept by the local one; what a machine's clock says is
+compared through its offset alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host import Agent, LocalMachine, Machine, start_agent
+from svload.host.agent.files import PART_BYTES
+from svload.host.clock.offset import Offset
+from svload.host.machines.base import offset_by_agent, time_namespace
+from svload.model.errors import SvloadError
+from svload.model.messages import Lease, Notice, Spawn
+from svload.model.plan import Room
+
+pytestmark = pytest.mark.truth
+
+
+@pytest.fixture
+def machine(agent: Agent) -> LocalMachine:
+    return LocalMachine(agent)
+
+
+def test_the_local_machine_keeps_the_contract(machine: LocalMachine) -> None:
+    assert isinstance(machine, Machine)
+    assert machine.name == machine.agent.machine
+    cores = machine.cores
+    assert set(cores.load) | set(cores.servers) == set(machine.agent.cores)
+    room = machine.room(1_000)
+    assert room.descriptors == 1_000 and room.local_ports > 0
+    assert machine.dir == machine.agent.dir
+
+
+def test_its_clock_is_the_controllers_exactly(machine: LocalMachine) -> None:
+    found = machine.offset()
+    assert (found.offset_ns, found.bound_ns) == (0, 0)
+    measured = offset_by_agent(machine.agent)
+    assert abs(measured.offset_ns) <= measured.bound_ns
+    assert time_namespace() == time_namespace(machine.agent.pid) != ""
+    assert time_namespace(0) == ""
+
+
+def test_in_another_time_namespace_it_is_measured(
+    machine: LocalMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svload.host.machines.local.time_namespace", lambda pid="self": str(pid))
+    assert 0 < machine.offset().bound_ns < 1_000_000_000
+
+
+class Ahead(LocalMachine):
+    """A machine whose monotonic clock stands an hour ahead."""
+
+    AHEAD_NS = 3_600 * 10**9
+
+    def offset(self) -> Offset:
+        return Offset(self.AHEAD_NS, 1_000, time.monotonic_ns(), 2_000)
+
+    def room(self, wanted: int) -> Room:
+        return Room(descriptors=wanted)
+
+
+def test_a_start_is_told_in_the_machines_own_time(agent: Agent, order: Callable[..., Spawn]) -> None:
+    agent.prepare([order("g", "generator")])
+    at_ns = time.monotonic_ns() + 10**9
+    Ahead(agent).start_at(["g"], at_ns)
+    heard: list[Notice] = []
+
+    def has_heard() -> bool:
+        heard[:] = [one for one in agent.status(0)[1] if one.kind == "line" and "progress" in one.data]
+        return bool(heard)
+
+    wait_until(has_heard)
+    assert heard[0].data["progress"]["start_at_ns"] == at_ns + Ahead.AHEAD_NS
+
+
+@pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES + 5])
+def test_a_file_comes_back_as_it_was_put(machine: LocalMachine, tmp_path: Path, size: int) -> None:
+    data = (bytes(range(256)) * (size // 256 + 1))[:size]
+    path = tmp_path / "new" / "data.bin"
+    machine.put(path, data, 0o600)
+    assert machine.collect(path) == data == path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in path.parent.iterdir()] == ["data.bin"]
+    machine.put(path, b"anew")
+    assert path.read_bytes() == b"anew"
+
+
+def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) -> None:
+    with pytest.raises(SvloadError, match="could not be written"):
+        agent._ask(
+            "PUT", 5, path=str(tmp_path / "x"), offset=7, data="", more=False, mode=0o644, temporary=False
+        )
+    assert list(tmp_path.glob("*x*")) == []
+    with pytest.raises(SvloadError, match="could not be written"):
+        agent.put("/proc/nothing/x", b"1")
+
+
+def test_what_is_temporary_goes_with_the_lab(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    theirs.write_text("precious")
+    with LocalMachine(start_agent(tmp_path / "lab", Lease(), "tests of machines")) as machine:
+        machine.put(mine, b"1", temporary=True)
+        machine.put(mine, b"2", temporary=True)
+        with pytest.raises(SvloadError, match="not the lab's"):
+            machine.put(theirs, b"3", temporary=True)
+        assert mine.read_bytes() == b"2"
+    assert not mine.exists()
+    assert theirs.read_text() == "precious"

@@ -1,0 +1,260 @@
+"""Settings of the kernel: set in the lab's network or, where the user said so, on the
+machine; told, put back, never half."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host import Agent, finish_leftovers, start_agent
+from svload.host.agent import journal, settings
+from svload.host.agent.journal import Journal
+from svload.host.agent.settings import Settings
+from svload.host.machine import linux
+from svload.model.errors import SvloadError
+from svload.model.messages import HoldSysctls, Lease, Spawn
+
+NETWORK, MACHINE = "net.ipv4.tcp_fin_timeout", "fs.file-max"
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine's /proc/sys of ordinary files."""
+    root = tmp_path / "sys"
+
+    def path_of(name: str) -> Path:
+        return root / name
+
+    for module in (settings, journal):
+        monkeypatch.setattr(module, "sysctl_path", path_of)
+    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    root.mkdir()
+    (root / NETWORK).write_text("60\n")
+    (root / MACHINE).write_text("1000\n")
+    return root
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Journal]:
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    made = Journal(folder)
+    yield made
+    made.close()
+
+
+def ask(held: Settings, host: bool = True, **values: str) -> dict[str, dict[str, Any]]:
+    names = {"network": NETWORK, "machine": MACHINE, "none": "net.no.such"}
+    order = HoldSysctls(values={names[key]: value for key, value in values.items()}, host=host)
+    return {one["name"]: one for one in held.hold(order)["settings"]}
+
+
+def test_what_is_asked_no_more_gets_its_old_value_again(proc: Path, log: Journal) -> None:
+    held = Settings(log, None)
+    assert ask(held, network="37", machine="2000")[NETWORK]["found"] == "37"
+    assert (proc / MACHINE).read_text() == "2000"
+    ask(held, network="38")
+    assert ((proc / NETWORK).read_text(), (proc / MACHINE).read_text()) == ("38", "1000")
+    ask(held)
+    assert (proc / NETWORK).read_text() == "60", "what it was before svload, not the value in between"
+    held.release()
+
+
+def test_a_setting_of_the_machine_needs_the_users_word(proc: Path, log: Journal) -> None:
+    told = ask(Settings(log, None), host=False, machine="2000")[MACHINE]
+    assert (told["found"], told["layer"]) == ("1000", "machine")
+    assert "--host-settings" in told["why"]
+    assert (proc / MACHINE).read_text() == "1000\n"
+    assert ask(Settings(log, None), host=False, machine="1000")[MACHINE]["why"] == "", "as it is already"
+
+
+def test_what_the_kernel_refuses_is_told_with_the_value_in_force(
+    proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = Path.write_text
+
+    def refuse(path: Path, text: str, **more: Any) -> int:
+        if path == proc / NETWORK and text == "-1":
+            raise OSError(22, "Invalid argument")
+        return written(path, "4096" if text == "9999" else text, **more)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    held = Settings(log, None)
+    told = ask(held, network="-1", none="1", machine="9999")
+    assert (told[NETWORK]["found"], told[NETWORK]["why"]) == (
+        "60",
+        "the kernel refused it (Invalid argument)",
+    )
+    assert (told["net.no.such"]["found"], told["net.no.such"]["why"]) == (
+        None,
+        "this kernel has no such setting",
+    )
+    assert (told[MACHINE]["found"], told[MACHINE]["why"]) == ("4096", "the kernel took another value")
+    held.release()
+    assert (proc / MACHINE).read_text() == "1000"
+    assert not [one for one in journal.read_entries(tmp_path / "lab") if not one["done"]]
+
+
+def test_all_or_none_is_set(proc: Path, log: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Settings(log, None)
+    ask(held, network="37")
+    announce, calls = log.announce, iter(range(9))
+
+    def full(kind: str, **what: object) -> int:
+        if next(calls) == 1:
+            raise OSError(28, "No space left on device")
+        return announce(kind, **what)
+
+    monkeypatch.setattr(log, "announce", full)
+    with pytest.raises(SvloadError, match="No space left"):
+        ask(held, network="38", machine="2000")
+    assert ((proc / NETWORK).read_text(), (proc / MACHINE).read_text()) == ("37", "1000\n")
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_whoever_dies_in_the_middle_leaves_a_journal_that_puts_back(
+    proc: Path, tmp_path: Path, log: Journal, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Killed before the write, after it, after its read-back, or between two changes of the same setting."""
+    held = Settings(log, None)
+    if cut == 3:
+        ask(held, network="50")
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    if cut == 0:
+        monkeypatch.setattr(Path, "write_text", die)
+    elif cut == 1:
+        monkeypatch.setattr(log, "found", die)
+    elif cut == 3:
+        monkeypatch.setattr(log, "done", die)
+    else:
+        before = log.found
+
+        def found(number: int, **what: object) -> None:
+            before(number, **what)
+            raise Killed
+
+        monkeypatch.setattr(log, "found", found)
+    with pytest.raises(Killed):
+        ask(held, network="37")
+    monkeypatch.undo()
+    for module in (settings, journal):
+        monkeypatch.setattr(module, "sysctl_path", lambda name: proc / name)
+    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    outcome = journal.undo(tmp_path / "lab")
+    assert outcome.failures == []
+    assert (proc / NETWORK).read_text().strip() == "60"
+
+
+@contextmanager
+def lab_of_its_own(folder: Path) -> Iterator[Agent]:
+    with start_agent(folder, Lease(), "a test", own_network=True) as agent:
+        assert agent.own_network
+        yield agent
+
+
+@pytest.mark.truth
+def test_a_network_of_the_labs_own_has_settings_of_its_own(
+    tmp_path: Path, needs: Callable[..., None]
+) -> None:
+    needs("root")
+    before = Path("/proc/sys/net/core/somaxconn").read_text()
+    with lab_of_its_own(tmp_path / "lab") as agent:
+        order = HoldSysctls(values={"net.core.somaxconn": "77", "net.core.netdev_max_backlog": "1234"})
+        told = {one["name"]: one for one in agent.prepare([order])[0]["settings"]}
+        assert (told["net.core.somaxconn"]["found"], told["net.core.somaxconn"]["layer"]) == ("77", "network")
+        backlog = told["net.core.netdev_max_backlog"]
+        assert backlog["layer"] == "machine"
+        assert "--host-settings" in backlog["why"]
+        assert backlog["found"] not in (None, "1234")
+        seen = Spawn(
+            child="t", role="tool", argv=("cat", "/proc/sys/net/core/somaxconn"), log=str(tmp_path / "t")
+        )
+        assert agent.prepare([seen])[0]["tail"] == "77"
+        with agent.joined():
+            assert (
+                Path("/proc/thread-self/ns/net").readlink() != Path(f"/proc/{os.getppid()}/ns/net").readlink()
+            )
+            assert Path("/proc/sys/net/core/somaxconn").read_text() == "77\n"
+        assert Path("/proc/sys/net/core/somaxconn").read_text() == before
+    assert Path("/proc/sys/net/core/somaxconn").read_text() == before
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from svload.host import start_agent
+from svload.host.machine import linux
+from svload.model.messages import HoldSysctls, Lease
+linux.unshare(linux.CLONE_NEWNET)  # the machine's network, in this test
+agent = start_agent(Path(sys.argv[1]), Lease(), "to be killed", own_network=sys.argv[2] == "own")
+print(agent.pid, flush=True)
+for turn in range(100_000):
+    agent.prepare([HoldSysctls(values={"net.ipv4.tcp_fin_timeout": str(30 + turn % 20), "net.core.somaxconn": str(100 + turn % 9)}, host=True)])
+    print("turn", flush=True)
+"""
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("own", ["own", "machine"])
+@pytest.mark.parametrize("after", [0, 1, 2, 5, 9])
+def test_killed_in_the_middle_of_applying_every_setting_is_back(
+    tmp_path: Path, needs: Callable[..., None], until: Callable[..., None], own: str, after: int
+) -> None:
+    """Everybody at once, after so many changes: what the next command finds, it finishes."""
+    needs("root")
+    folder = tmp_path / "labs" / "lab"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder), own], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    network = None
+    try:
+        agent = int(holder.stdout.readline())
+        network = os.open(f"/proc/{holder.pid}/ns/net", os.O_RDONLY)
+        keeper = linux.process_stat(agent)
+        assert keeper is not None
+        for _ in range(after):
+            assert holder.stdout.readline() == "turn\n"
+        for pid in (keeper.parent, agent, holder.pid):
+            os.kill(pid, signal.SIGKILL)
+        holder.wait(10)
+        with linux.in_network(f"/proc/self/fd/{network}"):
+            until(
+                lambda: all(linux.process_stat(pid) is None for pid in (keeper.parent, agent))
+            )  # both hold the lock
+            finish_leftovers(tmp_path)
+            assert Path("/proc/sys/net/ipv4/tcp_fin_timeout").read_text() == "60\n"
+            assert Path("/proc/sys/net/core/somaxconn").read_text() == "4096\n"
+    finally:
+        holder.kill()
+        if network is not None:
+            os.close(network)
+    assert not folder.exists()
+
+
+def test_a_machines_setting_is_not_forgotten_by_who_is_in_another_network(
+    proc: Path, log: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent of a lab with a network of its own must leave it to its keeper."""
+    ask(Settings(log, None), network="37")
+    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[2]")
+    assert journal.undo(tmp_path / "lab").failures
+    monkeypatch.setattr(linux, "network_namespace", lambda: "net:[1]")
+    assert journal.undo(tmp_path / "lab").failures == []
+    assert (proc / NETWORK).read_text() == "60"
+    assert json.loads((tmp_path / "lab" / "journal.jsonl").read_text().splitlines()[0])["layer"] == "machine"

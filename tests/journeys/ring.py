@@ -1,0 +1,88 @@
+"""A run in whose load one part of a service stands still, and what became of each read then; and how
+much memory its generators took."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from .stalls import pause
+from .world import BOUND_S, Command, World, only_run
+
+STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
+LOOK_S = 0.1
+
+
+def run_with_a_stop(
+    world: World, study: Path, profile: str, config: str, from_s: float, to_s: float, bound_s: float = BOUND_S
+) -> Path:
+    """The run of a study whose processes with this configuration file stand still from one
+    moment of the load to another."""
+    with world.start("run", str(study), "--profile", profile, "--out", str(world.runs)) as command:
+        _await(command, lambda: offset_s(world) >= from_s, bound_s)
+        with standing_still(world.processes(config)):
+            _await(command, lambda: offset_s(world) >= to_s, bound_s)
+        assert command.end(bound_s) in (0, 1, 4), command.lines[-10:]
+    return only_run(world)
+
+
+@contextmanager
+def standing_still(pids: list[int]) -> Iterator[None]:
+    """Processes that are stopped (SIGSTOP) until the block ends."""
+    assert pids, "nobody to stop"
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def offset_s(world: World) -> float:
+    """How far the load is, as the run's trial last told; below zero before it."""
+    found = -1.0
+    for file in world.runs.rglob("events.jsonl"):
+        lines = [line for line in file.read_text().splitlines() if '"kind":"progress"' in line]
+        with suppress(ValueError, IndexError):  # the last line may be half written
+            found = max(found, float(json.loads(lines[-1])["data"]["offset_s"]))
+    return found
+
+
+def requests(world: World, run: Path) -> list[dict[str, Any]]:
+    """What became of uploads and reads, as the study's own query tells."""
+    asked = world.svload("query", str(run), (STUDY / "queries/verified.sql").read_text(), "--json")
+    assert asked.returncode == 0, asked.stderr
+    return list(json.loads(asked.stdout))
+
+
+def peak_rss_bytes(world: World, command: Command, bound_s: float = BOUND_S) -> int:
+    """The most memory that any generator of a command had until it ended (VmHWM)."""
+    most = 0
+
+    def look() -> bool:
+        nonlocal most
+        for pid in world.processes("svload.drive.generator"):
+            with suppress(OSError):
+                found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+                most = max(most, int(found[1]) * 1024 if found else 0)
+        return command.process.poll() is not None
+
+    _await(command, look, bound_s, ends=True)
+    return most
+
+
+def _await(command: Command, condition: Any, bound_s: float, *, ends: bool = False) -> None:
+    for _ in range(int(bound_s / LOOK_S)):
+        if condition():
+            return
+        assert ends or command.process.poll() is None, command.lines[-10:]
+        pause(LOOK_S)
+    raise AssertionError(f"did not come within {bound_s} s: {command.lines[-10:]}")

@@ -1,0 +1,145 @@
+"""Steps before a trial on a user's own servers: populate, restart, drop_cache, in the study's
+order, apart from what is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.store import RunDir, read_trial
+
+from .world import World, only_run
+
+pytestmark = pytest.mark.truth
+SERVER = """\
+#!{python}
+import http.server, os, sys, urllib.request
+
+port, kind = int(sys.argv[1]), sys.argv[2]
+held = []
+
+
+class Store(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        if kind == "web":
+            with urllib.request.urlopen("http://127.0.0.1:" + os.environ["STORE_PORT"] + self.path) as answer:
+                told = answer.read()
+        else:
+            if self.path.startswith("/put/"):
+                held.append(self.path)
+            told = str(len(held)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.ThreadingHTTPServer(("127.0.0.1", port), Store).serve_forever()
+"""
+STUDY = """\
+name: steps
+lab:
+  store: {build: {make: target}, run: "${build}/server ${port} store", files: {1kB: 1 kB}}
+  web: {build: {make: target}, run: "${build}/server ${port} web", environment: {STORE_PORT: "${store.port}"}, replicas: "${web}"}
+  front: {kit: nginx, of: web, files: {/x: 1 B}}
+factors:
+  web: [1, 2]
+feeders:
+  number: {range: [1, 30], take: sequential}
+before_trial:
+  - restart: store
+  - drop_cache: store
+  - populate: filling
+traffic:
+  filling: {executor: shared-iterations, vus: 3, iterations: 30, request: {get: "http://front/put/${number.value}", check: [status == 200]}}
+  readers: {executor: constant-vus, vus: 2, think_time: 20 ms, request: {get: http://front/held, check: ["body matches ^30$"]}}
+measure: {duration: 1s, replicates: 2}
+thresholds: [readers.success_rate >= 99 %]
+"""
+
+
+@pytest.fixture
+def study(world: World) -> Path:
+    """Two servers of a user's own, built by make."""
+    import sys
+
+    target = world.root / "target"
+    target.mkdir()
+    (target / "server").write_text(SERVER.replace("{python}", sys.executable))
+    (target / "server").chmod(0o755)
+    (target / "Makefile").write_text("all:\n\t@true\n")
+    (world.root / "study.yaml").write_text(STUDY)
+    return world.root / "study.yaml"
+
+
+def test_a_store_is_started_anew_and_filled_before_each_trial(world: World, study: Path) -> None:
+    done = world.svload("run", str(study), "--trust")
+    assert done.returncode in (0, 4), done.stderr
+    run = RunDir(only_run(world))
+    assert len(run.sealed_trials()) == 4
+    pids = set()
+    for name in run.sealed_trials():
+        trial = read_trial(run.trial(name).path)
+        (readers,) = trial.summary.groups
+        assert readers.failed == 0, (
+            "each answer says that all 30 were stored, and in a store that began empty"
+        )
+        assert readers.ok > 10
+        (filling,) = trial.summary.populated
+        assert (filling.name, filling.due, filling.ok) == ("filling", 30, 30)
+        proof: dict[str, Any] = trial.lab.reset["store"]
+        assert proof["files_bytes"] == 1000
+        assert proof["restarted"][0] == "store"
+        pids.add(tuple(proof["pids"]))
+        assert {"restart", "drop-cache", "populate"} <= set(trial.lab.phases_s)
+        levels = run.lock().case(trial.summary.case).levels
+        web = next(facts for facts in trial.lab.services if facts.service == "web")
+        assert len(web.processes) == int(levels["web"])
+    assert len(pids) == 4
+
+
+def test_a_population_that_fails_is_no_trial(world: World, study: Path) -> None:
+    study.write_text(STUDY.replace("http://front/put/${number.value}\", check: [status == 200]", "http://front/put/${number.value}\", expect_status: 404"))  # fmt: skip
+    done = world.svload("run", str(study), "--trust", "--only", "case-0", "--json")
+    assert done.returncode == 3
+    assert "0 of 30 requests of filling were ok" in done.stderr + done.stdout
+    assert not RunDir(only_run(world)).sealed_trials()
+
+
+SLIPS = [
+    ("populate: filling", "populate: filing", "is no traffic group"),
+    ("executor: shared-iterations, vus: 3, iterations: 30,", "executor: constant-vus, vus: 3,", "how long it lasts"),
+    ("  - restart: store", "  - restart: stroe", "is no service"),
+    ("readers: {executor: constant-vus, vus: 2,", "readers: {when: {web: 1}, executor: constant-vus, vus: 2,", "no traffic group is left where web: 2"),
+    ("[readers.success_rate", "[filling.success_rate", "filling"),
+    ("replicas: \"${web}\"", "replicas: 2, port: 9000", "cannot listen on one port"),
+    ("http://front/held", "http://web/held", "a connection goes to one of them"),
+    ("populate: filling", "populate: \"${web}\"", "a group is load, or a population, in all cases"),
+    ("  - drop_cache: store", "  - {drop_cache: store, lasts: 3s}", "lasts belongs to populate"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [slip for slip in SLIPS if slip[1]])
+def test_a_slip_is_told_before_anything_starts(
+    world: World, study: Path, old: str, new: str, says: str
+) -> None:
+    assert STUDY.count(old) == 1, old
+    study.write_text(STUDY.replace(old, new))
+    done = world.svload("plan", str(study))
+    assert done.returncode == 2, done.stdout
+    assert says in done.stderr
+    assert not list(world.runs.iterdir())
+
+
+def test_a_plan_of_it_needs_nothing_built(world: World, study: Path) -> None:
+    done = world.svload("plan", str(study), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trials"] == 4

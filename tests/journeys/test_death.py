@@ -1,0 +1,108 @@
+"""The end of a limited server within its trial: what the trial found, where the study
+says so; else the lab's failure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.truth
+SERVER = """
+import http.server, os, sys
+kept = []
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/eat":
+            kept.append(bytearray(8 << 20))
+        if self.path == "/worker" and os.fork() == 0:
+            kept.append(bytearray(128 << 20))
+            os._exit(0)
+        if self.path == "/leave":
+            os._exit(7)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+
+
+def write_study(folder: Path, does: str, **limits: Any) -> str:
+    folder.mkdir()
+    (folder / "server.py").write_text(SERVER)
+    study = {
+        "name": "mortal",
+        "lab": {"api": {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", **limits}},
+        "factors": {"does": ["lives", does]},
+        "traffic": {
+            "users": {
+                "executor": "constant-vus",
+                "vus": 2,
+                "think_time": "50ms",
+                "request": "GET http://api/${does}",
+            }
+        },
+        "measure": {"duration": "1s", "replicates": 2, "order": "as-listed"},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return str(folder)
+
+
+def labs_of(run: Path) -> dict[str, dict[str, Any]]:
+    sealed = sorted(path.parent for path in run.glob("trials/*/seal.json"))
+    return {trial.name: json.loads((trial / "lab.json").read_text()) for trial in sealed}
+
+
+@pytest.mark.parametrize(("does", "cause"), [("eat", "oom_kill"), ("leave", "exit"), ("worker", "oom_kill")])
+def test_a_death_is_what_its_trial_found_and_the_service_is_up_for_the_next(
+    world: World, needs: Callable[..., None], does: str, cause: str
+) -> None:
+    needs("root")
+    study = write_study(world.root / "mortal", does, memory="64 MiB", on_death="finding")
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    run = only_run(world)
+    assert len(labs_of(run)) == 4
+    assert not list(run.glob("attempts/*")), "no failure of the lab"
+    told = findings(run)
+    by_case = {case["levels"]["does"]: case["case"] for case in told["cases"]}
+    for name, lab in labs_of(run).items():
+        if name.startswith(by_case["lives"]):
+            assert lab["deaths"] == []
+            continue
+        [death] = lab["deaths"]
+        assert (death["service"], death["cause"]) == ("api", cause)
+        assert 0 <= death["offset_s"] <= 2.5
+        assert death["limits"] == {"api.memory_bytes": 64 << 20}
+    results = {trial["trial"]: trial for trial in told["trials"]}
+    for name, result in results.items():
+        fell = name.startswith(by_case[does])
+        assert (result["verdict"]["server"] == "OVERLOADED") == fell, result["verdict"]["reasons"]
+        assert fell or result["metrics"]["users.success_rate"]["value"] == 1.0, "up again"
+    [sentence] = [one["sentence"] for one in told["findings"] if one["kind"] == "death"]
+    assert sentence.startswith(f"In 2 of 2 trials of {by_case[does]} a limited server came to its end.")
+    assert ("want of memory" in sentence) == (cause == "oom_kill")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"), [("leave", "ended by itself (exit 7)"), ("worker", "want of memory")]
+)
+def test_without_the_word_it_is_the_labs_failure(
+    world: World, needs: Callable[..., None], does: str, said: str
+) -> None:
+    needs("root")
+    study = write_study(world.root / "mortal", does, memory="64 MiB")
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
+    assert ended.returncode == 3
+    assert said in ended.stderr
+    run = only_run(world)
+    assert list(run.glob("attempts/*"))

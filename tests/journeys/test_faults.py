@@ -1,0 +1,221 @@
+"""A server stopped in the midst of a trial, and started again: recorded, told, no failure; a
+kill -9 within it leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import NOISE, UNSETTLED, World, findings, only_run, sealed
+
+pytestmark = pytest.mark.truth_long
+SERVER = """
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+FRONT = """
+import http.client, http.server, itertools, sys
+turns = itertools.cycle(sys.argv[2].split(","))
+count = len(sys.argv[2].split(","))
+class Front(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    def do_GET(self):
+        status, body = 502, b""
+        for _ in range(count):
+            try:
+                back = http.client.HTTPConnection(next(turns), timeout=1)
+                back.request("GET", "/")
+                answer = back.getresponse()
+                status, body = answer.status, answer.read()
+                back.close()
+                break
+            except OSError:
+                pass
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Front).serve_forever()
+"""
+
+
+def write_study(world: World, faults: list[dict[str, Any]], replicas: Any, **more: Any) -> str:
+    folder = world.root / "failing"
+    folder.mkdir()
+    (folder / "server.py").write_text(SERVER)
+    (folder / "front.py").write_text(FRONT)
+    study = {
+        "name": "failing",
+        "lab": {
+            "web": {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", "replicas": replicas},
+            "front": {"run": f"{sys.executable} front.py ${{port}} ${{web.addresses}}", "ready": "tcp"},
+        },
+        "faults": faults,
+        "traffic": {
+            "users": {
+                "executor": "constant-arrival-rate",
+                "rate": "100/s",
+                "request": {"get": "http://front/", "timeout": "2s"},
+            }
+        },
+        "measure": {"duration": "6s", "replicates": 1},
+        **more,
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return str(folder)
+
+
+def lab_of(run: Path, trial: str) -> dict[str, Any]:
+    return dict(json.loads((run / "trials" / trial / "lab.json").read_text()))
+
+
+def test_one_of_two_servers_stops_and_starts_again_and_of_one_all_fails(world: World) -> None:
+    faults = [{"at": "2s", "stop": "web[1]"}, {"at": "4s", "start": "web[1]"}]
+    more: dict[str, Any] = {
+        "factors": {"servers": [1, 2]},
+        "thresholds": [
+            {"when": {"servers": "2"}, "that": "fault_error_rate < 5 %"},
+            {"when": {"servers": "1"}, "that": "recovery > 1 s"},
+        ],
+    }
+    study = write_study(world, faults, "${servers}", **more)
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    assert "web[1] was stopped at 2 s" in ended.stderr
+    run = only_run(world)
+    assert not (run / "attempts").exists() or not list((run / "attempts").iterdir()), "no failure of the lab"
+    told = findings(run)
+    case = {one["levels"]["servers"]: one["case"] for one in told["cases"]}
+    trials = {one["case"]: one for one in told["trials"]}
+    for servers in ("1", "2"):
+        one = trials[case[servers]]
+        stop, start = lab_of(run, one["trial"])["faults"]
+        assert (stop["do"], stop["target"], stop["planned_s"]) == ("stop", "web[1]", 2.0)
+        assert 2.0 <= stop["begun_s"] <= stop["done_s"] <= 4.0 <= start["begun_s"] <= start["done_s"]
+        assert stop["begun_s"] < 2.5
+        refused = [check for check in one["verdict"]["checks"] if check["grade"] == "REFUSED"]
+        assert {check["check"] for check in refused} <= NOISE | UNSETTLED, refused
+        why = world.svload("why", one["trial"], "--run", str(run)).stdout
+        assert "planned faults:" in why
+        assert "web[1] was started again at 4 s" in why
+    alone, both = (trials[case[servers]]["metrics"] for servers in ("1", "2"))
+    assert alone["users.fault_error_rate"]["value"] > 0.9
+    assert both["users.fault_error_rate"]["value"] < 0.05
+    if (back := alone["users.recovery"]["value"]) is not None:
+        assert 1.9 <= back < 4
+    assert alone["users.fault_errors"]["value"] == pytest.approx(200, abs=60)
+    said = [one["sentence"] for one in told["findings"] if one["kind"] == "fault"]
+    assert len(said) == 2
+    assert "web[1] was stopped at 2 s, web[1] was started again at 4 s" in said[0]
+    page = (run / "derived" / "report.html").read_text()
+    assert "Planned faults: when each was due" in page
+    assert page.count("web[1] was stopped") >= 4, "on the time axis and in the table"
+    assert world.svload("verify", str(run)).returncode == 0
+    assert world.silent() == []
+
+
+def test_what_a_trial_leaves_down_is_up_for_the_next_and_kill_and_pause_are_no_failures(world: World) -> None:
+    faults = [
+        {"at": "500 ms", "pause": "web[1]", "for": "300 ms"},
+        {"at": "1s", "kill": "web"},
+        {"at": "2s", "start": "web[1]"},
+    ]
+    measure = {"duration": "3s", "replicates": 2}
+    study = write_study(world, faults, 2, measure=measure)
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    run = only_run(world)
+    labs = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/lab.json"))]
+    assert len(labs) == 2
+    for lab in labs:
+        assert [one["do"] for one in lab["faults"]] == ["pause", "resume", "kill", "start"]
+        assert all(one["done_s"] is not None for one in lab["faults"])
+    first, second = ({one["pid"] for one in lab["services"][0]["processes"]} for lab in labs)
+    assert not first & second, "each trial has ended them"
+
+
+def test_a_limit_acts_live_and_is_put_back(world: World, needs: Callable[..., None]) -> None:
+    needs("root")
+    faults = [{"at": "1s", "limit": {"web": {"cpus": 0.05}}, "for": "1s"}]
+    study = write_study(world, faults, 1, measure={"duration": "4s", "replicates": 1})
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    run = only_run(world)
+    [path] = run.glob("trials/*/lab.json")
+    limit, restore = json.loads(path.read_text())["faults"]
+    assert (limit["limits"], limit["found"], restore["found"]) == ({"cpus": 0.05}, {"cpus": 0.05}, {})
+    assert 1.9 < restore["begun_s"] < 2.5
+
+
+def test_a_fault_that_cannot_be_done_is_a_failed_attempt(world: World) -> None:
+    study = write_study(world, [{"at": "500 ms", "stop": "web"}, {"at": "1s", "start": "web"}], 1)
+    text = SERVER.replace(
+        "import http.server, sys", "import http.server, os, sys\nos.mkdir(f'once-{sys.argv[1]}')"
+    )
+    Path(study, "server.py").write_text(text)
+    ended = world.svload("run", study, "--trust", "--out", str(world.runs), "--duration", "3s")
+    assert ended.returncode == 3, ended.stderr[-2000:]
+    assert "ended by itself" in ended.stderr
+    assert list(only_run(world).glob("attempts/*"))
+    assert world.silent() == []
+
+
+@pytest.mark.timeout(300)
+def test_kill_9_in_mid_fault_leaves_nothing_and_resume_completes(
+    world: World, needs: Callable[..., None]
+) -> None:
+    """Killed while one server is stopped, another paused, a third limited."""
+    needs("root")
+    faults = [
+        {"at": "1s", "stop": "web[1]"},
+        {"at": "1s", "pause": "web[2]", "for": "1800 ms"},
+        {"at": "1s", "limit": {"web[3]": {"cpus": 0.5, "memory": "512 MiB"}}, "for": "1800 ms"},
+        {"at": "2900 ms", "start": "web[1]"},
+    ]
+    study = write_study(world, faults, 3, measure={"duration": "3s", "replicates": 2})
+    with world.start("run", study, "--trust", "--out", str(world.runs)) as command:
+
+        def in_fault(lines: list[str]) -> bool:
+            return sum(" was " in line and "(" in line for line in lines) >= 3 + 6
+
+        assert command.wait_for(in_fault), command.lines[-10:]
+        command.process.send_signal(signal.SIGKILL)
+        command.end()
+    run = only_run(world)
+    before = sealed(run)
+    assert before, "the first trial was sealed"
+    assert world.silent() == []
+    ended = world.svload("resume", str(run), "--trust")
+    assert ended.returncode in (0, 4), ended.stderr[-2000:]
+    assert {name: digest for name, digest in sealed(run).items() if name in before} == before
+    assert len(list(run.glob("trials/*/seal.json"))) == 2
+    assert world.silent() == []
+    assert not groups_left()
+
+
+def groups_left() -> list[Path]:
+    """Control groups of dead labs: another test's lab may live beside this one."""
+    until = time.monotonic() + 5
+    while (
+        left := [path for path in Path("/sys/fs/cgroup").glob("*/svload/*failing*") if path.is_dir()]
+    ) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left

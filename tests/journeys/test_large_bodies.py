@@ -1,0 +1,105 @@
+"""Bodies that are larger than the memory a generator may take: sent, held on disk by the server,
+and read back by their digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .ring import peak_rss_bytes
+from .world import World, only_run
+
+pytestmark = pytest.mark.truth
+MIB = 1 << 20
+BODY_BYTES = 160 * MIB
+MOST_BYTES = 100 * MIB
+
+
+class Disk(BaseHTTPRequestHandler):
+    """Keeps what is put in a file, and gives it back; a path that begins with /altered with its last byte changed."""
+
+    protocol_version = "HTTP/1.1"
+    kept: Path
+
+    def do_PUT(self) -> None:
+        left, digest = int(self.headers["Content-Length"]), hashlib.md5(usedforsecurity=False)
+        with self.kept.open("wb") as file:
+            while left:
+                piece = self.rfile.read(min(left, MIB))
+                left -= len(piece)
+                digest.update(piece)
+                file.write(piece)
+        self._head(201, 0, ETag=digest.hexdigest())
+
+    def do_GET(self) -> None:
+        self._head(200, self.kept.stat().st_size)
+        with self.kept.open("rb") as file:
+            if self.path.startswith("/altered"):
+                for _ in range(BODY_BYTES // MIB - 1):
+                    self.wfile.write(file.read(MIB))
+                last = file.read()
+                self.wfile.write(last[:-1] + bytes([last[-1] ^ 1]))
+            else:
+                shutil.copyfileobj(file, self.wfile, MIB)
+
+    def _head(self, status: int, length: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(length), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    handler = type("OneDisk", (Disk,), {"kept": tmp_path / "object"})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join(10)
+
+
+TEXT = """\
+name: both-ways
+lab: {{disk: {{at: "http://127.0.0.1:{port}"}}}}
+feeders: {{written: {{written: md5}}}}
+requests:
+  put: {{put: "http://disk/{path}", body: {{random: {size}}}, adds: written, check: ["header.ETag == ${{written.digest}}"]}}
+  get: {{get: "http://disk${{written.path}}", check: ["size_bytes == ${{written.size_bytes}}", "md5 == ${{written.digest}}"]}}
+scenarios: {{both: [put, get]}}
+traffic: {{user: {{executor: per-vu-iterations, vus: 1, iterations: 1, record: rows, scenario: both}}}}
+measure: {{duration: 120s, replicates: 1}}
+"""
+
+
+@pytest.mark.parametrize(("path", "error"), [("object", ""), ("altered", "check")])
+def test_a_body_larger_than_the_generator_goes_both_ways(
+    world: World, port: int, path: str, error: str
+) -> None:
+    (world.root / "study.yaml").write_text(TEXT.format(port=port, path=path, size=BODY_BYTES))
+    with world.start("run", "study.yaml", "--out", str(world.runs)) as command:
+        most = peak_rss_bytes(world, command)
+        assert command.end() in (0, 1, 4), command.lines[-10:]
+    asked = world.svload(
+        "query",
+        str(only_run(world)),
+        "select status, error_name, body_bytes from samples order by step",
+        "--json",
+    )
+    put, get = json.loads(asked.stdout)
+    assert (put["status"], put["error_name"]) == (201, ""), "the server's digest is that of what was sent"
+    assert (world.root / "object").stat().st_size == BODY_BYTES
+    assert (get["status"], get["error_name"], get["body_bytes"]) == (200, error, BODY_BYTES)
+    assert 0 < most <= MOST_BYTES, f"{most / MIB:.0f} MiB"

@@ -1,0 +1,90 @@
+"""Every command that uses a lab says what a killed svload left and could not be undone, and goes on with its work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host.agent.journal import Journal
+
+from .world import World
+
+pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
+STUDY = """\
+name: small
+lab:
+  api: {kit: truth, role: store}
+traffic:
+  users: {executor: constant-vus, vus: 1, request: GET http://api/info}
+measure: {duration: 0.3s, replicates: 2}
+"""
+
+
+@pytest.fixture
+def blocked(world: World) -> Path:
+    """What an earlier svload, killed, says it made as a file, and is a folder: nothing can undo that."""
+    folder = world.root / "state" / "labs" / "killed"
+    folder.mkdir(parents=True)
+    for made in (world.root / "state", folder.parent, folder):
+        made.chmod(0o700)
+    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    told = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
+    (folder / "owner.json").write_text(json.dumps(told))
+    found = world.root / "blocked"
+    found.mkdir()
+    journal = Journal(folder)
+    journal.announce("file", name=str(found))
+    journal.close()
+    return found
+
+
+def says(stderr: str, blocked: Path) -> bool:
+    return any("[not-undone]" in line and str(blocked) in line for line in stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("lab", "status", "--json"), 0),
+        (("lab", "reset"), 2),
+        (("lab", "down"), 0),
+        (("lab", "install", "small"), 0),
+        (("lab", "urls", "small"), 2),
+        (("warm", "--for", "0.1s"), None),
+        (("warm", "--end"), 0),
+        (("doctor",), 0),
+        (("run", "small", "--out", "runs", "--json"), None),
+        (("init", "python3 -m http.server {port}", "own"), 0),
+    ],
+    ids=lambda words: " ".join(words[:2]) if isinstance(words, tuple) else "",
+)
+def test_it_is_told(world: World, blocked: Path, words: tuple[str, ...], code: int | None) -> None:
+    (world.root / "small").mkdir()
+    (world.root / "small" / "study.yaml").write_text(STUDY)
+    ended = world.svload(*words)
+    assert says(ended.stderr, blocked), ended.stderr
+    assert code is None or ended.returncode == code, ended.stderr
+    blocked.rmdir()
+    assert not says(world.svload("lab", "status").stderr, blocked)
+    assert world.labs() == []
+
+
+def test_a_quiet_load_tells_it_too(world: World, blocked: Path, truth: dict[str, Any]) -> None:
+    url = f"http://127.0.0.1:{truth['http_port']}/info"
+    ended = world.svload("load", url, "-d", "0.2s", "-c", "1", "--quiet", "--json")
+    assert says(ended.stderr, blocked), ended.stderr
+    assert json.loads(ended.stdout)["requests"] > 0
+
+
+def test_a_lab_that_is_brought_up_tells_it(world: World, blocked: Path) -> None:
+    (world.root / "small").mkdir()
+    (world.root / "small" / "study.yaml").write_text(STUDY)
+    up = world.svload("lab", "up", "small", "--for", "60s")
+    assert up.returncode == 0 and says(up.stderr, blocked), up.stderr
+    reset = world.svload("lab", "reset")
+    assert reset.returncode == 0 and says(reset.stderr, blocked), reset.stderr
+    assert world.svload("lab", "down").returncode == 0
+    assert world.silent(10) == []

@@ -1,0 +1,130 @@
+"""A service behind a link of its own: users see its rate and its latency, others go on as they
+do, and nothing is left of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host.machine import fabric
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.real
+RATE = 1_250_000
+SITE = {"kit": "nginx", "files": {"/a": "20 KiB", "/small": "1 KiB"}}
+
+
+def run(world: World, **more: Any) -> dict[str, Any]:
+    folder = world.root / "linked"
+    folder.mkdir()
+    study = {
+        "name": "linked",
+        "lab": {"site": SITE},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/a"}},
+        "measure": {"duration": "3s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps({**study, **more}))
+    before = socket.if_nameindex()
+    ended = world.svload("run", str(folder), "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    assert socket.if_nameindex() == before
+    return dict(findings(only_run(world)))
+
+
+def services(world: World, trial: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    lab = json.loads((only_run(world) / "trials" / trial["trial"] / "lab.json").read_text())
+    return {one["service"]: one for one in lab["services"]}
+
+
+def check(trial: dict[str, Any], name: str) -> dict[str, Any]:
+    [found] = [one for one in trial["verdict"]["checks"] if one["check"] == name]
+    return dict(found)
+
+
+@pytest.fixture(autouse=True)
+def _able(needs: Callable[..., None]) -> None:
+    needs("root", "nginx")
+    if why := fabric.lacking(latency=True):
+        pytest.skip(why)
+
+
+def test_its_rate_is_what_users_get(world: World) -> None:
+    [trial] = run(world, lab={"site": {**SITE, "link": {"rate": "10 Mbit/s"}}})["trials"]
+    acted = check(trial, "limits-acted")
+    assert acted["grade"] == "VALID", acted["sentence"]
+    assert "site used" in acted["sentence"]
+    assert "of its 1.25 MB/s of link" in acted["sentence"]
+    assert 0.97 < acted["value"] < 1.03
+    answers = trial["metrics"]["users.throughput"]["value"]
+    assert 0.88 < answers * 20_480 / RATE < 1.02, "what is not payload is headers"
+    site = services(world, trial)["site"]
+    assert site["endpoints"][0]["address"].startswith("10.203.")
+    assert {one["name"]: one["found"] for one in site["settings"]}["link_rate_bytes_per_s"] == str(RATE)
+
+
+def test_its_latency_is_in_every_answer_and_may_be_a_factor(world: World) -> None:
+    traffic = {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/small"}}
+    lab = {"site": {**SITE, "link": {"latency": "${latency}"}}}
+    found = run(world, lab=lab, traffic=traffic, factors={"latency": ["5 ms", "20 ms"]})
+    for trial in found["trials"]:
+        held = {one["name"]: one["found"] for one in services(world, trial)["site"]["settings"]}
+        asked_s = float(held["link_latency_s"])
+        assert asked_s in (0.005, 0.02)
+        assert asked_s <= trial["metrics"]["users.response.p50"]["value"] < asked_s + 0.01
+        assert "of a core" in check(trial, "delay-line")["sentence"]
+
+
+def test_one_before_it_and_one_behind_it_are_reached(world: World) -> None:
+    lab = {
+        "store": SITE,
+        "front": {"kit": "nginx", "files": {"/own": "1 KiB"}, "of": "store", "link": {"rate": "100 Mbit/s"}},
+    }
+    traffic = {"users": {"executor": "constant-vus", "vus": 2, "request": "GET http://front/small"}}
+    [trial] = run(world, lab=lab, traffic=traffic)["trials"]
+    assert trial["metrics"]["users.failed"]["value"] == 0
+    both = services(world, trial)
+    assert both["store"]["endpoints"][0]["address"] == fabric.HUB
+    assert both["store"]["links"] == []
+    assert both["front"]["endpoints"][0]["address"] != fabric.HUB
+
+
+def test_without_a_link_all_is_on_loopback(world: World) -> None:
+    [trial] = run(world)["trials"]
+    site = services(world, trial)["site"]
+    assert site["endpoints"][0]["address"] == "127.0.0.1"
+    assert site["links"] == []
+    assert check(trial, "delay-line")["sentence"] == "No link has a latency."
+
+
+def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
+    folder = world.root / "killed"
+    folder.mkdir()
+    held = {"link": {"rate": "10 Mbit/s", "latency": "4 ms"}, "disk_rate": {"read": "20 MB/s"}, "cpus": 0.5}
+    study = {
+        "name": "killed",
+        "lab": {"site": {**SITE, **held}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site/a"}},
+        "measure": {"duration": "60s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    before = socket.if_nameindex()
+    groups = svload_groups()
+    with world.start("run", str(folder), "--trust", "--out", str(world.runs)) as command:
+        assert command.wait_for(lambda lines: any("bringing the servers up" in line for line in lines))
+        wait_until(lambda: world.processes("delay_line") != [], 30)
+        wait_until(lambda: svload_groups() != groups, 30)
+        command.process.kill()
+    assert world.silent(15.0) == []
+    wait_until(lambda: svload_groups() <= groups, 15)
+    assert socket.if_nameindex() == before
+
+
+def svload_groups() -> set[str]:
+    return {str(path) for path in Path("/sys/fs/cgroup").glob("**/svload/*/site")}

@@ -1,0 +1,108 @@
+"""A known server under users, rates and a ramp: the limits that a study tells unasked are arithmetic
+(10 ms of service, two workers).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from svload.analysis.laws.every import Laws, laws_of
+from svload.analysis.laws.levels import Kind, Resource, Run
+
+from .world import World, findings, only_run
+
+pytestmark = [pytest.mark.truth_long, pytest.mark.alone]
+SERVICE_S, THINK_S, WORKERS = 0.01, 0.04, 2
+N_STAR = (SERVICE_S + THINK_S) / (SERVICE_S / WORKERS)
+FULL_RPS = WORKERS / SERVICE_S
+HEAD = f"""\
+name: loads
+lab: {{server: {{kit: truth, role: store, service_time: 10 ms, spin: 60 us, workers: {WORKERS}}}}}
+requests: {{get: {{get: http://server/v1/a/c/o, expect_status: 404}}}}
+"""
+
+
+def judged(world: World, text: str) -> dict[str, Any]:
+    (world.root / "study.yaml").write_text(HEAD + text)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    return findings(only_run(world))
+
+
+def laws(found: dict[str, Any], kind: Kind) -> Laws:
+    """What the laws say of every trial, those too that a busy machine refused: the
+    limits are arithmetic all the same."""
+    runs, capacity = [], {}
+    for trial in found["trials"]:
+        metrics, load = trial["metrics"], trial["loads"]["load"]
+        capacity |= {
+            use["name"]: Resource(use["name"], use["kind"], use["capacity"]) for use in trial["uses"]
+        }
+        runs.append(
+            Run(
+                throughput_rps=metrics["load.throughput"]["value"],
+                response_s=metrics["load.response.mean"]["value"],
+                users=load["users"],
+                rate_rps=load["rate_rps"],
+                think_s=load["think_s"],
+                block=trial["block"],
+                uses={use["name"]: use["used"] for use in trial["uses"]},
+            )
+        )
+    said = laws_of(runs, list(capacity.values()), kind)
+    assert said is not None
+    return said
+
+
+def test_users_begin_to_wait_at_n_star(world: World) -> None:
+    found = judged(
+        world,
+        """\
+factors: {users: [2, 4, 7, 14, 20, 30]}
+traffic: {load: {executor: constant-vus, vus: "${users}", think_time: {exponential: 40 ms}, request: get}}
+measure: {duration: 2s, replicates: 3}
+""",
+    )
+    said = laws(found, "users")
+    assert said.limit.value == pytest.approx(N_STAR, rel=0.15)
+    assert said.ground is not None and said.ground.bottleneck is not None
+    assert said.ground.bottleneck.resource.name == "workers of server"
+    assert said.ground.bottleneck.demand_s == pytest.approx(SERVICE_S, rel=0.1)
+    assert said.bounds is not None
+    assert said.bounds.top_rps == pytest.approx(FULL_RPS, rel=0.1)
+    states = {case["levels"]["users"]: case["server"] for case in found["cases"]}
+    assert states["30"] == "SATURATED"
+    assert states["2"] != "SATURATED"
+    for curve in found["curves"]:  # a busy machine may have refused too much for one
+        assert curve["kind"] == "users"
+        assert any(one["kind"] == "law" for one in found["findings"])
+
+
+def test_a_rate_is_full_at_what_the_workers_serve(world: World) -> None:
+    found = judged(
+        world,
+        """\
+factors: {rate: [40, 80, 120, 160, 240, 300]}
+traffic: {load: {executor: constant-arrival-rate, rate: "${rate}/s", arrivals: poisson, max_vus: 400, request: get}}
+measure: {duration: 2s, replicates: 3}
+""",
+    )
+    said = laws(found, "rate")
+    assert said.limit.value == pytest.approx(FULL_RPS, rel=0.1)
+    assert said.levels[-1].throughput_rps == pytest.approx(FULL_RPS, rel=0.1)
+
+
+def test_a_ramp_breaks_where_the_workers_are_full(world: World) -> None:
+    found = judged(
+        world,
+        """\
+traffic: {load: {executor: ramping-arrival-rate, stages: [{duration: 6s, target: 400/s}], max_vus: 2000, request: get}}
+measure: {duration: 6s, replicates: 1}
+""",
+    )
+    breaks = {one["what"]: one for one in found["trials"][0]["breaks"]}
+    assert breaks["response"]["at"] == pytest.approx(FULL_RPS, rel=0.15), breaks
+    assert breaks["errors"]["at"] is None
+    assert any("response leaves its line at" in one["sentence"] for one in found["findings"])

@@ -1,0 +1,135 @@
+"""The studies of two more papers on their real servers: a few cells, too short for more than holds of every trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host.machine import fabric
+
+from .world import World
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+STUDIES = Path(__file__).parents[2] / "studies"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Swift is installed once for all tests of this file."""
+    return tmp_path_factory.mktemp("papers-cache")
+
+
+@pytest.fixture
+def world(tmp_path: Path, cache: Path) -> World:
+    made = World(tmp_path, cache)
+    made.runs.mkdir()
+    return made
+
+
+def run(world: World, study: str, *more: str) -> dict[str, Any]:
+    """What the run of a study told; one replicate of a second."""
+    args = ("--trust", "--replicates", "1", "--duration", "1s", "--out", str(world.runs), "--json")
+    ended = world.svload("run", str(STUDIES / study), *args, *more)
+    assert ended.returncode in (0, 1, 4), ended.stderr[-3000:]
+    told: dict[str, Any] = json.loads(ended.stdout)
+    assert told["complete"], ended.stderr[-3000:]
+    for trial in told["findings"]["trials"]:
+        grades = {check["check"]: check for check in trial["verdict"]["checks"]}
+        assert grades["identities"]["grade"] == "VALID", (trial["trial"], grades["identities"])
+    assert world.silent() == []
+    return told
+
+
+def install(world: World, study: str) -> None:
+    ended = world.svload("lab", "install", str(STUDIES / study))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+def readings(world: World, monitor: str) -> int:
+    """How many readings of a monitor the latest run has."""
+    asked = f"select count(*) as n from monitors where monitor = '{monitor}'"
+    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
+    assert answered.returncode == 0, answered.stderr
+    return int(json.loads(answered.stdout)[0]["n"])
+
+
+def queried(world: World, name: str) -> list[dict[str, Any]]:
+    """What a query of 004-swift-locust tells of the latest run."""
+    asked = (STUDIES / f"004-swift-locust/queries/{name}.sql").read_text()
+    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
+    assert answered.returncode == 0, answered.stderr
+    return list(json.loads(answered.stdout))
+
+
+def success(told: dict[str, Any], group: str) -> dict[str, float]:
+    return {
+        trial["case"]: trial["metrics"][f"{group}.success_rate"]["value"]
+        for trial in told["findings"]["trials"]
+    }
+
+
+def test_factorials_in_redis(world: World, needs: Callable[..., None]) -> None:
+    needs("root", "redis-server")
+    cases = ["F-1.0-0", "F-0.8-100", "S-1.0-0", "S-0.8-0"]
+    told = run(world, "002-factorial-redis", "--profile", "demo", "--only", ",".join(cases))
+    assert success(told, "users") == dict.fromkeys(cases, 1.0), "every page has the bytes of what was stored"
+    assert readings(world, "redis") > 0
+
+
+def test_files(world: World, needs: Callable[..., None]) -> None:
+    needs("root", "mariadbd", "mariadb-install-db", "mariadb", "mariadb_config", "g++")
+    """Its name is short: a socket's path has 107 bytes."""
+    told = run(world, "005-file-server", "--profile", "demo")
+    found = success(told, "clients")
+    assert len(found) == 6
+    assert set(found.values()) == {1.0}
+    assert readings(world, "mariadb") > 0
+
+
+def test_downloads_from_swift(world: World, needs: Callable[..., None]) -> None:
+    needs("root", "memcached")
+    install(world, "004-swift-locust")
+    told = run(world, "004-swift-locust", "--profile", "demo", "--only", "scenario-1,scenario-4")
+    found = success(told, "users")
+    assert len(found) == 2
+    assert set(found.values()) == {1.0}
+    levels = queried(world, "summary")
+    assert [row["users"] for row in levels] == ["vus-10", "vus-150"]
+    for row in levels:
+        order = ("min_s", "p25_s", "p50_s", "p75_s", "p90_s", "p95_s", "p99_s", "max_s")
+        assert [row[name] for name in order] == sorted(row[name] for name in order)
+        assert 0 <= row["outliers"] < row["n"]
+    assert {row["users"] for row in queried(world, "ramp")} == {"vus-10", "vus-150"}
+    assert all(1 < row["objects"] <= 10 for row in queried(world, "sent"))
+    assert all(row["response_s"] > row["fence_s"] for row in queried(world, "outliers"))
+
+
+def test_a_link_holds_downloads_in_order(world: World, needs: Callable[..., None]) -> None:
+    needs("root", "memcached")
+    if why := fabric.lacking(latency=False):
+        pytest.skip(why)
+    install(world, "004-swift-locust/script.yaml")
+    told = run(world, "004-swift-locust/script.yaml", "--profile", "demo", "--only", "scenario-1")
+    assert success(told, "users") == {"scenario-1": 1.0}
+    [trial] = told["findings"]["trials"]
+    assert 20 < trial["metrics"]["users.throughput"]["value"] < 46, "45 MB/s, and 1 MB each"
+    [sent] = queried(world, "sent")
+    assert sent["objects"] == 10
+    assert sent["in_order"] > 0.8, "one after another, but for the way from the last to the first"
+    assert sent["mean_pause_s"] < 0.1
+    assert {row["who"] for row in queried(world, "scale")} == {"paper", "ours", "ours, ramp in"}
+
+
+def test_what_is_written_to_swift_is_read_from_it(world: World, needs: Callable[..., None]) -> None:
+    needs("root", "memcached")
+    install(world, "004-swift-locust/mixed.yaml")
+    told = run(world, "004-swift-locust/mixed.yaml", "--profile", "demo", "--only", "case-0")
+    [rate] = success(told, "users").values()
+    assert rate > 0.9, "only the first iterations find nothing to read"
+    asked = "select error_name, count(*) as n from samples where error <> 0 group by all"
+    answered = world.svload("query", str(next(world.runs.iterdir())), asked, "--json")
+    assert {row["error_name"] for row in json.loads(answered.stdout)} <= {"no_row"}

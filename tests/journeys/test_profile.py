@@ -1,0 +1,139 @@
+"""`profile: SERVICE` from study to report: a small server of the user's own, whose hot function the flame graph names;
+without perf the run goes on, and says what is lacking."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from svload.model.stacks import Stacks
+from svload.store import RunDir
+
+from .world import World, only_run
+
+pytestmark = pytest.mark.real
+SERVER = r"""
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+__attribute__((noinline)) static unsigned long render_page(void) {
+    volatile unsigned long sum = 0;
+    for (unsigned long turn = 0; turn < 150000; turn++) sum += turn * turn;
+    return sum;
+}
+
+static void *serve(void *which) {
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+    int fd = (int)(long)which;
+    char asked[4096];
+    if (read(fd, asked, sizeof asked) > 0) {
+        render_page();
+        if (write(fd, answer, strlen(answer)) < 0) abort();
+    }
+    shutdown(fd, SHUT_WR);
+    while (read(fd, asked, sizeof asked) > 0) {}
+    close(fd);
+    return NULL;
+}
+
+int main(int count, char **words) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(words[count - 1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int yes = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 128)) return 1;
+    for (;;) {
+        int fd = accept(listener, NULL, NULL);
+        pthread_t thread;
+        if (fd >= 0 && !pthread_create(&thread, NULL, serve, (void *)(long)fd)) pthread_detach(thread);
+    }
+}
+"""
+
+
+@pytest.fixture
+def study(world: World) -> Path:
+    folder = world.root / "pages"
+    folder.mkdir()
+    source = folder / "source"
+    source.mkdir()
+    (source / "server.c").write_text(SERVER)
+    (source / "Makefile").write_text("server: server.c\n\t$(CC) -O2 -o $@ server.c -lpthread\n")
+    written = {
+        "name": "pages",
+        "lab": {"site": {"build": {"make": "source"}, "run": "${build}/server ${port}", "ready": "GET /"}},
+        "profile": "site",
+        "traffic": {
+            "users": {
+                "executor": "constant-vus",
+                "vus": 4,
+                "connection": "new",
+                "close": "reset",
+                "request": "GET http://site/",
+            }
+        },
+        "measure": {"duration": "3s", "replicates": 2},
+    }
+    (folder / "study.yaml").write_text(json.dumps(written))
+    return folder
+
+
+def test_the_flame_graph_names_the_function_that_a_reader_of_the_source_expects(
+    world: World, study: Path, needs: Callable[..., None]
+) -> None:
+    needs("root", "perf", "gcc")
+    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    run = RunDir(only_run(world))
+    assert [run.trial(name).stacks.exists() for name in sorted(run.sealed_trials())] == [True, False]
+    found = Stacks.read(run.trial(sorted(run.sealed_trials())[0]).stacks)
+    own = {
+        name: sum(count for stack, count in found.folded.items() if stack.endswith(f";{name}"))
+        for name in ("render_page",)
+    }
+    assert own["render_page"] > 0.4 * found.samples > 20
+    assert {stack.partition(";")[0] for stack in found.folded} == {"server"}
+    assert any(";serve;render_page" in stack for stack in found.folded)
+    page = (run.derived / "report.html").read_text()
+    assert re.search(r"Most CPU by itself: render_page \d+ %", page)
+    assert re.search(r"<title>render_page: [\d.]+ % of the samples", page)
+    assert "http" + "s://" not in re.sub(
+        r"<title>[^<]*</title>", "", page.partition('id="flame-graph"')[2][:200_000]
+    )
+    sheet = openpyxl.load_workbook(run.derived / "report.xlsx")["Functions"]
+    assert "render_page" in {cell.value for cell in sheet["D"]}
+    verified = world.svload("verify", str(run.path))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert world.silent() == []
+
+
+def test_without_perf_the_run_goes_on_and_says_what_is_lacking(
+    world: World, study: Path, needs: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs("gcc")
+    programs = world.root / "programs"
+    programs.mkdir()
+    for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin"):
+        for path in Path(folder).iterdir():
+            if not path.name.startswith("perf") and not (programs / path.name).exists():
+                (programs / path.name).symlink_to(path)
+    monkeypatch.setenv("PATH", str(programs))
+    assert shutil.which("perf") is None
+    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    lacking = "The profile of site is not measured: perf is not on this machine. As root: apt-get install linux-perf."
+    assert (ended.stdout + ended.stderr).count(lacking) == 1
+    run = RunDir(only_run(world))
+    assert len(run.sealed_trials()) == 2
+    page = (run.derived / "report.html").read_text()
+    assert lacking in page
+    assert 'class="chart wide flame"' not in page

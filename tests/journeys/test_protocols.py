@@ -1,0 +1,171 @@
+"""Protocols besides HTTP with real servers: studied, spoken, checked, held against the server's own counters."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from .world import World, findings, only_run
+
+pytestmark = pytest.mark.real
+
+REDIS = """\
+name: redis
+lab: {{store: {{at: "tcp://127.0.0.1:{port}"}}}}
+requests:
+  set-and-get:
+    tcp: tcp://store
+    redis: ["SET k:${{vu}} 'value ${{iteration}}'", "GET k:${{vu}}", [MGET, "k:${{vu}}", none]]
+    check: ["body contains value ${{iteration}}", 'body matches ^\\+OK\\r\\n']
+    take: {{kept: {{regex: "value ([0-9]+)"}}}}
+  again:
+    tcp: tcp://store
+    redis: ["ECHO ${{kept}}"]
+    check: ["body contains ${{iteration}}"]
+traffic:
+  users: {{executor: per-vu-iterations, vus: 4, iterations: 50, scenario: [set-and-get, again]}}
+measure: {{duration: 20s, replicates: 1}}
+"""
+MEMCACHED = """\
+name: memcached
+lab: {store: {kit: memcached}}
+requests:
+  set-and-get:
+    tcp: tcp://store
+    dialogue:
+      - send: "set k${vu} 0 0 5\\r\\nhello\\r\\n"
+      - expect: "STORED\\r\\n"
+      - send: "get k${vu}\\r\\n"
+      - match: "VALUE k[0-9]+ 0 ([0-9]+)\\r\\n"
+        take: size
+      - read: ${size}
+      - expect: "\\r\\nEND\\r\\n"
+    check: [size_bytes == 5, sha256 == 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824]
+traffic:
+  users: {executor: constant-vus, vus: 4, request: set-and-get, think_time: 2ms}
+measure: {duration: 2s, replicates: 1}
+"""
+
+CACHE = """\
+name: cache
+lab: {store: {kit: memcached}}
+requests:
+  set-and-get:
+    tcp: tcp://store
+    memcached:
+      - "set k:${vu} 0 60 'value ${iteration}'"
+      - "get k:${vu} none"
+      - "delete other:${vu}"
+    check: ["body == value ${iteration}"]
+    take: {kept: {regex: "value ([0-9]+)"}}
+  count:
+    tcp: tcp://store
+    memcached: ["set n:${vu} 0 0 ${kept}", "incr n:${vu} 5", "touch n:${vu} 60", "decr none 1"]
+    check: ['body matches ^STORED\\r\\n[0-9]+\\r\\nTOUCHED\\r\\nNOT_FOUND']
+traffic:
+  users: {executor: per-vu-iterations, vus: 4, iterations: 50, scenario: [set-and-get, count]}
+measure: {duration: 20s, replicates: 1}
+"""
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        connection.sendall(b"PING\r\n")
+        return connection.recv(100) == b"+PONG\r\n"
+    return False
+
+
+@pytest.fixture
+def redis_port(needs: Callable[..., None], tmp_path: Path) -> Iterator[int]:
+    needs("redis-server")
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    with (tmp_path / "redis.out").open("wb") as out:
+        server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        wait_until(lambda: _answers(port))
+        yield port
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_commands_are_sent_and_their_replies_checked(world: World, redis_port: int) -> None:
+    (world.root / "study.yaml").write_text(REDIS.format(port=redis_port))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    trial = findings(only_run(world))["trials"][0]
+    assert trial["metrics"]["users.requests"]["value"] == 400
+    assert trial["metrics"]["users.success_rate"]["value"] == 1
+    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
+    for name in ("identities", "reconciliation", "connection-reuse"):
+        assert checks[name]["grade"] == "VALID", checks[name]
+
+
+def test_a_command_that_redis_refuses_is_told_by_plan_or_by_its_error(world: World, redis_port: int) -> None:
+    text = REDIS.format(port=redis_port)
+    (world.root / "study.yaml").write_text(text.replace("ECHO", "SUBSCRIBE"))
+    planned = world.svload("plan", "study.yaml")
+    assert planned.returncode == 2
+    assert "is not answered by one reply" in planned.stderr
+    (world.root / "study.yaml").write_text(text.replace("ECHO", "NOSUCH"))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    trial = findings(only_run(world))["trials"][0]
+    assert trial["metrics"]["users.success_rate"]["value"] == 0.5
+
+
+def test_a_dialogue_is_held_against_memcacheds_counters(world: World, needs: Callable[..., None]) -> None:
+    needs("memcached")
+    (world.root / "study.yaml").write_text(MEMCACHED)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    trial = findings(only_run(world))["trials"][0]
+    assert trial["metrics"]["users.success_rate"]["value"] == 1
+    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
+    assert checks["reconciliation"]["grade"] == "VALID", checks["reconciliation"]
+    assert "store requests" in checks["reconciliation"]["sentence"]
+
+
+def test_a_dialogue_that_counts_as_less_than_it_asks_is_refused(
+    world: World, needs: Callable[..., None]
+) -> None:
+    needs("memcached")
+    wrong = MEMCACHED.replace("    check: [size", "    counts_as: 1\n    check: [size")
+    (world.root / "study.yaml").write_text(wrong)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    trial = findings(only_run(world))["trials"][0]
+    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
+    assert checks["reconciliation"]["grade"] == "REFUSED", ended.stderr[-1500:]
+
+
+def test_memcached_commands_are_held_against_its_counters(world: World, needs: Callable[..., None]) -> None:
+    needs("memcached")
+    (world.root / "study.yaml").write_text(CACHE)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    trial = findings(only_run(world))["trials"][0]
+    assert trial["metrics"]["users.requests"]["value"] == 400
+    assert trial["metrics"]["users.success_rate"]["value"] == 1
+    checks = {one["check"]: one for one in trial["verdict"]["checks"]}
+    for name in ("identities", "reconciliation", "connection-reuse"):
+        assert checks[name]["grade"] == "VALID", checks[name]
+    assert "store requests" in checks["reconciliation"]["sentence"]
+
+
+def test_a_value_that_is_another_fails_the_request(world: World, needs: Callable[..., None]) -> None:
+    needs("memcached")
+    wrong = CACHE.replace('"body == value ${iteration}"', '"body == value of others"')
+    (world.root / "study.yaml").write_text(wrong)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 4), ended.stderr[-1500:]
+    trial = findings(only_run(world))["trials"][0]
+    assert trial["metrics"]["users.success_rate"]["value"] == 0

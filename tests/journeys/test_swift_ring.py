@@ -1,0 +1,120 @@
+"""Real Swift: a ring with one object server stopped in mid-load, a token that ends, an object of 1 GiB."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .ring import STUDY, peak_rss_bytes, requests, run_with_a_stop
+from .world import World, only_run
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Swift is installed once for all tests of this file."""
+    return tmp_path_factory.mktemp("ring-cache")
+
+
+@pytest.fixture
+def world(tmp_path: Path, cache: Path, needs: Callable[..., None]) -> World:
+    needs("memcached")
+    made = World(tmp_path, cache, anew=True)
+    made.runs.mkdir()
+    installed = made.svload("lab", "install", str(STUDY / "ring.yaml"))
+    assert installed.returncode == 0, installed.stderr
+    return made
+
+
+def rows(world: World, sql: str) -> list[dict[str, Any]]:
+    asked = world.svload("query", str(only_run(world)), sql, "--json")
+    assert asked.returncode == 0, asked.stderr
+    return list(json.loads(asked.stdout))
+
+
+def test_what_is_read_is_what_was_written_while_an_object_server_stands_still(world: World) -> None:
+    run = run_with_a_stop(world, STUDY / "ring.yaml", "demo", "/object-2-server.conf", from_s=7.0, to_s=11.0)
+    found = requests(world, run)
+    by_outcome = {row["outcome"]: row for row in found}
+    assert {"lost", "altered"}.isdisjoint(by_outcome), found
+    assert by_outcome["verified"]["requests"] > 30, found
+    assert by_outcome["stored"]["requests"] > 10, found
+    assert max(row["longest_s"] for row in found) > 2, "nobody waited for the server that stood still"
+    [every] = rows(world, "select count(*) as made from samples")
+    assert sum(row["requests"] for row in found) == every["made"], "each request is told"
+    assert world.silent() == []
+
+
+RENEWED = """\
+name: renewed
+lab: {swift: {kit: swift, users: {"lab:reader": reading}, token_life: 2s}}
+setup:
+  - {request: token, renew: 10min}
+  - {put: http://swift/v1/AUTH_lab/c, headers: {X-Auth-Token: "${token}"}}
+requests:
+  token: {get: http://swift/auth/v1.0, headers: {X-Auth-User: "lab:reader", X-Auth-Key: reading}, take: {token: {header: X-Auth-Token}}}
+  list: {get: http://swift/v1/AUTH_lab/c?format=json, headers: {X-Auth-Token: "${token}"}}
+traffic: {users: {executor: constant-vus, vus: 3, think_time: 100ms, record: rows, request: list}}
+measure: {duration: 8s, replicates: 1}
+"""
+
+
+def test_a_token_that_has_ended_fails_a_request_and_is_renewed_by_another(world: World) -> None:
+    (world.root / "study.yaml").write_text(RENEWED)
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    asked = rows(world, "select vu, seq, step, status, error_name from samples order by vu, begun_ns")
+    renewals = {row["step"] for row in asked if row["status"] == 200} - {0}
+    assert len(renewals) == 1, "the renewal is a step of its own"
+    [renewal] = renewals
+    refused = [row for row in asked if row["status"] == 401]
+    assert {row["error_name"] for row in refused} == {"status"}, "a refused request stays a failed one"
+    assert {row["vu"] for row in refused} == {0, 1, 2}, "each user's token ended"
+    for before, after in pairwise(asked):
+        if before["status"] == 401 and before["vu"] == after["vu"]:
+            assert (after["step"], after["status"]) == (renewal, 200), (before, after)
+    renewed = [row for row in asked if row["step"] == renewal]
+    assert len(refused) - 3 <= len(renewed) <= len(refused), "no renewal without a 401"
+    assert sum(row["status"] == 200 and row["step"] == 0 for row in asked) > len(refused)
+
+
+@pytest.mark.parametrize("profile", [None, "ring"])
+def test_an_object_of_a_gibibyte_both_ways(world: World, profile: str | None) -> None:
+    which = ("--profile", profile) if profile else ()
+    with world.start("run", str(STUDY / "large.yaml"), *which, "--out", str(world.runs)) as command:
+        most = peak_rss_bytes(world, command, 500.0)
+        assert command.end() in (0, 1, 4), command.lines[-10:]
+    asked = rows(
+        world,
+        "select step, status, error_name, body_bytes, done_ns - due_ns as took_ns from samples order by step",
+    )
+    print(f"\n{most / MIB:.1f} MiB of memory;", *(f"{row['took_ns'] / 1e9:.1f} s" for row in asked))
+    assert [(row["status"], row["error_name"]) for row in asked] == [(201, ""), (200, ""), (204, "")], asked
+    assert asked[1]["body_bytes"] == 1024 * MIB
+    assert 0 < most <= 100 * MIB
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_an_object_in_segments_comes_back_by_each_segments_digest(world: World, planted: bool) -> None:
+    text = (STUDY / "segments.yaml").read_text()
+    if planted:
+        assert text.count("md5 == ${etag_3}") == 1
+        text = text.replace("md5 == ${etag_3}", "md5 == ${etag_2}")
+    (world.root / "study.yaml").write_text(text)
+    ended = world.svload("run", "study.yaml", "--only", "case-0", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-1500:]
+    asked = rows(world, "select status, error_name, body_bytes from samples order by begun_ns")
+    found = [(row["status"], row["error_name"]) for row in asked]
+    upload = [*5 * [(201, "")], (200, "")]
+    if planted:
+        assert found == [*upload, (206, ""), (206, ""), (206, "check")]
+        return
+    assert found == [*upload, *5 * [(206, "")], (200, "")]
+    assert [row["body_bytes"] for row in asked[5:11]] == [4 * MIB, *4 * [MIB], 2000]

@@ -1,0 +1,110 @@
+"""A study over parameter sets: the kernel's settings in the lab's own network, a server's parameters in the
+server, live where they may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .world import World, only_run
+
+BASE: dict[str, Any] = {
+    "name": "tuned",
+    "lab": {"store": {"kit": "truth", "role": "store"}},
+    "traffic": {"users": {"executor": "constant-vus", "vus": 2, "request": "GET http://store/"}},
+    "measure": {"duration": "0.5s", "replicates": 2},
+}
+
+
+def run_study(world: World, study: dict[str, Any], *words: str) -> tuple[list[dict[str, Any]], str]:
+    """Each trial's lab with its case's levels, in the order they ran; and what was told."""
+    folder = world.root / "tuned"
+    folder.mkdir()
+    (folder / "study.yaml").write_text(json.dumps(study))
+    ended = world.svload("run", str(folder), *words, "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    run = only_run(world)
+    levels = {
+        case["name"]: case["levels"] for case in json.loads((run / "study.lock.json").read_text())["cases"]
+    }
+    labs = []
+    for trial in json.loads((run / "plan" / "000.json").read_text())["trials"]:
+        lab = json.loads((run / "trials" / trial["trial"] / "lab.json").read_text())
+        labs.append(lab | {"levels": levels[trial["case"]], "restart": trial["restart"]})
+    return labs, ended.stderr
+
+
+def found(settings: list[dict[str, Any]]) -> dict[str, str]:
+    return {one["name"]: one["found"] for one in settings}
+
+
+@pytest.mark.truth
+def test_settings_of_the_kernel_are_those_of_the_labs_own_network(
+    world: World, needs: Callable[..., None]
+) -> None:
+    needs("root")
+    before = Path("/proc/sys/net/core/somaxconn").read_text()
+    study = {
+        **BASE,
+        "lab": {"store": {"kit": "truth", "role": "store", "backlog": 600}},
+        "sysctl": {"net.core.netdev_max_backlog": 1234},
+        "sets": {
+            "short": {"sysctl": {"net.core.somaxconn": 50}},
+            "long": {"sysctl": {"net.core.somaxconn": 500}},
+        },
+        "tuning": "${tuning}",
+        "factors": {"tuning": ["short", "long"]},
+    }
+    labs, told = run_study(world, study)
+    assert len(labs) == 4
+    for lab in labs:
+        asked = {"short": "50", "long": "500"}[lab["levels"]["tuning"]]
+        kernel = {one["name"]: one for one in lab["settings"]}
+        assert (kernel["net.core.somaxconn"]["found"], kernel["net.core.somaxconn"]["layer"]) == (
+            asked,
+            "network",
+        )
+        assert kernel["net.core.netdev_max_backlog"]["found"] != "1234"
+        assert found(lab["services"][0]["settings"])["backlog"] == asked, (
+            "it acts: the accept queue is as long"
+        )
+    assert "net.core.netdev_max_backlog: asked 1234, in force" in told
+    assert "--host-settings" in told
+    assert Path("/proc/sys/net/core/somaxconn").read_text() == before
+
+
+@pytest.mark.real
+def test_a_parameter_that_acts_live_is_no_split_plot(world: World, needs: Callable[..., None]) -> None:
+    needs("varnishd")
+    study = {
+        **BASE,
+        "lab": {
+            "store": {"kit": "truth", "role": "store"},
+            "cache": {
+                "kit": "varnish",
+                "of": "store",
+                "tuning": {"thread_queue_limit": "${queue}", "no_such": 1, "gzip_level": 99},
+            },
+        },
+        "factors": {"queue": [30, 60, 90]},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 2, "request": "GET http://cache/"}},
+    }
+    labs, told = run_study(world, study, "--trust")
+    assert len(labs) == 6
+    assert not any(lab["restart"] for lab in labs)
+    processes = set()
+    for lab in labs:
+        [cache] = [one for one in lab["services"] if one["service"] == "cache"]
+        processes.add(tuple(one["pid"] for one in cache["processes"]))
+        settings = {one["name"]: one for one in cache["settings"]}
+        assert settings["thread_queue_limit"]["found"] == lab["levels"]["queue"]
+        assert settings["no_such"]["found"] is None
+        assert "nknown" in settings["no_such"]["why"]
+        assert settings["gzip_level"]["found"] == "6"
+        assert settings["gzip_level"]["why"]
+    assert len(processes) == 1, "the same server all along"
+    assert "cache.gzip_level: asked 99, in force 6 (" in told

@@ -1,0 +1,95 @@
+"""A store in memory with the part of Swift's API that filling uses: it counts, and fails where a test says so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from svload.model.facts import ServiceFacts
+
+
+class Store:
+    """`objects` by path; `listings` and `puts` count requests; after `dies_after` puts it answers 500 to all."""
+
+    def __init__(self) -> None:
+        self.containers: set[str] = set()
+        self.objects: dict[str, bytes] = {}
+        self.types: dict[str, str] = {}
+        self.puts: list[str] = []
+        self.listings: list[str] = []
+        self.dies_after: int | None = None
+        self._lock = threading.Lock()
+
+    def put(self, path: str, body: bytes, kind: str) -> int:
+        with self._lock:
+            if self.dies_after is not None and len(self.puts) >= self.dies_after:
+                return 500
+            if path.count("/") == 3:
+                self.containers.add(path)
+            else:
+                self.puts.append(path)
+                self.objects[path], self.types[path] = body, kind
+        return 201
+
+    def list(self, path: str, limit: int, marker: str) -> list[dict[str, Any]] | None:
+        with self._lock:
+            self.listings.append(path)
+            names = self.containers if path.count("/") == 2 else self.objects
+            if path.count("/") == 3 and path not in self.containers:
+                return None
+            below = sorted(one.removeprefix(f"{path}/") for one in names if one.startswith(f"{path}/"))
+            page = [name for name in below if name > marker][:limit]
+            if path.count("/") == 2:
+                return [{"name": name} for name in page]
+            bodies = {name: self.objects[f"{path}/{name}"] for name in page}
+        return [
+            {"name": name, "bytes": len(body), "hash": hashlib.md5(body, usedforsecurity=False).hexdigest()}
+            for name, body in bodies.items()
+        ]
+
+
+@contextmanager
+def running(store: Store, data_dir: Path | None) -> Iterator[ServiceFacts]:
+    """The store behind a port, as a kit's facts tell of it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self._answer(store.put(self.path, body, self.headers.get("Content-Type", "")), b"")
+
+        def do_GET(self) -> None:
+            at = urlsplit(self.path)
+            asked = parse_qs(at.query)
+            page = store.list(at.path, int(asked["limit"][0]), asked.get("marker", [""])[0])
+            self._answer(404 if page is None else 200, json.dumps(page or []).encode())
+
+        def _answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    where = {"url": f"http://127.0.0.1:{server.server_port}", "auth": {"kind": "none"}}
+    kept = {"data_dir": str(data_dir)} if data_dir else {}
+    try:
+        yield ServiceFacts(service="store", kit="test", version="", admin={"object_store": where | kept})
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

@@ -1,0 +1,170 @@
+"""beanstalkd through its kit: what it counts, what a reset deletes, what outlives its end, what its monitor tells."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedRWPair
+from typing import Any
+
+import pytest
+from tests.watch.watched import Watched, moved, saturated, states
+
+from svload.lab import Lab
+from svload.model.errors import SvloadError
+from svload.model.facts import ServiceFacts
+
+from .conftest import gone, spec
+
+pytestmark = pytest.mark.real
+PUT = "put 0 0 60 5\r\nhello"
+
+
+@pytest.fixture(autouse=True)
+def _there(needs: Callable[..., None]) -> None:
+    needs("beanstalkd")
+
+
+@contextmanager
+def client(lab: Lab) -> Iterator[Callable[..., list[str]]]:
+    """say(command, …) → the first line of each answer."""
+    at = lab.endpoints()["tcp://queue"]
+    with socket.create_connection((at.address, at.port), 5) as line, line.makefile("rwb") as both:
+        yield lambda *commands: [said(both, command) for command in commands]
+
+
+def said(line: BufferedRWPair, command: str) -> str:
+    line.write(f"{command}\r\n".encode())
+    line.flush()
+    told = line.readline().decode().strip()
+    if told.startswith(("OK ", "RESERVED ")):
+        line.read(int(told.split()[-1]) + 2)
+    return told
+
+
+def grown(lab: Lab, before: dict[str, float]) -> dict[str, float]:
+    after = lab.counters()["queue"].values
+    return {name: after[name] - before[name] for name in before}
+
+
+def watched(facts: ServiceFacts) -> Watched:
+    return Watched({"admin": facts.admin}, "beanstalkd")
+
+
+def test_a_job_goes_through_and_every_command_is_counted(lab_of: Any) -> None:
+    lab = lab_of(spec("queue", "beanstalkd", max_job="1 KiB"))
+    facts = lab.up()["queue"]
+    assert {one.name: (one.asked, one.found) for one in facts.settings} == {
+        "max_job_bytes": ("1024", "1024"),
+        "binlog": ("off", "off"),
+    }
+    before = lab.counters()["queue"].values
+    monitor = watched(facts)
+    first = monitor.sample()
+    with client(lab) as say:
+        assert say(PUT, "reserve") == ["INSERTED 1", "RESERVED 1 5"]
+        assert monitor.sample()["jobs_reserved"] == 1
+        assert say("delete 1", "delete 1") == ["DELETED", "NOT_FOUND"]
+        assert say(f"put 0 0 60 1025\r\n{'x' * 1025}") == ["JOB_TOO_BIG"]
+        assert say(PUT) == ["INSERTED 2"]
+    assert grown(lab, before) == {"requests": 6, "connections": 2}, "the client's and the monitor's"
+    last = monitor.sample()
+    monitor.monitor.close()
+    assert set(last) == set(type(monitor.monitor).metrics), "every documented metric is there, and no other"
+    wanted = {"puts_total": 3, "jobs_total": 2, "reserves_total": 1, "deletes_total": 2, "jobs_ready": 1}
+    assert {name: last[name] - first[name] for name in wanted} == wanted
+    assert (last["job_limit_bytes"], last["jobs_reserved"]) == (1024, 0)
+    pids = [process.pid for process in facts.processes]
+    lab.down()
+    assert gone(pids)
+
+
+def test_a_reset_deletes_every_job_whatever_its_state(lab_of: Any) -> None:
+    lab = lab_of(spec("queue", "beanstalkd"))
+    facts = lab.up()["queue"]
+    with client(lab) as say:
+        say("use mail", *[PUT] * 600, "put 0 1000 60 5\r\nhello", *["put 0 0 1 5\r\nhello"] * 3)
+        assert say("watch mail", "reserve-with-timeout 0", "bury 1 0")[-1] == "BURIED"
+        assert say("use paused", PUT, "pause-tube paused 1000")[-1] == "PAUSED"
+        assert say("reserve-with-timeout 0")[0].startswith("RESERVED"), "given back as its worker leaves"
+    monitor = watched(facts)
+    held = monitor.sample()
+    assert sum(held[f"jobs_{state}"] for state in ("ready", "reserved", "delayed", "buried")) == 605
+    proof = lab.reset(["queue"])["queue"]
+    assert {name: value for name, value in proof.items() if "jobs" in name and value} == {}
+    assert monitor.sample()["tubes"] == 1
+    monitor.monitor.close()
+    with client(lab) as say:
+        assert say("reserve-with-timeout 0") == ["TIMED_OUT"]
+
+
+def test_a_job_that_a_worker_still_holds_is_no_reset(lab_of: Any) -> None:
+    lab = lab_of(spec("queue", "beanstalkd"))
+    lab.up()
+    with client(lab) as say:
+        assert say(PUT, "reserve") == ["INSERTED 1", "RESERVED 1 5"]
+        with pytest.raises(SvloadError, match=r"1 of its jobs are held by workers") as told:
+            lab.reset(["queue"])
+        assert told.value.problems[0].code == "reset-failed"
+    assert lab.reset(["queue"])["queue"]["current-jobs-reserved"] == 0
+
+
+@pytest.mark.parametrize(("options", "kept"), [({}, "TIMED_OUT"), ({"binlog_sync": "0 s"}, "RESERVED 1 5")])
+def test_jobs_outlive_its_end_where_they_are_on_disk(lab_of: Any, options: dict[str, str], kept: str) -> None:
+    lab = lab_of(spec("queue", "beanstalkd", **options))
+    facts = lab.up()["queue"]
+    found = {one.name: one.found for one in facts.settings}
+    assert found["binlog"] == ("on" if options else "off")
+    with client(lab) as say:
+        assert say(PUT) == ["INSERTED 1"]
+    lab.faults.act("kill", "queue", "", {})
+    lab.faults.act("start", "queue", "", {})
+    with client(lab) as say:
+        assert say("reserve-with-timeout 0") == [kept]
+
+
+def test_a_worker_that_is_too_slow_is_told_and_saturates_nothing(lab_of: Any) -> None:
+    lab = lab_of(spec("queue", "beanstalkd"))
+    monitor = watched(lab.up()["queue"])
+    calm = monitor.until(lambda read: read["jobs_ready"] == 0)
+    with client(lab) as slow, client(lab) as next_one:
+        assert slow("put 0 0 1 5\r\nhello", "reserve") == ["INSERTED 1", "RESERVED 1 5"]
+        assert next_one("reserve") == ["RESERVED 1 5"], "as soon as it is taken back"
+        late = monitor.until(lambda read: read["job_timeouts_total"] == 1)
+    monitor.monitor.close()
+    assert (states(calm), moved(calm), saturated(calm)) == ({"its only thread": "clear"}, set(), ())
+    assert (states(late), moved(late), saturated(late)) == (
+        {"its only thread": "clear"},
+        {"job_timeouts_total"},
+        (),
+    )
+
+
+class Stats(socketserver.StreamRequestHandler):
+    """Answers `stats` with CPU time that grows at a planted pace."""
+
+    def handle(self) -> None:
+        for _ in self.rfile:
+            used_s = self.server.share * time.monotonic()  # type: ignore[attr-defined]
+            text = f"---\nrusage-utime: {used_s / 2:.6f}\nrusage-stime: {used_s / 2:.6f}\n"
+            self.wfile.write(f"OK {len(text)}\r\n{text}\r\n".encode())
+
+
+@pytest.mark.parametrize(("share", "state"), [(1.2, "reached"), (0.5, "clear")])
+def test_its_only_thread_at_work_all_the_time_is_its_limit(share: float, state: str) -> None:
+    """Planted in a stand-in, since a busy machine leaves no server a core of its own."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stats) as server:
+        server.share, server.daemon_threads = share, True  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address, port = server.server_address
+        watch = Watched({"admin": {"beanstalkd": {"address": address, "port": port}}}, "beanstalkd")
+        before = watch.sample()["thread_seconds_total"]
+        found = watch.until(lambda read: read["thread_seconds_total"] > before + 0.3)
+        watch.monitor.close()
+        server.shutdown()
+    assert states(found) == {"its only thread": state}
+    assert bool(saturated(found)) == (state == "reached")

@@ -1,0 +1,179 @@
+"""What planned faults do to the servers of a lab that is up, and that all is as before again."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host import Agent
+from svload.host.process import cgroups
+from svload.lab.lab import Lab
+from svload.model.errors import SvloadError
+from svload.model.study import ServiceSpec
+
+pytestmark = pytest.mark.truth
+SERVER = """
+import http.server, os, sys
+if os.path.exists("fails"):
+    sys.exit("it was told to fail")
+while os.fork() == 0:  # a worker of its own session, as servers have them
+    os.setsid()
+    import time; time.sleep(600)
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = str(os.getpid()).encode()
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def log_message(self, *_): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+WEB = ServiceSpec(
+    name="web",
+    kit="command",
+    options={"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", "replicas": 2},
+)
+
+
+@pytest.fixture
+def make(tmp_path: Path, agent: Agent, needs: Callable[..., None]) -> Iterator[Callable[..., Lab]]:
+    needs("root")
+    (tmp_path / "server.py").write_text(SERVER)
+    made: list[Lab] = []
+
+    def lab(*specs: ServiceSpec, **live_limits: tuple[str, ...]) -> Lab:
+        made.append(
+            Lab(specs, agent, agent.dir, tmp_path / "cache", study_dir=tmp_path, live_limits=live_limits)
+        )
+        return made[-1]
+
+    yield lab
+    for one in made:
+        one.down()
+
+
+def ports(lab: Lab) -> list[int]:
+    return [one.port for one in lab.facts()["web"].endpoints]
+
+
+def answered(port: int, within_s: float = 5.0) -> str | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=within_s) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize("do", ["stop", "kill"])
+def test_one_replica_ends_and_starts_again_at_the_same_port(make: Callable[..., Lab], do: Any) -> None:
+    lab = make(WEB)
+    lab.up()
+    first, second = ports(lab)
+    before = answered(second)
+    lab.faults.act(do, "web[2]", "", {})
+    assert (answered(second), answered(first)) != (None, None)
+    assert answered(second) is None
+    assert lab.alive() == [], "what was planned is no failure of the lab"
+    assert (lab.faults.is_down("web[2]"), lab.faults.is_down("web[1]")) == (True, False)
+    assert lab.counters() == {}
+    pids = [one.pid for one in lab.facts()["web"].processes]
+    lab.faults.act("start", "web[2]", "", {})
+    assert answered(second) not in (None, before)
+    assert ports(lab) == [first, second]
+    now = [one.pid for one in lab.facts()["web"].processes]
+    assert (now[0], now[1] != pids[1]) == (pids[0], True)
+    assert lab.faults.was_ended("web[2]"), "until all is healed"
+    assert lab.faults.heal() == []
+    assert not lab.faults.was_ended("web[2]")
+
+
+def test_an_end_that_nobody_planned_stays_a_failure(make: Callable[..., Lab], agent: Agent) -> None:
+    lab = make(WEB)
+    lab.up()
+    lab.faults.act("kill", "web[2]", "", {})
+    agent.stop(["web[1].server"], now=True)
+    assert [problem.details["service"] for problem in lab.alive()] == ["web[1].server"]
+
+
+def test_a_pause_holds_all_its_processes_and_heal_lets_them_go(make: Callable[..., Lab]) -> None:
+    lab = make(WEB)
+    lab.up()
+    first, second = ports(lab)
+    lab.faults.act("pause", "web[2]", "", {})
+    assert answered(second, 0.3) is None
+    assert answered(first) is not None
+    assert lab.alive() == []
+    assert lab.faults.heal() == ["web[2]"]
+    assert answered(second) is not None
+
+
+def test_limits_change_while_it_runs_and_are_put_back(make: Callable[..., Lab]) -> None:
+    limited = WEB.model_copy(update={"options": {**WEB.options, "pids": 60}})
+    lab = make(limited, web=("cpus", "pids"))
+    lab.up()
+    groups = {one.name: one.paths for one in lab.facts()["web"].groups}
+    assert cgroups.read_back(groups["web[2]"]) == {"pids": 60}
+    assert lab.faults.act("limit", "web[2]", "", {"cpus": 0.2, "pids": 40.0}) == {"cpus": 0.2, "pids": 40}
+    assert cgroups.read_back(groups["web[2]"]) == {"cpus": 0.2, "pids": 40}
+    assert cgroups.read_back(groups["web[1]"]) == {"pids": 60}
+    lab.faults.act("restore", "web[2]", "", {"cpus": 0.2})
+    assert cgroups.read_back(groups["web[2]"]) == {"pids": 40}
+    assert lab.faults.heal() == ["web[2]"]
+    assert cgroups.read_back(groups["web[2]"]) == {"pids": 60}
+
+
+def test_what_faults_left_is_as_before_after_heal_and_after_a_new_bring_up(make: Callable[..., Lab]) -> None:
+    lab = make(WEB)
+    lab.up()
+    lab.faults.act("stop", "web[1]", "", {})
+    lab.faults.act("kill", "web[2]", "", {})
+    assert sorted(lab.faults.heal()) == ["web[1]", "web[2]"]
+    assert None not in map(answered, ports(lab))
+    lab.faults.act("kill", "web[2]", "", {})
+    lab.apply(lab.specs, restart=True)
+    assert not lab.faults.is_down("web[2]")
+    assert None not in map(answered, ports(lab))
+
+
+def test_a_server_that_does_not_come_up_again_is_told(make: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make(WEB)
+    lab.up()
+    lab.faults.act("stop", "web[2]", "", {})
+    (tmp_path / "fails").touch()
+    with pytest.raises(SvloadError, match=r"web\[2\]\.server ended by itself"):
+        lab.faults.act("start", "web[2]", "", {})
+    assert lab.faults.is_down("web[2]"), "it is to be healed still"
+
+
+def test_a_store_that_holds_its_objects_in_memory_has_them_again(make: Callable[..., Lab]) -> None:
+    from svload.model.study import ObjectSet
+
+    store = ServiceSpec(name="store", kit="truth", options={"role": "store"})
+    lab = make(store)
+    lab.up()
+    objects = ObjectSet(name="things", service="store", count=5, containers=1, size={"constant": 100})
+    before = lab.fill(objects, 1)
+    lab.faults.act("kill", "store", "", {})
+    lab.faults.act("start", "store", "", {})
+    assert lab.listed(objects).columns() == before
+
+
+def test_its_tls_front_goes_with_the_whole_of_it(
+    make: Callable[..., Lab], needs: Callable[..., None]
+) -> None:
+    needs("hitch")
+    lab = make(WEB.model_copy(update={"options": {**WEB.options, "replicas": None, "tls": "hitch"}}))
+    up = lab.up()
+    pids = {one.name: one.pid for one in up["web"].processes}
+    lab.faults.act("stop", "web", "", {})
+    for pid in pids.values():
+        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+    lab.faults.act("start", "web", "", {})
+    now = {one.name: one.pid for one in lab.facts()["web"].processes}
+    assert now.keys() == pids.keys()
+    assert not set(now.values()) & set(pids.values())
+    assert lab.alive() == []

@@ -1,0 +1,148 @@
+"""One control group a service: all that it starts is in it, and what could not act as written is refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.host import Agent
+from svload.lab.lab import Lab
+from svload.lab.setup import find_mistakes
+from svload.model.events import Event
+from svload.model.study import ServiceSpec
+
+FORKING = """
+import http.server, os, sys
+while os.fork() == 0:  # a worker of its own session, as servers have them
+    os.setsid()
+    import time; time.sleep(600)
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/eat":
+            kept.append(bytearray(96 << 20))
+        if self.path == "/fork-and-eat" and os.fork() == 0:
+            x = bytearray(96 << 20)
+            os._exit(0)
+        if self.path == "/leave":
+            os._exit(7)
+        self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
+    def log_message(self, *_): pass
+kept = []
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+
+
+def spec(name: str = "api", kit: str = "command", **options: Any) -> ServiceSpec:
+    if kit == "command":
+        options = {"run": f"{sys.executable} server.py ${{port}}", "ready": "GET /", **options}
+    return ServiceSpec(name=name, kit=kit, options=options)
+
+
+@pytest.fixture
+def make(tmp_path: Path, agent: Agent, needs: Callable[..., None]) -> Callable[..., Lab]:
+    needs("root")
+    (tmp_path / "server.py").write_text(FORKING)
+
+    def lab(*specs: ServiceSpec, events: list[Event] | None = None) -> Lab:
+        tell = events.append if events is not None else None
+        return Lab(specs, agent, agent.dir, tmp_path / "cache", on_event=tell, study_dir=tmp_path)
+
+    return lab
+
+
+def procs(path: str) -> set[int]:
+    return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("options", "place", "said"),
+    [
+        ({"within": "vm", "cpus": 3}, ("lab", "api", "cpus"), "has less"),
+        ({"within": "vm", "memory": "2 GiB"}, ("lab", "api", "memory"), "has less"),
+        ({"within": "vn"}, ("lab", "api", "within"), "machine"),
+        ({"on_death": "finding"}, ("lab", "api", "on_death"), "only the death of a limited service"),
+        ({"on_death": "finding", "nofile": 100}, ("lab", "api", "on_death"), "only the death"),
+        ({"pids": 0}, ("lab", "api", "pids"), ""),
+    ],
+)
+def test_what_could_not_act_is_refused(options: dict[str, Any], place: tuple[str, ...], said: str) -> None:
+    vm = spec("vm", "machine", cpus=2, memory="1 GiB")
+    [mistake] = find_mistakes([vm, spec(**options)])
+    assert mistake.path == place
+    assert said in str(mistake.details)
+
+
+@pytest.mark.pure
+def test_a_machine_without_limits_is_refused_and_one_with_them_is_not() -> None:
+    [mistake] = find_mistakes([spec("vm", "machine")])
+    assert mistake.path == ("lab", "vm")
+    for own in ({"cpus": 2}, {"memory": "1 GiB", "on_death": "finding"}, {"pids": 50}, {}):
+        assert find_mistakes([spec("vm", "machine", cpus=2, memory="1 GiB"), spec(within="vm", **own)]) == []
+
+
+@pytest.mark.truth
+def test_a_service_is_held_as_one_children_included(make: Callable[..., Lab]) -> None:
+    lab = make(spec(cpus=0.5, memory="64 MiB", pids=40))
+    try:
+        facts = lab.up()["api"]
+        [group] = facts.groups
+        held = {setting.name: (setting.asked, setting.found) for setting in group.settings}
+        assert held == {"cpus": ("0.5", "0.5"), "memory_bytes": (str(64 << 20),) * 2, "pids": ("40", "40")}
+        [leader] = facts.processes
+        for path in group.paths.values():
+            assert leader.pid in procs(path)
+            assert len(procs(path)) == 2, "the worker that left its session too"
+        assert {one.name for one in lab.read_back()["api"]} == {"cpus", "memory_bytes", "pids"}
+    finally:
+        lab.down()
+    assert not [path for path in group.paths.values() if Path(path).exists()]
+
+
+@pytest.mark.truth
+def test_services_within_a_machine_share_it_and_come_and_go_alone(make: Callable[..., Lab]) -> None:
+    vm = spec("vm", "machine", memory="1 GiB")
+    lab = make(vm, spec("a", within="vm"), spec("b", within="vm", pids=40))
+    try:
+        facts = lab.up()
+        assert [group.name for group in facts["a"].groups] == ["a", "vm"]
+        [shared] = {tuple(facts[name].groups[-1].paths.items()) for name in ("a", "b")}
+        assert {limit.name for limit in facts["a"].groups[1].settings} == {"memory_bytes"}
+        assert lab.apply([vm, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)]) == ["a"]
+        assert [group.cpus for group in lab.facts()["a"].groups] == [0.5, None]
+        assert Path(dict(shared)["memory" if "memory" in dict(shared) else "unified"]).exists()
+        bigger = spec("vm", "machine", memory="2 GiB")
+        changed = lab.apply([bigger, spec("a", within="vm", cpus=0.5), spec("b", within="vm", pids=40)])
+        assert changed == ["vm", "a", "b"], "who is within it goes with it"
+    finally:
+        lab.down()
+
+
+@pytest.mark.truth
+def test_each_replica_is_held_by_a_group_of_its_own_within_the_machine_of_all(
+    make: Callable[..., Lab],
+) -> None:
+    vm = spec("vm", "machine", memory="1 GiB")
+    lab = make(vm, spec(within="vm", cpus=0.5, replicas=2))
+    try:
+        facts = lab.up()["api"]
+        groups = {group.name: group for group in facts.groups}
+        assert {name: group.cpus for name, group in groups.items()} == {
+            "api[1]": 0.5,
+            "vm": None,
+            "api[2]": 0.5,
+        }
+        first, second = facts.processes
+        for path in groups["api[1]"].paths.values():
+            assert first.pid in procs(path)
+            assert second.pid not in procs(path)
+        assert [one.found for one in facts.settings if one.name == "cpus"] == ["1"], (
+            "the quota of all of them"
+        )
+    finally:
+        lab.down()
+    assert not [path for group in groups.values() for path in group.paths.values() if Path(path).exists()]

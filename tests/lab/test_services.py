@@ -1,0 +1,345 @@
+"""Services that know each other, are built from their source, are several, and have more than
+one port; what a slip is told as."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host.machine.page_cache import in_page_cache
+from svload.lab import Lab, find_mistakes
+from svload.lab.addresses import endpoints
+from svload.model.errors import SvloadError
+from svload.model.study import ServiceSpec
+
+from .conftest import PlainHost
+
+TELLER = """\
+import http.server, json, os, sys, threading
+
+class Teller(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        told = json.dumps({"args": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid(), "prefix": sys.prefix}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+
+    def log_message(self, *_):
+        pass
+
+ports = [int(word) for word in sys.argv[1].split(",")]
+servers = [http.server.ThreadingHTTPServer(("127.0.0.1", port), Teller) for port in ports]
+for server in servers[1:]:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+servers[0].serve_forever()
+"""
+Make = Callable[..., Lab]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study's folder with a server of its own."""
+    study = tmp_path / "study"
+    study.mkdir()
+    (study / "teller.py").write_text(TELLER)
+    return study
+
+
+@pytest.fixture
+def lab(host: PlainHost, folder: Path, tmp_path: Path) -> Iterator[Make]:
+    """lab(**services) → a lab of commands."""
+    made: list[Lab] = []
+
+    def make(**services: dict[str, Any]) -> Lab:
+        one = Lab(specs(**services), host, tmp_path / "work", tmp_path / "cache", study_dir=folder)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.down()
+
+
+def specs(**services: dict[str, Any]) -> list[ServiceSpec]:
+    return [
+        ServiceSpec(name=name, kit=options.get("kit", "command"), options={k: v for k, v in options.items() if k != "kit"})
+        for name, options in services.items()
+    ]  # fmt: skip
+
+
+def teller(words: str = "${port}", **options: Any) -> dict[str, Any]:
+    return {"run": f"{sys.executable} teller.py {words}", **options}
+
+
+def told(url: str) -> dict[str, Any]:
+    with urlopen(url, timeout=5) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def refused(**services: dict[str, Any]) -> list[str]:
+    return [str(one.details) for one in find_mistakes(specs(**services))]
+
+
+def test_a_service_is_told_where_another_listens_and_starts_after_it(lab: Make) -> None:
+    up = lab(
+        app=teller("${port} ${db.port} ${db.host}", environment={"DB": "${db.url}"}), db=teller(needs=[])
+    )
+    facts = up.up()
+    app, db = facts["app"].endpoints[0], facts["db"].endpoints[0]
+    said = told(f"http://127.0.0.1:{app.port}/")
+    assert said["args"] == [str(app.port), str(db.port), "127.0.0.1"]
+    assert said["env"]["DB"] == f"http://127.0.0.1:{db.port}"
+
+
+def test_what_another_does_not_offer_is_told_with_what_it_does(lab: Make) -> None:
+    with pytest.raises(SvloadError, match=r"names \$\{db.socket\}, and db offers addresses, host, port, url"):
+        lab(app=teller("${port} ${db.socket}"), db=teller()).up()
+
+
+def test_needs_must_be_services_and_no_circle() -> None:
+    assert any("data" in one for one in refused(app=teller(needs=["data"]), db=teller()))
+    assert any("circle" in one for one in refused(app=teller(needs=["db"]), db=teller(needs="app")))
+    assert any("circle" in one for one in refused(app=teller("${port} ${db.port}"), db=teller(needs="app")))
+    assert not refused(app=teller(needs=["db"]), db=teller())
+
+
+def test_a_change_of_a_service_restarts_those_that_name_it(lab: Make) -> None:
+    app, other = teller("${port} ${db.port}"), teller()
+    up = lab(app=app, db=teller(), other=other)
+    up.up()
+    assert up.apply(specs(app=app, db=teller("${port} anew"), other=other)) == ["app", "db"]
+
+
+def test_further_ports_have_endpoints_of_their_own(lab: Make) -> None:
+    up = lab(app=teller("${port},${port.admin}", ports=["admin"], ready="GET admin/health"))
+    facts = up.up()
+    known = endpoints(facts)
+    assert set(known) == {"http://app", "http://app.admin"}
+    ports = f"{known['http://app'].port},{known['http://app.admin'].port}"
+    assert told(f"http://127.0.0.1:{known['http://app.admin'].port}/")["args"] == [ports]
+
+
+def test_a_service_of_dialogues_has_a_tcp_endpoint(lab: Make) -> None:
+    assert set(endpoints(lab(app=teller(tcp=True, ready="tcp")).up())) == {"tcp://app"}
+
+
+@pytest.mark.parametrize("ready", ["GET admin/health", "tcp admin", "POST /", "GET health", "udp"])
+def test_a_readiness_that_cannot_be_asked_is_refused(ready: str) -> None:
+    assert refused(app=teller(ready=ready))
+
+
+# replicas
+
+
+def test_replicas_are_servers_of_their_own_and_one_service(lab: Make) -> None:
+    up = lab(web=teller("${port} ${replica}", replicas=3))
+    facts = up.up()
+    assert list(facts) == ["web"]
+    ports = [one.port for one in facts["web"].endpoints]
+    assert len(set(ports)) == 3
+    assert [told(f"http://127.0.0.1:{port}/")["args"][1] for port in ports] == ["1", "2", "3"]
+    assert [one.name for one in facts["web"].processes] == ["server[1]", "server[2]", "server[3]"]
+    assert endpoints(facts) == {}, "no one of them is meant by the service's name"
+
+
+def test_the_number_of_replicas_may_change_and_the_others_stay(lab: Make) -> None:
+    behind = teller("${port} ${web.addresses}")
+    up = lab(front=behind, web=teller(replicas=1))
+    first = up.up()
+    assert set(endpoints(first)) == {"http://front", "http://web"}
+    assert up.apply(specs(front=behind, web=teller(replicas=2))) == ["front", "web[2]"]
+    facts = up.facts()
+    assert facts["web"].processes[0].pid == first["web"].processes[0].pid
+    addresses = ",".join(one.connects_to for one in facts["web"].endpoints)
+    assert told(f"http://127.0.0.1:{facts['front'].endpoints[0].port}/")["args"][1] == addresses
+    assert up.apply(specs(front=behind, web=teller(replicas=1))) == ["front"]
+    assert len(up.facts()["web"].endpoints) == 1
+
+
+def test_one_address_of_several_is_refused() -> None:
+    assert any("2 replicas, each with a port" in one for one in refused(app=teller("${port} ${web.port}"), web=teller(replicas=2)))  # fmt: skip
+    assert any("listen on one port" in one for one in refused(web=teller(replicas=2, port=9000)))
+    assert any("forwards to one server" in one for one in refused(cache={"kit": "varnish", "of": "web"}, web=teller(replicas=2)))  # fmt: skip
+    assert not refused(front={"kit": "nginx", "of": "web"}, web=teller(replicas=2))
+    assert not refused(cache={"kit": "varnish", "of": "web"}, web=teller(replicas=1))
+
+
+# builds
+
+MAKEFILE = """\
+build/server: server.sh
+\tmkdir -p build
+\tcp server.sh build/server
+\techo built >> {log}
+"""
+SERVER = "#!/bin/sh\nexec {python} teller.py $1\n"
+
+
+@pytest.fixture
+def source(folder: Path, tmp_path: Path) -> Path:
+    """A source that leaves a line wherever it is built."""
+    target = folder / "target"
+    (target / "build").mkdir(parents=True)
+    (target / "Makefile").write_text(MAKEFILE.format(log=tmp_path / "builds.txt"))
+    (target / "server.sh").write_text(SERVER.format(python=sys.executable))
+    (target / "server.sh").chmod(0o755)
+    return target
+
+
+def built(**options: Any) -> dict[str, Any]:
+    return {"run": "${build}/server ${port}", "build": {"make": "target"}, **options}
+
+
+def builds(tmp_path: Path) -> int:
+    log = tmp_path / "builds.txt"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_a_source_is_built_once_and_anew_when_it_changes(lab: Make, source: Path, tmp_path: Path) -> None:
+    up = lab(app=built(replicas=2))
+    up.up()
+    assert builds(tmp_path) == 1, "two servers, one build"
+    up.restart(["app"])
+    assert builds(tmp_path) == 1
+    (source / "build" / "left").write_text("what a build left behind is no source")
+    up.restart(["app"])
+    assert builds(tmp_path) == 1
+    (source / "server.sh").write_text(SERVER.format(python=sys.executable) + "# another\n")
+    up.restart(["app"])
+    assert builds(tmp_path) == 2
+
+
+def test_words_for_the_tool_are_part_of_what_is_built(lab: Make, source: Path, tmp_path: Path) -> None:
+    lab(app=built(), other=built(build={"make": "target", "args": "CFLAGS=-O2"})).up()
+    assert builds(tmp_path) == 2
+
+
+def test_the_compilers_error_is_told(lab: Make, source: Path) -> None:
+    (source / "Makefile").write_text(
+        "all:\n\t@echo compiling\n\t@echo 'a.c:7: error: no such thing'; exit 1\n"
+    )
+    with pytest.raises(SvloadError) as failed:
+        lab(app=built()).up()
+    (problem,) = failed.value.problems
+    assert problem.code == "build-failed"
+    assert "a.c:7: error: no such thing" in str(problem)
+    assert "compiling" not in str(problem)
+    (source / "Makefile").write_text(MAKEFILE.format(log="/dev/null"))
+    lab(app=built()).up()
+
+
+def test_a_build_that_does_not_end_is_ended(lab: Make, source: Path) -> None:
+    (source / "Makefile").write_text("all:\n\tsleep 600\n")
+    with pytest.raises(SvloadError, match="longer than 0"):
+        lab(app=built(build_within="0.2 s")).up()
+
+
+@pytest.mark.parametrize("where", ["nowhere", "../target", "/etc"])
+def test_only_what_lies_beside_the_study_is_built(lab: Make, source: Path, where: str) -> None:
+    with pytest.raises(SvloadError, match="beside the study"):
+        lab(app=built(build={"make": where})).up()
+
+
+@pytest.mark.parametrize("build", ["target", {"ninja": "target"}, {"make": "a", "pip": "b"}, {"make": 3}, {}])
+def test_a_build_that_nobody_knows_is_refused(build: Any) -> None:
+    assert refused(app=built(build=build))
+
+
+def test_an_environment_for_python_is_built_of_a_requirements_file(lab: Make, folder: Path) -> None:
+    (folder / "requirements.txt").write_text("# none\n")
+    up = lab(app={"run": "${build}/bin/python teller.py ${port}", "build": {"pip": "requirements.txt"}})
+    facts = up.up()
+    prefix = told(f"http://127.0.0.1:{facts['app'].endpoints[0].port}/")["prefix"]
+    assert prefix != sys.prefix, "the interpreter of its own environment"
+    assert (Path(prefix) / "pyvenv.cfg").exists()
+
+
+# files
+
+
+def test_files_are_made_once_and_named_to_the_command(lab: Make) -> None:
+    up = lab(app=teller("${port} ${files}", files={"1KB": "1 kB", "1MB": "1 MB"}))
+    facts = up.up()
+    folder = Path(told(f"http://127.0.0.1:{facts['app'].endpoints[0].port}/")["args"][1])
+    assert {path.name: path.stat().st_size for path in folder.iterdir()} == {"1KB": 1000, "1MB": 1_000_000}
+    inode = (folder / "1MB").stat().st_ino
+    up.restart(["app"])
+    assert (folder / "1MB").stat().st_ino == inode
+    counted = up.counters()["app"].values
+    assert counted["file_bytes"] == 1_001_000
+    assert 0 <= counted["file_resident_bytes"] <= 1_001_000
+
+
+@pytest.mark.parametrize("files", [{}, {"../a": "1 kB"}, {"a": "1 TB"}, {"a/b": 1}, "/etc", "../x", 3])
+def test_files_that_cannot_be_made_are_refused(files: Any) -> None:
+    assert refused(app=teller(files=files))
+
+
+def test_a_folder_beside_the_study_may_be_its_files(lab: Make, folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "a").write_bytes(bytes(5000))
+    up = lab(app=teller("${port}", files="data"))
+    up.up()
+    assert up.counters()["app"].values["file_bytes"] == 5000
+    with pytest.raises(SvloadError, match="no folder “other”"):
+        up.apply(specs(app=teller("${port}", files="other")))
+
+
+def test_dropped_files_are_in_the_page_cache_no_more(lab: Make, folder: Path) -> None:
+    (folder / "data").mkdir()
+    file = folder / "data" / "a"
+    file.write_bytes(bytes(3_000_000))
+    up = lab(app=teller("${port}", files="data"))
+    up.up()
+    file.read_bytes()
+    before = in_page_cache(folder / "data")
+    assert before is not None
+    proof = up.drop_cache(["app"])["app"]
+    assert proof["files_bytes"] == 3_000_000
+    assert proof["resident_before_bytes"] == before.resident_bytes > 2_900_000
+    if proof["resident_after_bytes"] > 30_000:
+        pytest.skip("this file system has no disk below it")
+    assert file.read_bytes() == bytes(3_000_000)
+
+
+def test_files_that_its_build_made_may_be_its_files(lab: Make, source: Path) -> None:
+    (source / "Makefile").write_text("all:\n\tmkdir -p made && head -c 7000 /dev/zero > made/a\n")
+    text = {"run": f"{sys.executable} teller.py ${{port}} ${{files}}", "build": {"make": "target"}}
+    up = lab(app={**text, "files": "${build}/made"})
+    up.up()
+    assert up.counters()["app"].values["file_bytes"] == 7000
+    assert up.drop_cache(["app"])["app"]["files_bytes"] == 7000
+    with pytest.raises(SvloadError, match="no folder “none”"):
+        up.apply(specs(app={**text, "files": "${build}/none"}))
+
+
+@pytest.mark.parametrize("files", ["${build}/../x", "${build}", "${build}//etc"])
+def test_files_outside_what_was_built_are_refused(files: str) -> None:
+    assert refused(app=teller(files=files))
+
+
+def test_a_service_without_files_has_none_to_drop(lab: Make) -> None:
+    up = lab(app=teller())
+    up.up()
+    with pytest.raises(SvloadError, match="tells of no files"):
+        up.drop_cache(["app"])
+
+
+def test_a_restart_takes_along_who_needs_it(lab: Make) -> None:
+    up = lab(app=teller("${port} ${db.port}"), db=teller(), other=teller())
+    before = {name: facts.processes[0].pid for name, facts in up.up().items()}
+    assert up.restart(["db"]) == ["app", "db"]
+    after = {name: facts.processes[0].pid for name, facts in up.facts().items()}
+    assert {name for name in before if before[name] != after[name]} == {"app", "db"}
+    wait_until(lambda: not up.alive())

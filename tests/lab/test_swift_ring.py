@@ -1,0 +1,123 @@
+"""A ring of three object servers with three copies: what is stored where, who stands in for one that is
+still, and when all is whole again."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.servers import wait_until
+
+from svload.host import Agent
+from svload.lab import Lab, install
+from svload.lab.kits.swift import Swift, SwiftOptions
+from svload.model.errors import SvloadError
+from svload.model.facts import Endpoint
+from svload.model.study import ServiceSpec
+
+SPEC = ServiceSpec(
+    name="backend",
+    kit="swift",
+    options={
+        "object_servers": 3, "object_replicas": 3, "object_workers": 1, "replicator_interval": "1s", "users": {"lab:writer": "writing"},
+        "tuning": {"node_timeout": 1, "conn_timeout": 1},
+    },
+)  # fmt: skip
+
+
+def test_copies_need_servers() -> None:
+    with pytest.raises(ValidationError, match="3 copies of each object need as many object_servers, not 2"):
+        SwiftOptions(object_servers=2, object_replicas=3)
+    assert SwiftOptions(object_servers=3, object_replicas=3).objects == ("object-1", "object-2", "object-3")
+    assert SwiftOptions(object_servers=2).servers == ("account", "container", "object-1", "object-2")
+    assert SwiftOptions().servers == ("account", "container", "object")
+
+
+def test_every_object_server_is_a_declared_part() -> None:
+    assert {*SwiftOptions(object_servers=9).servers, "object", "proxy", "memcached"} == {*SwiftOptions.parts}
+
+
+class Store:
+    """Swift's API for one user."""
+
+    def __init__(self, at: Endpoint) -> None:
+        self._at, self._token = at, ""
+        self._token = self.call(
+            "GET", "/auth/v1.0", **{"X-Auth-User": "lab:writer", "X-Auth-Key": "writing"}
+        )[1]
+        assert self.call("PUT", "/v1/AUTH_lab/c")[0] == 201
+
+    def call(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[int, str, bytes]:
+        """Status, the token if the answer has one, and the body."""
+        with closing(http.client.HTTPConnection(self._at.address, self._at.port, timeout=60)) as line:
+            line.request(method, path, body, headers | ({"X-Auth-Token": self._token} if self._token else {}))
+            answer = line.getresponse()
+            return answer.status, answer.getheader("X-Auth-Token", ""), answer.read()
+
+    def put(self, name: str, body: bytes) -> None:
+        assert self.call("PUT", f"/v1/AUTH_lab/c/{name}", body)[0] == 201
+
+    def digest(self, name: str) -> str:
+        status, _, body = self.call("GET", f"/v1/AUTH_lab/c/{name}")
+        assert status == 200, (name, status)
+        return hashlib.md5(body).hexdigest()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, agent: Agent, needs: Any) -> Iterator[Lab]:
+    needs("memcached")
+    cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
+    install((SPEC,), cache)
+    made = Lab((SPEC,), agent, tmp_path / "work", cache)
+    yield made
+    made.down()
+
+
+@pytest.mark.real
+def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_path: Path) -> None:
+    facts = lab.up()["backend"]
+    processes = {process.name: process.pid for process in facts.processes}
+    assert {f"object-{n}{end}" for n in (1, 2, 3) for end in ("", "-replicator")} < set(processes)
+    store = Store(facts.endpoints[0])
+    bodies = {str(n): random.Random(n).randbytes(1000 + 37 * n) for n in range(12)}
+    digests = {name: hashlib.md5(body).hexdigest() for name, body in bodies.items()}
+    for name in [*bodies][:8]:
+        store.put(name, bodies[name])
+    devices = tmp_path / "work/services/backend/devices"
+
+    def held() -> list[int]:
+        return [len(list((devices / f"o{n}").resolve().rglob("*.data"))) for n in (1, 2, 3)]
+
+    assert held() == [8, 8, 8]
+    kit = lab._up["backend"].kit
+    assert isinstance(kit, Swift)
+    assert kit.parts("object-2") == ["object-2", "object-2-replicator"]
+    assert kit.parts("object") == [f"object-{n}{end}" for n in (1, 2, 3) for end in ("", "-replicator")]
+    assert kit.parts("proxy") == ["proxy"]
+    assert kit.parts("") == [*processes]
+    with pytest.raises(SvloadError, match="no part “object-4”"):
+        kit.parts("object-4")
+    groups = [processes[part] for part in kit.parts("object-2")]
+    try:
+        for group in groups:
+            os.killpg(group, signal.SIGSTOP)
+        for name in [*bodies][8:]:
+            store.put(name, bodies[name])
+        assert held() == [12, 8, 12], "two copies of three are enough"
+        assert {name: store.digest(name) for name in bodies} == digests
+    finally:
+        for group in groups:
+            os.killpg(group, signal.SIGCONT)
+    wait_until(lambda: held() == [12, 12, 12], 60.0)
+    assert {name: store.digest(name) for name in bodies} == digests

@@ -1,0 +1,21 @@
+"""Two values of each option of a traffic group, as a study writes them: a test of options names none of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args, get_origin
+
+from svload.model.options import Described
+
+BESIDE: dict[str, dict[str, Any]] = {"streams": {"http2": True}}
+"""What an option needs beside it."""
+
+
+def written(one: Described) -> tuple[Any, Any]:
+    """Two values that differ; the second is never the default."""
+    if get_origin(one.kind) is Literal:
+        return one.default, next(word for word in get_args(one.kind) if word != one.default)
+    if one.kind is bool:
+        return one.default, not one.default
+    if one.is_time:
+        return ("0s", one.option.example) if one.option.example else ("1s", "2s")
+    return 1, 2

@@ -1,0 +1,60 @@
+"""The chart of what limited each case, and the table of what was in use at N*, as the page has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+from svload.report.charts.limit_grid import COLOURS, GridCell, limit_grid
+from svload.report.page.anchors import Anchors
+from svload.report.page.limited import grid_views, use_table
+
+Reporter = Callable[[str], Any]
+CELLS = [
+    ("1KB", [GridCell("cpu", True, "c0: the cores were full"), GridCell("cpu", True, "c1", refused=True)]),
+    ("1MB", [None, GridCell("disk", False, "c3: <near>", marked=True)]),
+]
+
+
+def test_a_cell_is_coloured_by_what_gave_way_and_only_then() -> None:
+    root = ElementTree.fromstring(limit_grid(CELLS, ["1", "2"], "users", "t"))
+    cells = [one for one in root if one.tag.endswith("rect")]
+    assert [one.get("class") for one in cells] == [f"g{COLOURS['cpu']}", f"g{COLOURS['cpu']}", "gn"]
+    texts = [one.text for one in root if one.tag.endswith("text")]
+    assert texts == ["users", "1", "2", "1KB", "cpu", "✗ cpu", "1MB", "disk ◂"]
+    assert [one.get("class") for one in root if one.tag.endswith("path")] == ["hatched"]
+
+
+def test_without_cells_nothing_is_drawn() -> None:
+    assert limit_grid([], ["1"], "users", "t") == ""
+
+
+def test_a_run_with_a_load_alone_has_a_table_and_no_chart(reported: Reporter) -> None:
+    findings = reported("users").findings
+    (curve,) = findings.curves
+    assert grid_views(findings, Anchors([])) == []
+    found = use_table(curve, findings)
+    assert found is not None
+    told = found.caption if found.lines else found.reason
+    assert told.replace("'", "&#39;") in reported("users").page
+
+
+def test_two_factors_of_which_one_is_a_load_are_charted_with_every_case_that_was_run(
+    reported: Reporter,
+) -> None:
+    findings = reported("users").findings
+    (curve,) = findings.curves
+    cases = tuple(
+        case.model_copy(update={"case": f"{case.case}-{size}", "levels": {**case.levels, "size": size}})
+        for case in findings.cases
+        for size in ("small", "large")
+    )
+    both = findings.model_copy(
+        update={"cases": cases, "curves": (curve.model_copy(update={"when": {"size": "small"}}),)}
+    )
+    (view,) = grid_views(both, Anchors([]))
+    ran = [case for case in cases if case.excluded is None]
+    assert "size" in view.title and curve.factor in view.title
+    assert len(view.table.rows) == len(ran)
+    assert ElementTree.fromstring(view.drawing).attrib["class"] == "chart wide"

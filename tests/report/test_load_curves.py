@@ -1,0 +1,105 @@
+"""A factor that is a load: its curve on the page, in figures and in the workbook, with bounds, limits and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import openpyxl
+import pytest
+
+from svload.model.load_curve import LoadCurve, LoadLimit
+from svload.report.charts.load_chart import levels_chart
+from svload.report.data.gather import gather
+from svload.report.figures.figure import WIDTHS_PT
+from svload.report.figures.write import found_figures, write_figures
+from svload.report.told.curve_rows import limit_rows, lines_of
+
+Reporter = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def curve(reported: Reporter) -> LoadCurve:
+    (found,) = reported("users").findings.curves
+    return found
+
+
+def test_the_page_draws_it_with_its_limits(reported: Reporter, curve: LoadCurve) -> None:
+    page = reported("users").page
+    assert 'id="load"' in page
+    assert '<a href="#load">Load</a>' in page
+    drawing = levels_chart(curve, "t")
+    assert ElementTree.fromstring(drawing).attrib["class"] == "chart wide"
+    for word in ("throughput", "mean response", "N* ", "N_break"):
+        assert word in drawing
+    for row in limit_rows(curve):
+        assert row.meaning in page
+    assert curve.demands[0].resource in page
+    assert "no peak in range" in page
+    assert all(sentence.split(" [")[0] in page for sentence in curve.sentences)
+
+
+def test_a_run_without_such_a_factor_has_no_section(reported: Reporter) -> None:
+    assert 'id="load"' not in reported("plain").page
+    assert (
+        "Load"
+        not in openpyxl.load_workbook(reported("plain").files["report.xlsx"], read_only=True).sheetnames
+    )
+
+
+def test_what_is_not_bracketed_is_dashed_and_said(curve: LoadCurve) -> None:
+    star = curve.limits[0].model_copy(update={"state": "edge"})
+    outside = curve.model_copy(update={"limits": (star,)})
+    assert 'class="c1 main"' in levels_chart(curve, "t")
+    assert 'class="c1 main"' not in levels_chart(outside, "t")
+    assert "not bracketed" in limit_rows(outside)[0].told
+    none = LoadLimit(name="N*", value=None, state="none", reason="nobody knows")
+    assert limit_rows(curve.model_copy(update={"limits": (none,)}))[0].told == "nobody knows"
+
+
+def test_bounds_are_drawn_as_they_are_and_left_out_where_none_is_known(curve: LoadCurve) -> None:
+    lines = lines_of(curve)
+    assert curve.top_rps is not None
+    assert max(value for _, value in lines.most_rps) == pytest.approx(curve.top_rps)
+    assert lines.least_s[0][1] == pytest.approx(curve.alone_s)
+    assert lines.scalability
+    unknown = lines_of(curve.model_copy(update={"top_rps": None, "scalability": None}))
+    assert (unknown.most_rps, unknown.least_s, unknown.scalability) == ((), (), ())
+
+
+def test_figures_bear_units_bounds_and_limits(reported: Reporter, tmp_path: Path) -> None:
+    found = reported("users")
+    names = {figure.name for figure in found_figures(gather(found.run, found.findings))}
+    assert {"load-throughput", "load-response"} <= names
+    write_figures(found.run, found.findings, tmp_path)
+    for side, unit in (("throughput", "(/s)"), ("response", "(ms)")):
+        for width, points in WIDTHS_PT.items():
+            tree = ElementTree.parse(tmp_path / f"load-{side}-{width}.svg")
+            assert float(tree.getroot().attrib["width"]) == pytest.approx(points, abs=1)
+            texts = " ".join("".join(node.itertext()) for node in tree.iter() if node.tag.endswith("}text"))
+            assert unit in texts
+            assert "N*" in texts
+
+
+def test_the_workbook_has_levels_bounds_limits_and_charts(reported: Reporter, curve: LoadCurve) -> None:
+    sheet = openpyxl.load_workbook(reported("users").files["report.xlsx"])["Load"]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    head = next(row for row in rows if row[0] == "curve")
+    at = rows.index(head)
+    column = {
+        name: head.index(name) for name in ("throughput, 1/s", "mean response, s", "bound of throughput, 1/s")
+    }
+    for row, point in zip(rows[at + 1 :], curve.points, strict=False):
+        assert row[1] == point.case
+        assert row[column["throughput, 1/s"]] == pytest.approx(point.throughput_rps)
+        assert row[column["mean response, s"]] == pytest.approx(point.response_s)
+        assert row[column["bound of throughput, 1/s"]] == pytest.approx(point.most_rps)
+    star = next(row for row in rows if row[0] == "N*")
+    assert star[1:4] == [
+        pytest.approx(curve.limits[0].value),
+        pytest.approx(curve.limits[0].low),
+        pytest.approx(curve.limits[0].high),
+    ]
+    assert len(sheet._charts) == 2

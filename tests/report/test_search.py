@@ -1,0 +1,180 @@
+"""A search in every output: the answer first, each level with its verdict, each trial in its order, the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import openpyxl
+import pytest
+from rich.cells import cell_len
+
+from svload.model.capacity import CapacityResult, GainStep
+from svload.report import show_findings
+from svload.report.charts.search_chart import search_chart
+from svload.report.data.gather import gather
+from svload.report.figures.write import found_figures, write_figures
+from svload.report.files.junit import junit_xml
+from svload.report.files.markdown import summary_markdown
+from svload.report.told.answer import answer, headline
+from svload.report.told.search_rows import bracket_words, level_rows, search_title, step_rows
+
+Reporter = Callable[[str], Any]
+
+
+@pytest.fixture
+def found(reported: Reporter) -> CapacityResult:
+    capacity = reported("search").findings.capacity
+    assert capacity is not None
+    return capacity
+
+
+KNEE = CapacityResult(
+    over="users",
+    gain=0.1,
+    state="bracketed",
+    kept=16,
+    broken=20,
+    steps=(
+        GainStep(low_load=8, high_load=16, gain=0.98, low=0.9, high=1.05, outcome="worth it", low_rps=80.0, high_rps=158.0),
+        GainStep(low_load=16, high_load=20, gain=0.02, low=-0.03, high=0.07, outcome="flat", low_rps=158.0, high_rps=159.0),
+    ),
+    sentence="Above 16 users more of them gain less than 10 %.",
+)  # fmt: skip
+
+
+def test_the_answer_says_it_first(reported: Reporter, found: CapacityResult) -> None:
+    findings = reported("search").findings
+    first = answer(findings).first
+    assert first[0].text == found.sentence
+    assert first[0].mark == "●"
+    assert first[0].evidence, "the two ends"
+    assert found.gate is not None
+    assert first[1].text == found.gate.sentence
+    assert headline(findings).startswith(found.sentence)
+    assert sum(found.sentence in one.text for one in (*first, *answer(findings).sentences)) == 1, "once"
+
+
+def test_the_page_draws_it_and_tells_every_level(reported: Reporter, found: CapacityResult) -> None:
+    page = reported("search").page
+    assert '<a href="#search-for">Search</a>' in page
+    assert bracket_words(found) in page
+    section = page.partition('id="search-for"')[2].partition("</section>")[0]
+    assert section.count("<svg") == 1
+    for row in level_rows(reported("search").findings):
+        assert f"{row.level.load:,}" in section
+        assert f"{row.mark} {row.outcome}" in section
+    assert "REFUSED (steal)" in section
+    assert 'id="search-for"' not in reported("users").page
+
+
+def test_every_trial_is_a_mark_and_the_answer_two_lines(found: CapacityResult) -> None:
+    drawing = search_chart(found, "t")
+    tree = ElementTree.fromstring(drawing)
+    tips = [node.text or "" for node in tree.iter() if node.tag.endswith("title")]
+    assert len(tips) == len(found.trials)
+    assert sum("a first look" in tip for tip in tips) == sum(one.scout for one in found.trials)
+    assert f"{found.kept} kept" in drawing
+    assert f"{found.broken} broken" in drawing
+    assert drawing.count('class="band"') == sum(one.kept is not None for one in found.trials)
+    assert search_chart(found.model_copy(update={"trials": ()}), "t") == ""
+
+
+def test_two_ends_that_lie_together_are_labelled_apart(found: CapacityResult) -> None:
+    near = found.model_copy(update={"kept": 20, "broken": 21})
+    tree = ElementTree.fromstring(search_chart(near, "t"))
+    labels = [node for node in tree.iter() if "".join(node.itertext()) in ("20 kept", "21 broken")]
+    assert len(labels) == 2
+    assert abs(float(labels[0].attrib["y"]) - float(labels[1].attrib["y"])) >= 12
+
+
+def test_a_figure_is_written(reported: Reporter, tmp_path: Path) -> None:
+    one = reported("search")
+    names = {figure.name for figure in found_figures(gather(one.run, one.findings))}
+    assert {"search", "load-throughput", "load-response"} <= names
+    write_figures(one.run, one.findings, tmp_path)
+    text = (tmp_path / "search-double.svg").read_text()
+    assert "trial, in the order they ran" in text
+    assert "Every trial of the search" in (tmp_path / "captions.md").read_text()
+
+
+def test_the_workbook_has_levels_trials_and_charts(reported: Reporter, found: CapacityResult) -> None:
+    sheet = openpyxl.load_workbook(reported("search").files["report.xlsx"])["Search"]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    head = next(number for number, row in enumerate(rows) if row[0] == "load")
+    for row, level in zip(rows[head + 1 :], found.levels, strict=False):
+        assert row[0] == level.load
+        assert level.outcome in row[1]
+        assert row[3] == (pytest.approx(level.value) if level.value is not None else "–")
+    trials = next(number for number, row in enumerate(rows) if row[0] == "number")
+    assert [row[1] for row in rows[trials + 1 :] if row[1]] == [one.trial for one in found.trials]
+    assert len(sheet._charts) == 2
+    assert (
+        "Search"
+        not in openpyxl.load_workbook(reported("users").files["report.xlsx"], read_only=True).sheetnames
+    )
+
+
+@pytest.mark.parametrize("width", [120, 80, 50])
+def test_the_terminal_shows_the_levels_in_place_of_the_cases(
+    reported: Reporter,
+    found: CapacityResult,
+    width: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    show_findings(reported("search").findings, {})
+    lines = capsys.readouterr().out.splitlines()
+    assert all(cell_len(line) <= width for line in lines)
+    said = " ".join(" ".join(lines).split())
+    assert found.sentence in said or width < 80
+    if width == 120:
+        for word in ("✓ kept", "✗ broken", "? open", "Gate passed"):
+            assert word in said
+
+
+def test_the_summary_and_junit_have_it(reported: Reporter, found: CapacityResult) -> None:
+    findings = reported("search").findings
+    text = summary_markdown(findings)
+    assert text.startswith("## ✓")
+    assert "| users | verdict |" in text
+    suite = ElementTree.fromstring(junit_xml(findings)).find("testsuite")
+    assert suite is not None
+    case = next(one for one in suite if one.attrib["classname"] == "capacity")
+    assert case.find("failure") is None
+    for state, gate, tag, mark in (
+        ("above", None, "error", "?"),
+        ("bracketed", "fail", "failure", "✗"),
+        ("bracketed", "open", "error", "?"),
+    ):
+        other = found.model_copy(
+            update={
+                "state": state,
+                "gate": None
+                if gate is None
+                else found.gate and found.gate.model_copy(update={"outcome": gate}),
+            }
+        )
+        changed = findings.model_copy(update={"capacity": other})
+        suite = ElementTree.fromstring(junit_xml(changed)).find("testsuite")
+        assert suite is not None
+        case = next(one for one in suite if one.attrib["classname"] == "capacity")
+        assert case.find(tag) is not None
+        assert summary_markdown(changed).startswith(f"## {mark}")
+
+
+def test_a_knee_has_its_steps_everywhere(
+    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    findings = reported("search").findings.model_copy(update={"capacity": KNEE})
+    assert search_title(KNEE) == "the users above which more of them gain less than 10 %"
+    assert [row.outcome for row in step_rows(KNEE)] == ["worth it", "flat"]
+    show_findings(findings, {})
+    said = capsys.readouterr().out
+    assert "✗ flat" in said
+    assert "98 %" in said
+    assert "158/s → 159/s" in summary_markdown(findings)

@@ -1,0 +1,96 @@
+"""abort_if: asked once a second of the last readings; the first criterion that holds ends the run with its value."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import pytest
+
+from svload.model.errors import ExitCode
+from svload.model.events import Event
+from svload.model.study import CaseConfig, Lock
+from svload.run.aborting import Watch, abort_of, first_held
+from svload.study import load_study, resolve
+from svload.watch import monitored_names
+
+SECOND = 1_000_000_000
+STUDY = """
+name: s
+lab: {app: {kit: truth}}
+traffic: {users: {executor: constant-vus, vus: 2, request: "GET http://app/"}}
+measure: {duration: 1s}
+abort_if: ["app.fds > 90", "app.throttled > 10 %"]
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Any) -> CaseConfig:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    lock: Lock = load_study(tmp_path, monitored=monitored_names)
+    return resolve(lock, lock.cases[0])
+
+
+def table(fds: float, throttled: float) -> dict[str, tuple[str, Any]]:
+    """Readings at 10 and 14 s."""
+    rows = [
+        (10, "fds", 3.0),
+        (14, "fds", fds),
+        (10, "throttled_seconds_total", 7.0),
+        (14, "throttled_seconds_total", 7.0 + throttled),
+    ]
+    columns = {"service": "app", "monitor": "process", "entity": ""}
+    return {
+        "offset_ns": ("i64", array("q", (at * SECOND for at, _, _ in rows)).tobytes()),
+        **{name: ("utf8", [text] * len(rows)) for name, text in columns.items()},
+        "metric": ("utf8", [metric for _, metric, _ in rows]),
+        "value": ("f64", array("d", (value for _, _, value in rows)).tobytes()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fds", "throttled", "held"),
+    [
+        (90, 0.3, None),
+        (91, 0.3, ("app.fds > 90", "91")),
+        (3, 0.8, ("app.throttled > 10 %", "20 %")),
+        (99, 0.8, ("app.fds > 90", "99")),
+    ],
+)
+def test_the_first_that_holds(
+    config: CaseConfig, fds: float, throttled: float, held: tuple[str, str] | None
+) -> None:
+    assert first_held(config, table(fds, throttled), 10 * SECOND, 15 * SECOND) == held
+
+
+def test_nothing_read_is_nothing_held(config: CaseConfig) -> None:
+    empty = {name: (kind, b"" if kind != "utf8" else []) for name, (kind, _) in table(1, 1).items()}
+    assert first_held(config, empty, 10 * SECOND, 15 * SECOND) is None
+
+
+def test_it_is_asked_once_a_second_of_the_last_five(config: CaseConfig) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def readings(from_ns: int, to_ns: int) -> dict[str, tuple[str, Any]]:
+        asked.append((from_ns // SECOND, to_ns // SECOND))
+        return table(99, 0)
+
+    watch = Watch(config, readings)
+    found = [watch.held(9 * SECOND, round(at * SECOND)) for at in (14, 14.5, 15, 20)]
+    assert asked == [(9, 14), (10, 15), (15, 20)]
+    assert found[1] == {}, "it was asked just now"
+    assert found[2] == {"abort": ["app.fds > 90", "99"]}
+    assert found[3] == {}, "the readings are too old"
+    none = Watch(config.model_copy(update={"abort_ifs": ()}), readings)
+    assert none.held(0, 99 * SECOND) == {}
+    assert len(asked) == 3
+
+
+def test_the_event_ends_the_run() -> None:
+    event = Event("progress", {"trial": "TC1.r1", "offset_s": 12.0, "abort": ["app.fds > 90", "91"]})
+    error = abort_of(event)
+    assert error is not None
+    assert error.exit_code is ExitCode.THRESHOLD_FAILED
+    assert "app.fds > 90 held in TC1.r1, 12 s into its load (91 over the last 5 s)" in str(error)
+    assert abort_of(Event("progress", {"offset_s": 12.0})) is None
+    assert abort_of(Event("notice", {"abort": ["x", "y"]})) is None

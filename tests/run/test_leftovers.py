@@ -1,0 +1,88 @@
+"""What a killed svload left is told, whether it could be put back or not, and by no other way than `put_back`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from svload.host.agent.journal import Journal
+from svload.host.agent.leftovers import finish_leftovers
+from svload.model.events import Event
+from svload.run.leftovers import put_back
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "svload"
+
+
+@pytest.fixture
+def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a lab whose agent was killed: it made a file, and says so of what is a folder now."""
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    folder = tmp_path / "labs" / "killed"
+    folder.mkdir(parents=True)
+    owner = {"format": 1, "owner": "gone", "lease": {"kind": "connection", "until_wall": None}}
+    told = {**owner, "controller_pid": 1, "started_wall": 1.0, "made_folder": True}
+    (folder / "owner.json").write_text(json.dumps(told))
+    (tmp_path / "stray").write_text("")
+    (tmp_path / "blocked").mkdir()
+    journal = Journal(folder)
+    journal.announce("file", name=str(tmp_path / "stray"))
+    journal.announce("file", name=str(tmp_path / "blocked"))
+    journal.close()
+    return folder
+
+
+def told() -> list[Event]:
+    events: list[Event] = []
+    put_back(events.append)
+    return events
+
+
+def test_what_is_put_back_and_what_cannot_be_is_told(killed: Path, tmp_path: Path) -> None:
+    done, left = sorted(told(), key=lambda event: not event.data["undone"])
+    assert (done.kind, left.kind) == ("leftover", "leftover")
+    assert str(tmp_path / "stray") in str(done.data["text"]) and not (tmp_path / "stray").exists()
+    sentence = str(left.data["text"])
+    assert "[not-undone]" in sentence and str(tmp_path / "blocked") in sentence
+    assert str(killed / "journal.jsonl") in sentence
+
+
+def test_what_could_not_be_undone_is_told_each_time_until_it_can(killed: Path, tmp_path: Path) -> None:
+    told()
+    assert [event.data["undone"] for event in told()] == [False]
+    (tmp_path / "blocked").rmdir()
+    assert told() == []
+    assert not killed.exists()
+
+
+def test_where_nothing_is_left_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    assert told() == []
+
+
+def test_nobody_else_puts_back_and_keeps_it_to_himself() -> None:
+    call = re.compile(rf"\b{finish_leftovers.__name__}\(")
+    callers = {
+        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if call.search(path.read_text("utf-8"))
+    }
+    # A fleet's machine says what it found when it is greeted.
+    assert callers == {"host/agent/leftovers.py", "host/machines/bearer.py", "run/leftovers.py"}
+
+
+def calling(names: str) -> set[str]:
+    """The modules that call one of these (and do not define it)."""
+    call = re.compile(rf"(?<!def )\b(?:{names})\(")
+    found = {
+        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if call.search(path.read_text("utf-8"))
+    }
+    return {name for name in found if not name.startswith("host/")}
+
+
+def test_whoever_starts_an_agent_puts_back_first() -> None:
+    starters = calling("start_agent|launch_agent")
+    assert starters == {"run/certify.py", "run/hands.py", "run/keeper.py", "run/listing.py", "run/once.py"}
+    # A keeper is a process that `lab up` starts; hands are taken by an execution, whoever had started them.
+    for_them = {"run/keeper.py": "api/labs.py", "run/hands.py": "run/execution.py"}
+    assert {for_them.get(name, name) for name in starters} <= calling("put_back")

@@ -1,0 +1,348 @@
+"""`svload capacity` before anything is started: what is asked, what is refused, which trials
+follow, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import api
+from svload.analysis.capacity.told import capacity_of
+from svload.api.capacity import LOADS, CapacityAsk, searched_lock
+from svload.api.runs import verdict_exit
+from svload.model.capacity import CapacityResult
+from svload.model.errors import ExitCode, SvloadError
+from svload.model.events import Event
+from svload.model.plan import Batch
+from svload.model.results import Estimate, Findings, TrialResult, Verdict
+from svload.model.study import Lock
+from svload.report.terminal.search_live import search_line
+from svload.report.told.search_rows import search_outcome
+from svload.run.policies.base import Sealed, Verdicts
+from svload.run.policies.capacity import capacity, first_batch, so_far
+from svload.store import RunDir, unfinished_runs
+from svload.store.journal import Journal
+from svload.store.seal import write_artefact
+
+STUDY = """\
+name: bears
+lab:
+  server: {kit: truth, role: store, service_time: 10 ms}
+factors:
+  users: FACTOR
+traffic:
+  people: {executor: constant-vus, vus: "${users}", request: {get: http://server/v1/a/c/o, expect_status: 404}}
+measure: {duration: 1s, replicates: 5}
+THRESHOLDS
+"""
+OPEN = "{open: [1, 400]}"
+CRITERION = "p95 <= 200 ms"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., str]:
+    def write(factor: str = OPEN, thresholds: str = "") -> str:
+        (tmp_path / "study").mkdir(exist_ok=True)
+        text = STUDY.replace("FACTOR", factor).replace("THRESHOLDS", thresholds)
+        (tmp_path / "study" / "study.yaml").write_text(text)
+        return str(tmp_path / "study")
+
+    return write
+
+
+def lock_of(target: str, **asked: Any) -> Lock:
+    return searched_lock(CapacityAsk(target, **asked), api.Choices(out=Path(target).parent / "runs"))
+
+
+def refused(target: str, **asked: Any) -> str:
+    with pytest.raises(SvloadError) as caught:
+        lock_of(target, **asked)
+    assert caught.value.exit_code is ExitCode.USAGE
+    return str(caught.value.problems[0])
+
+
+# what is asked
+
+
+def test_a_criterion_is_read_as_people_write_it(study: Callable[..., str]) -> None:
+    search = lock_of(study(), that="p95 <= 200 ms and success_rate >= 99.9 %").search
+    assert search is not None
+    assert search.that == ("response.p95 <= 200 ms", "success_rate >= 99.9 %")
+    assert (search.over, search.least, search.most, search.start) == ("users", 1, 400, 8)
+
+
+def test_the_study_s_thresholds_are_the_criteria_where_none_is_typed(study: Callable[..., str]) -> None:
+    path = study(thresholds='thresholds: ["people.response.p90 <= 150 ms", "success_rate >= 99 %"]')
+    lock = lock_of(path)
+    assert lock.search is not None
+    assert lock.search.that == ("people.response.p90 <= 150 ms", "success_rate >= 99 %")
+    assert lock.thresholds == (), "levels break them on purpose"
+    assert lock.measure.replicates == 3
+    typed = lock_of(path, that=CRITERION).search
+    assert typed is not None
+    assert typed.that == ("response.p95 <= 200 ms",)
+
+
+def test_a_factor_with_levels_can_be_searched(study: Callable[..., str]) -> None:
+    search = lock_of(study("[1, 2, 4]"), that=CRITERION, over="users", least=2, most=64).search
+    assert search is not None
+    assert (search.least, search.most) == (2, 64)
+
+
+def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
+    choices = api.Choices(out=tmp_path)
+    lock = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, within_s=120), choices)
+    assert lock.search is not None
+    assert lock.search.over == "users"
+    assert LOADS[0] == lock.search.least < lock.search.most <= LOADS[1]
+    assert lock.measure.duration_ns == 3 * 10**9, "two minutes are forty trials of three seconds"
+    assert lock.search.most_trials == int(120 / 4.5)
+    by_rate = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, rate=True, most=500), choices)
+    assert by_rate.search is not None
+    assert (by_rate.search.over, by_rate.search.start, by_rate.search.most) == ("rate", 64, 500)
+    assert by_rate.measure.duration_ns == 5 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, "needs a criterion"),
+        ({"that": "p95 == 200 ms"}, "<= or >="),
+        ({"that": "speed <= 3"}, "speed"),
+        ({"that": "throughput >= 500/s"}, "grows with the load"),
+        ({"until": "gain < ten"}, "a gain was expected"),
+        ({"until": "gain < 10 %", "that": CRITERION}, "no --that beside it"),
+        ({"until": "gain < 10 %", "at_least": 5}, "--at-least"),
+        ({"that": CRITERION, "at_least": 500}, "500 is not between 1 and 400"),
+        ({"that": CRITERION, "least": 5, "most": 900}, "does not fit users"),
+        ({"that": CRITERION, "over": "rate"}, "one open factor"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_sentence(
+    study: Callable[..., str], asked: dict[str, Any], words: str
+) -> None:
+    assert words in refused(study(), **asked)
+
+
+def test_a_study_without_an_open_factor_is_told_how_to_have_one(study: Callable[..., str]) -> None:
+    assert "--over users --from 1 --to 4000" in refused(study("[1, 2]"), that=CRITERION)
+
+
+# which trials follow
+
+
+def result(batch_trial: Any, value: float, server: str = "STEADY") -> TrialResult:
+    metrics = {
+        "people.response.p95": Estimate(value=value, n=2_000),
+        "people.ok_throughput": Estimate(value=100.0, n=2_000),
+        "people.success_rate": Estimate(value=1.0, n=2_000),
+    }
+    verdict = Verdict(trial=batch_trial.trial, instrument="VALID", server=server, reasons=(), checks=())  # type: ignore[arg-type]
+    return TrialResult(
+        trial=batch_trial.trial,
+        case=batch_trial.case,
+        replicate=batch_trial.replicate,
+        block=batch_trial.block,
+        verdict=verdict,
+        metrics=metrics,
+    )
+
+
+def played(lock: Lock, breaks_above: int, most_batches: int = 60) -> tuple[list[Batch], list[TrialResult]]:
+    """The search against a server whose p95 is 200 ms at so many users."""
+    batches, results = [first_batch(lock)], []
+    while len(batches) < most_batches:
+        for trial in batches[-1].trials:
+            results.append(result(trial, 0.2 * (int(trial.at.values["users"]) / breaks_above) ** 2))
+        following = capacity(lock, sealed(batches, results))
+        if following is None:
+            return batches, results
+        batches.append(following)
+    raise AssertionError("no answer")
+
+
+def sealed(batches: Sequence[Batch], results: Sequence[TrialResult]) -> Sealed:
+    return Sealed(
+        batches, {one.trial: "0" * 64 for one in results}, Verdicts({one.trial: one for one in results})
+    )
+
+
+def test_every_trial_is_planned_once_and_in_order(study: Callable[..., str]) -> None:
+    batches, results = played(lock_of(study(), that=CRITERION), 100)
+    trials = [trial for batch in batches for trial in batch.trials]
+    assert len({trial.trial for trial in trials}) == len(trials) == len(results)
+    assert [trial.position for trial in trials] == list(range(len(trials)))
+    assert [trial.block for trial in trials] == list(range(1, len(trials) + 1))
+    assert len({trial.seed for trial in trials}) == len(trials)
+    assert all(batch.because for batch in batches)
+
+
+def test_a_search_that_was_killed_goes_on_as_it_would_have(study: Callable[..., str]) -> None:
+    """The same seals give the same batch, whatever the process: after each batch, asked anew."""
+    lock = lock_of(study(), that=CRITERION)
+    batches, results = played(lock, 100)
+    done = 0
+    for number, batch in enumerate(batches[:-1]):
+        done += len(batch.trials)
+        again = capacity(lock, sealed(batches[: number + 1], results[:done]))
+        assert again is not None
+        assert again.trials == batches[number + 1].trials
+        assert again.because == batches[number + 1].because
+
+
+def test_what_was_found_is_told_with_every_level_and_trial(study: Callable[..., str]) -> None:
+    lock = lock_of(study(), that=CRITERION, at_least=50)
+    _, results = played(lock, 100)
+    told = capacity_of(lock, list(reversed(results)))
+    assert told is not None
+    assert (told.state, told.ended) == ("bracketed", True)
+    assert told.kept is not None
+    assert told.broken is not None
+    assert told.kept <= 101 <= told.broken * 1.03
+    assert [one.trial for one in told.trials] == [one.trial for one in results], "in the order they ran"
+    assert [one.scout for one in told.trials][:5] == [True] * 5
+    assert told.trials[-1].kept == told.kept
+    levels = {one.load: one for one in told.levels}
+    assert levels[told.kept].outcome == "kept"
+    assert levels[told.broken].outcome == "broken"
+    assert levels[told.broken].value == pytest.approx(0.2 * (told.broken / 100) ** 2)
+    assert levels[told.broken].value_low is not None
+    assert levels[told.broken].throughput_rps == 100.0
+    assert f"holds up to {told.kept:,} users, and not at {told.broken:,}" in told.sentence
+    assert "reached from above too" in told.sentence
+    assert told.gate is not None
+    assert told.gate.outcome == "pass"
+    assert search_outcome(told) == "pass"
+
+
+@pytest.mark.parametrize(
+    ("breaks_above", "asked", "state", "words"),
+    [
+        (10_000, {}, "above", "the limit lies above"),
+        (0.5, {}, "below", "the limit lies below"),
+        (100, {"within_s": 12.6}, "undecided", "Undecided"),
+    ],
+)
+def test_what_is_not_bracketed_says_so(
+    study: Callable[..., str], breaks_above: int, asked: dict[str, Any], state: str, words: str
+) -> None:
+    lock = lock_of(study(), that=CRITERION, **asked)
+    told = capacity_of(lock, played(lock, breaks_above)[1])
+    assert told is not None
+    assert told.state == state
+    assert words in told.sentence
+    assert search_outcome(told) == "open", "what could not be told is never a pass"
+
+
+def test_overload_breaks_a_level_by_name(study: Callable[..., str]) -> None:
+    lock = lock_of(study(), that=CRITERION)
+    batches, results = [first_batch(lock)], []
+    while True:
+        for trial in batches[-1].trials:
+            overloaded = int(trial.at.values["users"]) > 100
+            results.append(result(trial, 0.01, "OVERLOADED" if overloaded else "STEADY"))
+        following = capacity(lock, sealed(batches, results))
+        if following is None:
+            break
+        batches.append(following)
+    told = capacity_of(lock, results)
+    assert told is not None
+    assert told.broken is not None
+    assert told.kept is not None
+    assert told.kept <= 100 < told.broken
+    assert "OVERLOADED" in told.sentence
+
+
+def test_the_knee_is_told_with_its_steps(study: Callable[..., str]) -> None:
+    lock = lock_of(study(), until="gain < 10 %")
+    batches, results = [first_batch(lock)], []
+    while True:
+        for trial in batches[-1].trials:
+            made = result(trial, 0.01)
+            rate = Estimate(value=10.0 * min(int(trial.at.values["users"]), 40), n=2_000)
+            results.append(
+                made.model_copy(update={"metrics": {**made.metrics, "people.ok_throughput": rate}})
+            )
+        following = capacity(lock, sealed(batches, results))
+        if following is None:
+            break
+        batches.append(following)
+    told = capacity_of(lock, results)
+    assert told is not None
+    assert told.state == "bracketed"
+    assert told.kept is not None
+    assert 40 / 1.3 <= told.kept <= 40 * 1.3
+    assert told.steps[-1].high_rps == pytest.approx(400.0)
+    assert "more of them gain less than 10 %" in told.sentence
+
+
+# the live picture, exits, and runs that go on
+
+
+def test_a_live_picture_shows_every_level_with_its_verdict(study: Callable[..., str]) -> None:
+    lock = lock_of(study(), that=CRITERION)
+    batches, results = played(lock, 100)
+    told = so_far(lock, sealed(batches, results))
+    line = search_line({**told, "because": "x"})
+    assert line is not None
+    assert line.plain.startswith("users:")
+    assert f"between {told['kept']:,} and {told['broken']:,}" in line.plain
+    assert "✓" in line.plain
+    assert "✗" in line.plain
+    early = search_line(so_far(lock, sealed(batches[:1], results[:1])))
+    assert early is not None
+    assert "8 ·" in early.plain
+    assert search_line({"trials": 3, "because": "replace_refused: 1"}) is None
+
+
+def test_the_exit_code_is_the_gate_s(study: Callable[..., str]) -> None:
+    for at_least, state, code in (
+        (None, "bracketed", ExitCode.DONE),
+        (None, "above", ExitCode.REFUSED),
+        (50, "bracketed", ExitCode.DONE),
+        (102, "bracketed", ExitCode.REFUSED),
+        (300, "bracketed", ExitCode.THRESHOLD_FAILED),
+    ):
+        lock = lock_of(study(), that=CRITERION, at_least=at_least)
+        told = capacity_of(lock, played(lock, 100 if state == "bracketed" else 10_000)[1])
+        assert told is not None
+        assert verdict_exit(_findings(told)) is code, (at_least, state, told.sentence, told.gate)
+
+
+def _findings(told: CapacityResult) -> Findings:
+    return Findings(
+        analysis_version=1,
+        study="s",
+        question="",
+        profile=None,
+        complete=True,
+        planned_trials=0,
+        sealed_trials=0,
+        cases=(),
+        trials=(),
+        capacity=told,
+    )
+
+
+def test_a_search_that_was_killed_between_two_batches_is_unfinished(
+    study: Callable[..., str], tmp_path: Path
+) -> None:
+    """All that is planned is sealed, and yet it goes on: only its journal can say that it has its answer."""
+    lock = lock_of(study(), that=CRITERION)
+    run = RunDir.create(tmp_path / "runs", "bears")
+    write_artefact(run.lock_path, lock)
+    batch = first_batch(lock)
+    write_artefact(run.batch_path(0), batch)
+    for trial in batch.trials:
+        run.trial(trial.trial).path.mkdir()
+        run.trial(trial.trial).seal.write_text("{}")
+    assert run.is_complete()
+    assert [one.name for one in unfinished_runs(tmp_path / "runs")] == [run.name]
+    with Journal(run.events) as journal:
+        journal.write(Event("trial-sealed", {"trial": batch.trials[0].trial}), sync=True)
+        assert [one.name for one in unfinished_runs(tmp_path / "runs")] == [run.name]
+        journal.write(Event("run-ended", {"complete": True}), sync=True)
+    assert unfinished_runs(tmp_path / "runs") == []

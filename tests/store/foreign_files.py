@@ -1,0 +1,228 @@
+"""Files as JMeter, k6 and Locust write them, of loads whose every request is known."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from svload.store.foreign.jtl import HEADER
+
+EPOCH_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: times in ms from EPOCH_MS."""
+
+    user: int
+    begun: int
+    spent: int
+    label: str = "home"
+    status: int = 200
+    ok: bool = True
+    connect: int = 0
+
+
+def closed_loop(
+    users: int = 10,
+    lasts: int = 20_000,
+    spent: tuple[int, int] = (80, 120),
+    think: int = 50,
+    ramp: int = 300,
+    failing: float = 0.0,
+    seed: int = 1,
+) -> list[Asked]:
+    """Users that start `ramp` ms apart, ask, wait and think; none begins after `lasts`. In the order of their ends."""
+    draw = random.Random(seed)
+    made = []
+    for user in range(users):
+        at = user * ramp
+        while at < lasts:
+            takes = draw.randint(*spent)
+            ok = draw.random() >= failing
+            made.append(
+                Asked(
+                    user,
+                    at,
+                    takes,
+                    draw.choice(["home", "buy, now"]),
+                    200 if ok else 500,
+                    ok,
+                    3 if at == user * ramp else 0,
+                )
+            )
+            at += takes + think
+    return sorted(made, key=lambda one: one.begun + one.spent)
+
+
+def users_at_end(asked: Sequence[Asked]) -> list[int]:
+    """How many users there are as each request ends, as JMeter counts them: begun, and not yet past their last."""
+    first, last = {}, {}
+    for one in asked:
+        first.setdefault(one.user, one.begun)
+        first[one.user] = min(first[one.user], one.begun)
+        last[one.user] = one.begun + one.spent
+    return [
+        sum(begin <= one.begun + one.spent for begin in first.values())
+        - sum(end < one.begun + one.spent for end in last.values())
+        for one in asked
+    ]
+
+
+def write_jtl(
+    path: Path,
+    asked: Sequence[Asked],
+    names: Sequence[str] = HEADER,
+    at_end: bool = False,
+    group: str = "Users",
+) -> Path:
+    """JMeter's CSV with these columns."""
+    counts = users_at_end(asked)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        rows.writeheader()
+        for one, users in zip(asked, counts, strict=True):
+            rows.writerow(_jtl_row(one, users, at_end, group))
+    return path
+
+
+def _jtl_row(one: Asked, users: int, at_end: bool, group: str) -> dict[str, Any]:
+    return {
+        "timeStamp": EPOCH_MS + one.begun + (one.spent if at_end else 0), "elapsed": one.spent, "label": one.label, "responseCode": str(one.status),
+        "responseMessage": "OK", "threadName": f"{group} 1-{one.user + 1}", "dataType": "text", "success": str(one.ok).lower(), "failureMessage": "",
+        "bytes": 1234, "sentBytes": 120, "grpThreads": users, "allThreads": users, "URL": "http://x/", "Latency": one.spent // 2, "IdleTime": 0,
+        "Connect": one.connect,
+    }  # fmt: skip
+
+
+def write_jtl_xml(path: Path, asked: Sequence[Asked]) -> Path:
+    """JMeter's XML: each request with a redirect hop inside, every tenth within a transaction."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<testResults version="1.2">']
+    for place, (one, users) in enumerate(zip(asked, users_at_end(asked), strict=True)):
+        said = (
+            f't="{one.spent}" it="0" lt="{one.spent // 2}" ct="{one.connect}" ts="{EPOCH_MS + one.begun}" '
+            f's="{str(one.ok).lower()}" '
+            f'lb="{one.label}" rc="{one.status}" rm="OK" tn="Users 1-{one.user + 1}" dt="text" by="1234" '
+            f'sby="120" ng="{users}" na="{users}"'
+        )
+        sample = (
+            f'<httpSample {said}><httpSample {said}/><responseData class="java.lang.String">a &lt; '
+            f"b</responseData></httpSample>"
+        )
+        if place % 10 == 0:
+            whole = said.replace(
+                'rm="OK"', 'rm="Number of samples in transaction : 1, number of failing samples : 0"'
+            )
+            sample = f"<sample {whole}>{sample}</sample>"
+        lines.append(sample)
+    path.write_text("\n".join([*lines, "</testResults>"]) + "\n", encoding="utf-8")
+    return path
+
+
+def _moment(ms: float) -> str:
+    return (
+        datetime.fromtimestamp((EPOCH_MS + ms) / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def k6_points(asked: Sequence[Asked]) -> list[tuple[str, float, float, dict[str, str]]]:
+    """(metric, ms, value, tags) as k6 emits them: of a request at its end, of its users once a second."""
+    points: list[tuple[str, float, float, dict[str, str]]] = []
+    counts = users_at_end(asked)
+    second = 0
+    for one, users in zip(asked, counts, strict=True):
+        end = one.begun + one.spent
+        while second * 1000 <= end:
+            points.append(("vus", second * 1000, users, {}))
+            second += 1
+        tags = {
+            "name": one.label,
+            "scenario": "default",
+            "status": str(one.status),
+            "expected_response": str(one.ok).lower(),
+            "method": "GET",
+        }
+        if not one.ok:
+            tags["error_code"] = f"1{one.status}"
+        blocked = float(one.connect + 1)
+        for metric, value in (
+            ("http_reqs", 1.0), ("http_req_duration", one.spent - blocked), ("http_req_blocked", blocked), ("http_req_connecting", float(one.connect)),
+            ("http_req_tls_handshaking", 0.0), ("http_req_sending", 0.0), ("http_req_waiting", one.spent / 2), ("http_req_receiving", 0.1),
+            ("http_req_failed", 0.0 if one.ok else 1.0),
+        ):  # fmt: skip
+            points.append((metric, end, value, tags))
+    return points
+
+
+def write_k6_json(path: Path, asked: Sequence[Asked]) -> Path:
+    """k6's JSON lines."""
+    lines = [
+        '{"type":"Metric","data":{"name":"http_reqs","type":"counter","contains":"default","thresholds":[],"submetrics":null},"metric":"http_reqs"}'
+    ]
+    lines += [
+        json.dumps(
+            {"metric": metric, "type": "Point", "data": {"time": _moment(ms), "value": value, "tags": tags}}
+        )
+        for metric, ms, value, tags in k6_points(asked)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+K6_CSV = (
+    "metric_name", "timestamp", "metric_value", "check", "error", "error_code", "expected_response", "group", "method", "name", "proto",
+    "scenario", "service", "status", "subproto", "tls_version", "url", "extra_tags", "metadata",
+)  # fmt: skip
+
+
+def write_k6_csv(path: Path, asked: Sequence[Asked], per_second: int = 1000) -> Path:
+    """k6's CSV; `per_second` units of its time stamps make a second."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, K6_CSV, extrasaction="ignore", lineterminator="\n")
+        rows.writeheader()
+        for metric, ms, value, tags in k6_points(asked):
+            stamp = int((EPOCH_MS + ms) * per_second / 1000)
+            rows.writerow({"metric_name": metric, "timestamp": stamp, "metric_value": value, **tags})
+    return path
+
+
+LOCUST = (
+    "Timestamp", "User Count", "Type", "Name", "Requests/s", "Failures/s", "50%", "66%", "75%", "80%", "90%", "95%", "98%", "99%", "99.9%", "99.99%",
+    "100%", "Total Request Count", "Total Failure Count", "Total Median Response Time", "Total Average Response Time", "Total Min Response Time",
+    "Total Max Response Time", "Total Average Content Size",
+)  # fmt: skip
+
+
+def write_history(path: Path, asked: Sequence[Asked], full: bool = False) -> Path:
+    """Locust's history of totals: a row a second, of all; with `full` (--csv-full-history) of each name too."""
+    ends = [one.begun + one.spent for one in asked]
+    counts = users_at_end(asked)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, LOCUST, lineterminator="\n", restval="N/A")
+        rows.writeheader()
+        for second in range(max(ends) // 1000 + 1):
+            names = ["Aggregated", *(sorted({one.label for one in asked}) if full else ())]
+            for name in names:
+                done = [
+                    place
+                    for place, end in enumerate(ends)
+                    if end <= second * 1000 and name in ("Aggregated", asked[place].label)
+                ]
+                if name != "Aggregated" and not done:
+                    continue
+                spent = [asked[place].spent for place in done]
+                totals = {
+                    "Timestamp": EPOCH_MS // 1000 + second, "User Count": counts[done[-1]] if done else 0, "Type": "", "Name": name,
+                    "Total Request Count": len(done), "Total Failure Count": sum(not asked[place].ok for place in done),
+                    "Total Average Response Time": sum(spent) / len(spent) if spent else 0.0, "Total Average Content Size": 1234.0 if spent else 0.0,
+                }  # fmt: skip
+                rows.writerow(totals)
+    return path

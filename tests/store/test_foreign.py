@@ -1,0 +1,233 @@
+"""What other load testers' files hold stands in a trial's tables, exactly: requests, ramps, users,
+failures, times clipped to the window."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.store import foreign_files as files
+
+from svload.store import read_trial
+from svload.store.foreign.run import Source, form_of, read_foreign, write_run
+from svload.store.foreign.tabulate import MOST_STEPS, Made, plain_names
+
+LOAD = files.closed_loop(failing=0.03)
+WRITERS: dict[str, tuple[Callable[[Path, list[object]], Path], str, str]] = {
+    "JTL": (files.write_jtl, "a.jtl", "jtl"),
+    "JTL in XML": (files.write_jtl_xml, "a.xml", "jtl"),
+    "k6 JSON": (files.write_k6_json, "a.json", "k6"),
+    "k6 CSV": (files.write_k6_csv, "a.csv", "k6"),
+}
+
+
+def made(path: Path) -> Made:
+    form = form_of(path)
+    assert form is not None
+    return read_foreign(path, form)
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS))
+def test_every_request_is_there_once(kind: str, tmp_path: Path) -> None:
+    write, name, form = WRITERS[kind]
+    path = write(tmp_path / name, LOAD)
+    assert form_of(path) == form
+    read = made(path)
+    (group,) = read.groups
+    assert group.begun == len(LOAD) == read.requests
+    assert group.failed == sum(not one.ok for one in LOAD) and group.errors == {"status": group.failed}
+    assert group.status == {"200": group.ok, "500": group.failed}
+    samples = read.tables["samples"]
+    spent = sorted((samples["done_ns"] - samples["begun_ns"]).tolist())
+    assert spent == sorted(one.spent * 1_000_000 for one in LOAD)
+    assert sorted(read.labels.values()) == ["buy, now", "home"]
+    assert {step.name: step.begun for step in group.steps} == {
+        "buy-now": sum(one.label == "buy, now" for one in LOAD),
+        "home": sum(one.label == "home" for one in LOAD),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS))
+def test_ramps_are_outside_the_window(kind: str, tmp_path: Path) -> None:
+    """Ten users start 300 ms apart: the window begins once all are seen, and ends as the
+    first leaves or nobody begins."""
+    write, name, _ = WRITERS[kind]
+    read = made(write(tmp_path / name, LOAD))
+    low, high = read.window_ns
+    slack = 1_100_000_000 if kind.startswith("k6") else 130_000_000  # k6 tells its users once a second
+    assert 2_700_000_000 - 1_000_000_000 * kind.startswith("k6") <= low <= 2_700_000_000 + slack
+    assert 20_000_000_000 - slack <= high <= 20_000_000_000
+    assert set(read.users.values()) == {10}
+
+
+def test_times_are_clipped_to_the_window(tmp_path: Path) -> None:
+    """Little's law exactly: Σ clipped request time + the rest = N·T, by another arithmetic than the reader's."""
+    read = made(files.write_jtl(tmp_path / "a.jtl", LOAD))
+    low, high = (edge // 1_000_000 for edge in read.window_ns)
+    spent_ms = sum(max(min(one.begun + one.spent, high) - max(one.begun, low), 0) for one in LOAD)
+    (group,) = read.groups
+    assert group.request_ns == spent_ms * 1_000_000
+    assert group.request_ns + group.think_ns == group.active_ns == 10 * (high - low) * 1_000_000
+    assert group.completed_in_window == sum(low <= one.begun + one.spent < high for one in LOAD)
+
+
+def test_tables_agree_with_the_totals(tmp_path: Path) -> None:
+    read = made(files.write_jtl(tmp_path / "a.jtl", LOAD))
+    intervals, histograms = read.tables["intervals"], read.tables["histograms"]
+    (group,) = read.groups
+    for column, total in (
+        ("due", group.due),
+        ("ok", group.ok),
+        ("failed", group.failed),
+        ("completed_ok", group.ok),
+    ):
+        assert int(intervals[column].sum()) == total
+    assert int(intervals["response_sum_ns"].sum()) == sum(one.spent for one in LOAD) * 1_000_000
+    assert int(intervals["bytes_received"].sum()) == 1234 * len(LOAD) == group.bytes_received
+    counted = {code: int(histograms["count"][histograms["metric"] == code].sum()) for code in (0, 1, 2)}
+    assert counted == {0: group.ok, 1: group.failed, 2: group.ok}
+
+
+def test_a_locust_history_has_totals_and_no_percentile(tmp_path: Path) -> None:
+    path = files.write_history(tmp_path / "x_stats_history.csv", LOAD)
+    assert form_of(path) == "locust"
+    read = made(path)
+    (group,) = read.groups
+    last = max(one.begun + one.spent for one in LOAD) // 1000 * 1000
+    counted = [one for one in LOAD if one.begun + one.spent <= last]
+    assert not read.single and "histograms" not in read.tables
+    assert group.begun == len(counted) and group.failed == sum(not one.ok for one in counted)
+    total_ms = int(read.tables["intervals"]["response_sum_ns"].sum()) / 1e6
+    assert total_ms == pytest.approx(sum(one.spent for one in counted), rel=1e-6)
+    assert read.users == {"load": 10} and read.window_ns[0] == 3_000_000_000
+
+
+def test_a_full_locust_history_has_steps(tmp_path: Path) -> None:
+    """With --csv-full-history each name has rows: they are steps, and add up to the whole."""
+    whole = made(files.write_history(tmp_path / "x_stats_history.csv", LOAD))
+    full = made(files.write_history(tmp_path / "y_stats_history.csv", LOAD, full=True))
+    assert full.steps == {"load": ("buy-now", "home")} and whole.steps == {"load": ("all",)}
+    (group,) = full.groups
+    assert sum(step.due for step in group.steps) == group.due == whole.groups[0].due
+    assert sum(step.failed for step in group.steps) == group.failed
+    for column in ("due", "failed", "completed_ok"):
+        assert int(full.tables["intervals"][column].sum()) == int(whole.tables["intervals"][column].sum())
+
+
+@pytest.mark.parametrize("think", [0, 50])
+def test_stamps_of_the_ends_are_seen(tmp_path: Path, think: int) -> None:
+    """A thread makes one sample at a time, and JMeter writes it as it ends: by that, stamps of ends
+    are told from stamps of begins."""
+    load = files.closed_loop(think=think)
+    begins = made(files.write_jtl(tmp_path / "begins.jtl", load))
+    ends = made(files.write_jtl(tmp_path / "ends.jtl", load, at_end=True))
+    assert np.array_equal(begins.tables["samples"]["begun_ns"], ends.tables["samples"]["begun_ns"])
+    assert any("timestamp.start=false" in note for note in ends.notes) and not begins.notes
+
+
+def test_few_columns_suffice_and_what_is_missing_is_said(tmp_path: Path) -> None:
+    read = made(files.write_jtl(tmp_path / "a.jtl", LOAD, names=("timeStamp", "elapsed", "success")))
+    assert read.users == {} and read.window_ns[0] == 0
+    assert any("how many threads" in note for note in read.notes)
+    edges = sorted([(one.begun, 1) for one in LOAD] + [(one.begun + one.spent, -1) for one in LOAD])
+    level = most = 0
+    for _, change in edges:
+        level += change
+        most = max(most, level)
+    assert read.vus == {"load": most}
+    (group,) = read.groups
+    assert group.failed == sum(not one.ok for one in LOAD) and group.errors == {"other": group.failed}
+
+
+def test_thread_groups_are_traffic_groups(tmp_path: Path) -> None:
+    path = files.write_jtl(tmp_path / "a.jtl", LOAD, group="Front")
+    other = files.write_jtl(tmp_path / "b.jtl", LOAD, group="Back office")
+    path.write_text(path.read_text() + other.read_text().partition("\n")[2])
+    read = made(path)
+    assert [group.name for group in read.groups] == ["Front", "Back-office"]
+    assert [group.begun for group in read.groups] == [len(LOAD), len(LOAD)]
+    assert read.group_names == {"Front": "Front", "Back-office": "Back office"}
+
+
+def test_transactions_do_not_count_twice(tmp_path: Path) -> None:
+    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
+    lines = path.read_text().splitlines()
+    whole = lines[1].replace(
+        ",OK,", ',"Number of samples in transaction : 1, number of failing samples : 0",'
+    )
+    path.write_text("\n".join([lines[0], whole, *lines[1:]]) + "\n")
+    read = made(path)
+    assert read.requests == len(LOAD) and any("transaction" in note for note in read.notes)
+
+
+def test_gzip_and_other_delimiters_are_read(tmp_path: Path) -> None:
+    plain = files.write_jtl(tmp_path / "a.jtl", [one for one in LOAD if one.label == "home"])
+    packed = tmp_path / "a.jtl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    semicolons = tmp_path / "b.jtl"
+    semicolons.write_text(plain.read_text().replace(",", ";"))
+    assert made(plain).groups == made(packed).groups == made(semicolons).groups
+
+
+def test_whole_seconds_of_k6_are_said(tmp_path: Path) -> None:
+    read = made(files.write_k6_csv(tmp_path / "a.csv", LOAD, per_second=1))
+    assert read.clock_ns == 10**9 == read.interval_ns
+    assert any("whole seconds" in note for note in read.notes)
+
+
+def test_failed_connections_have_their_errors(tmp_path: Path) -> None:
+    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
+    head, first, *rest = path.read_text().splitlines()
+    refused = first.replace(",200,", ",Non HTTP response code: org.apache.http.conn.HttpHostConnectException,").replace("true", "false").replace(",500,", ",Non HTTP response code: org.apache.http.conn.HttpHostConnectException,")  # fmt: skip
+    path.write_text("\n".join([head, refused, *rest]) + "\n")
+    assert made(path).groups[0].errors["connect_refused"] == 1
+
+
+def test_many_labels_are_one_step(tmp_path: Path) -> None:
+    asked = [files.Asked(0, 100 * place, 50, f"/item/{place}") for place in range(MOST_STEPS + 1)]
+    read = made(files.write_jtl(tmp_path / "a.jtl", asked))
+    assert read.steps == {"Users": ("all",)}
+
+
+def test_names_become_a_studys_and_stay_apart() -> None:
+    names = ("a b", "a/b", "", "=cmd()", "ä", "request", "1")
+    plain = plain_names(names, taken=("server",))
+    assert len(set(plain)) == len(names)
+    assert all(
+        name[0].isalpha() and name.replace("-", "").replace("_", "").isalnum() and name.isascii()
+        for name in plain
+    )
+
+
+def test_files_with_other_steps_get_the_same_order(tmp_path: Path) -> None:
+    """The second file asks "buy, now" alone: its step is the second, as in the first file."""
+    both = files.write_jtl(tmp_path / "both.jtl", LOAD)
+    one = files.write_jtl(tmp_path / "one.jtl", [one for one in LOAD if one.label != "home"])
+    run = write_run(
+        tmp_path, "imported", "file", [Source("a", both), Source("b", one)], "jtl", lambda event: None
+    )
+    trials = [read_trial(run.trial(name).path) for name in ("a.r1", "b.r1")]
+    names = [[step.name for step in trial.summary.groups[0].steps] for trial in trials]
+    assert names[0] == names[1] and set(names[0]) == {"home", "buy-now"}
+    place = names[0].index("buy-now")
+    count = sum(one.label != "home" for one in LOAD)
+    assert set(trials[1].samples["step"].tolist()) == {place}
+    assert int(trials[1].intervals["due"][trials[1].intervals["step"] == place].sum()) == count
+    assert [step.due for step in trials[1].summary.groups[0].steps] == [
+        count if at == place else 0 for at in (0, 1)
+    ]
+
+
+def test_too_many_different_steps_become_one(tmp_path: Path) -> None:
+    sources = []
+    for part in range(2):
+        asked = [files.Asked(0, 100 * place, 50, f"item-{part}-{place}") for place in range(MOST_STEPS - 5)]
+        sources.append(Source(f"part{part}", files.write_jtl(tmp_path / f"{part}.jtl", asked)))
+    run = write_run(tmp_path, "imported", "file", sources, "jtl", lambda event: None)
+    trial = read_trial(run.trial("part1.r1").path)
+    (step,) = trial.summary.groups[0].steps
+    assert step.name == "all" and step.due == MOST_STEPS - 5
+    assert set(trial.samples["step"].tolist()) == {0} and int(trial.intervals["due"].sum()) == MOST_STEPS - 5

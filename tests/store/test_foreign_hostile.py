@@ -1,0 +1,252 @@
+"""Files that no load tester wrote, or that were made to harm: one sentence with file and line,
+bounded memory, nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.store import foreign_files as files
+
+from svload import api
+from svload.model.errors import SvloadError
+from svload.store.foreign.bounds import LINE_BYTES
+from svload.store.foreign.run import read_foreign
+from svload.store.foreign.tables import read_table_file
+
+HEAD = "timeStamp,elapsed,label,success\n"
+ROW = "1700000000000,10,home,true\n"
+POINT = '{"metric":"http_req_duration","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":5,"tags":{"name":"a"}}}\n'
+K6_HEAD = "metric_name,timestamp,metric_value\n"
+HISTORY = (
+    "Timestamp,User Count,Name,Total Request Count,Total Failure Count,Total Average Response "
+    "Time\n1700000000,1,Aggregated,0,0,0\n"
+)
+XML = '<testResults>\n<httpSample ts="1700000000000" t="10" s="true"/>\n'
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "line", "said"),
+    [
+        ("jtl", "", 1, "has no column timeStamp"),
+        ("jtl", "a,b\n1,2\n", 1, "has no column timeStamp and no elapsed and no success"),
+        ("jtl", HEAD, None, "holds no finished request"),
+        ("jtl", HEAD + ROW + "1700000000000,10,home\n", 3, "3 values stand under 4 names"),
+        ("jtl", HEAD + ROW + "2026/01/01 10:00:00,10,home,true\n", 3, "timeStamp is no whole number"),
+        ("jtl", HEAD + ROW + "1700000000000,ten,home,true\n", 3, "elapsed is no whole number: “ten”"),
+        ("jtl", HEAD + ROW + "1700000000000,-5,home,true\n", 3, "elapsed is beyond all sense"),
+        ("jtl", HEAD + ROW + "1700000000000,,home,true\n", 3, "elapsed is no whole number"),
+        ("jtl", HEAD + ROW + "1700000000000,10,home,maybe\n", 3, "success is neither true nor false: “maybe”"),
+        ("jtl", HEAD + ROW + "99999999999999999999,10,home,true\n", 3, "timeStamp is no whole number"),
+        ("jtl", HEAD + ROW + "9,10,home,true\n", None, "more than 90 days apart"),
+        ("jtl", HEAD + ROW + '1700000000000,10,"home,true\n', 3, "this is not CSV"),
+        ("jtl", HEAD.encode() + ROW.encode() + b"1700000000000,10,\xff\xfe,true\n", 3, "no UTF-8"),
+        ("jtl", "timeStamp,timeStamp,elapsed,success\n", 1, "two columns have one name"),
+        ("jtl", HEAD + "1" * (LINE_BYTES + 10), 2, "longer than 1 MiB"),
+        ("jtl", HEAD + ROW + "1700000000000,1\u202e0,\x1b[31m,true\n", 3, "elapsed is no whole number: “1[U+202E]0”"),
+        ("jtl", "<html></html>", 1, "first element is <html>"),
+        ("jtl", XML, 3, "this is not XML"),
+        ("jtl", '<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<testResults>&a;</testResults>', 1, "declares a document type"),
+        ("jtl", '<testResults>\n<sample ts="1" t="x" ' 's="true"/></testResults>', 2, "t is no sensible whole number: “x”"),
+        ("jtl", '<testResults>\n\n<sample ts="1" t="1"/></testResults>', 3, "a sample has no s"),
+        ("jtl", "<testResults>" + "<a>" * 100, 1, "nested 64 deep"),
+        ("jtl", "<testResults><!--" + "x" * (3 * LINE_BYTES), 1, "longer than 1 MiB"),
+        ("k6", "", None, "holds no finished request"),
+        ("k6", POINT + "{broken\n", 2, "this is not JSON"),
+        ("k6", POINT + '{"metric":"http_req_duration","type":"Point","data":"x"}\n', 2, "no record of k6's"),
+        ("k6", POINT + POINT.replace('"value":5', '"value":"five"'), 2, "value is no sensible number: “five”"),
+        ("k6", POINT + POINT.replace('"value":5', '"value":-5'), 2, "value is no sensible number"),
+        ("k6", POINT + POINT.replace("2026-01-01T00:00:00Z", "yesterday"), 2, "time is no moment: “yesterday”"),
+        ("k6", POINT + POINT.replace('{"name":"a"}', '{"name":["a"]}'), 2, "tags are no texts"),
+        ("k6", POINT + "[" * 100_000 + "\n", 2, "this is not JSON"),
+        ("k6", POINT + "x" * (LINE_BYTES + 10), 2, "longer than 1 MiB"),
+        ("k6", K6_HEAD + "http_req_duration,1700000000,5\nhttp_req_duration,soon,5\n", 3, "timestamp is no Unix time: “soon”"),
+        ("k6", K6_HEAD + "http_req_duration,1700000000,nan\n", 2, "metric_value is no sensible number: “nan”"),
+        ("k6", K6_HEAD + "http_req_duration,1700000000\n", 2, "2 values stand under 3 names"),
+        ("locust", HISTORY, 2, "fewer than two rows called Aggregated"),
+        ("locust", HISTORY + "1700000001,1,Aggregated,x,0,5\n", 3, "Total Request Count is no sensible number: “x”"),
+        ("locust", HISTORY + "1700000001,1,Aggregated,9,0,5\n1700000002,1,Aggregated,8,0,5\n", 4, "go backwards"),
+        ("locust", HISTORY + "1700000001,1,Aggregated,9,10,5\n", 3, "more requests failed than were made"),
+        ("locust", HISTORY + "1700000001,1\n", 3, "2 values stand under 6 names"),
+    ],
+)  # fmt: skip
+def test_it_is_refused_with_its_line(
+    form: str, content: str | bytes, line: int | None, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.file"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(SvloadError) as caught:
+        read_foreign(path, form)
+    (problem,) = caught.value.problems
+    assert problem.code == "import-unreadable" and problem.remedy
+    assert problem.place == (f"{path}:{line}" if line else str(path))
+    assert said in problem.sentence
+    told = str(problem)
+    assert "\n" not in told and "\x1b" not in told and "\u202e" not in told and len(told) < 1200
+
+
+def test_a_torn_gzip_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jtl.gz"
+    path.write_bytes(gzip.compress((HEAD + ROW * 100_000).encode())[:-2000])
+    with pytest.raises(SvloadError, match="gzip"):
+        read_foreign(path, "jtl")
+
+
+@pytest.mark.parametrize("what", ["missing", "folder"])
+def test_what_is_no_file_is_refused(what: str, tmp_path: Path) -> None:
+    path = tmp_path if what == "folder" else tmp_path / "none.jtl"
+    with pytest.raises(SvloadError, match=r"no such file|no plain file"):
+        api.import_files([str(path)], out=tmp_path / "runs")
+
+
+def test_nothing_is_left_of_an_import_that_fails(tmp_path: Path) -> None:
+    good = files.write_jtl(tmp_path / "good.jtl", files.closed_loop(users=2, lasts=2000))
+    bad = tmp_path / "bad.jtl"
+    bad.write_text(HEAD + ROW + "torn\n")
+    with pytest.raises(SvloadError):
+        api.import_files([str(good), str(bad)], "jtl", out=tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["../x=a.jtl"], "no name of a level"),
+        (["=a.jtl"], "no name of a level"),
+    ],
+)
+def test_levels_that_are_none_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SvloadError, match=said):
+        api.import_files(words, out=tmp_path)
+
+
+def test_a_factor_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SvloadError, match="--factor takes a name"):
+        api.import_files(["a.jtl"], factor="${x}", out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "said"),
+    [
+        ("", 1, "it has no line of names"),
+        ("a,b\n", 1, "it has no row"),
+        ("a,a\n1,2\n", 1, "two columns have one name"),
+        ("a,b\n1\n", 2, "1 values stand under 2 names"),
+        ("a,=cmd()\n1,2\n", 1, "“=cmd()” is no name of a column"),
+        (",".join(f"c{n}" for n in range(300)) + "\n", 1, "more than 200 columns"),
+        ('a,b\n"1,2\n', 2, "this is not CSV"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(content: str, line: int, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    with pytest.raises(SvloadError) as caught:
+        read_table_file(path)
+    (problem,) = caught.value.problems
+    assert problem.place == f"{path}:{line}" and said in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ("- 1\n", "it is no mapping"),
+        ("given: {run_time: soon}\n", "given run_time"),
+        ("given: {colour: red}\n", "given.colour"),
+        ("derive: {x: y}\n", "derive x"),
+        ("given: {users: !!python/object:os.system x}\n", ""),
+        ("a: [\n", "not YAML"),
+    ],
+)
+def test_what_is_known_beside_a_table_is_checked(about: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    path.with_suffix(".about.yaml").write_text(about)
+    with pytest.raises(SvloadError) as caught:
+        read_table_file(path)
+    assert said in str(caught.value)
+
+
+def test_a_file_of_many_names_stays_small(tmp_path: Path) -> None:
+    """300,000 different labels and threads in 256 MiB of address space beyond what the program takes."""
+    path = tmp_path / "a.jtl"
+    with path.open("w") as file:
+        file.write("timeStamp,elapsed,label,threadName,success\n")
+        for number in range(300_000):
+            file.write(
+                f"{1700000000000 + number},10,label-{number}-{'x' * 50},group-{number} 1-{number},true\n"
+            )
+    code = (
+        "import sys, resource; from pathlib import Path; from svload.store.foreign.run import read_foreign; "
+        "import svload.study.loading\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "made = read_foreign(Path(sys.argv[1]), 'jtl')\n"
+        "print(len(made.groups), made.requests, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
+    )
+    groups, requests, kib = map(int, done.stdout.split())
+    assert requests == 300_000 and groups <= 20
+    assert kib < 512 * 1024
+
+
+WRITERS = {
+    "jtl": files.write_jtl, "xml": files.write_jtl_xml, "k6.json": files.write_k6_json, "k6.csv": files.write_k6_csv, "locust": files.write_history,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS))
+def test_damaged_files_are_read_or_refused(kind: str, tmp_path: Path) -> None:
+    """Bytes flipped, cut out, doubled and put in, 300 times: a trial or one sentence, never another error."""
+    path = tmp_path / "file"
+    whole = WRITERS[kind](path, files.closed_loop(users=2, lasts=2500)).read_bytes()
+    form = {"xml": "jtl", "k6.json": "k6", "k6.csv": "k6"}.get(kind, kind)
+    draw = random.Random(kind)
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(draw.randint(1, 3)):
+            at, size = draw.randrange(len(data)), draw.randint(1, 40)
+            strange = draw.choice(
+                [
+                    b"\xff",
+                    b"\0",
+                    b",",
+                    b'"',
+                    b"\n",
+                    b"-",
+                    b"9" * 30,
+                    b"nan",
+                    b"1e400",
+                    b"<",
+                    b"{",
+                    b"=cmd()",
+                    b"\r\n\r\n",
+                ]
+            )
+            action = draw.randrange(4)
+            if action == 0:
+                data[at] ^= 1 << draw.randrange(8)
+            elif action == 1:
+                del data[at : at + size]
+            elif action == 2:
+                data[at:at] = data[at : at + size]
+            else:
+                data[at:at] = strange
+            if not data:
+                break
+        path.write_bytes(bytes(data))
+        try:
+            made = read_foreign(path, form)
+        except SvloadError as why:
+            (problem,) = why.problems
+            assert problem.code == "import-unreadable" and "\n" not in str(problem)
+            refused += 1
+        else:
+            assert made.requests > 0 and made.window_ns[1] > made.window_ns[0] >= 0
+            assert all(group.begun == group.ok + group.failed for group in made.groups)
+    assert 20 < refused < 300

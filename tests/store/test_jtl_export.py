@@ -1,0 +1,119 @@
+"""`svload export --format jtl`: JMeter's columns, which `svload import` reads back to the same requests."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.store import foreign_files as files
+
+from svload import api
+from svload.model.errors import SvloadError
+from svload.store import read_trial
+from svload.store.foreign.jtl import HEADER
+from svload.store.foreign.run import Source, write_run
+from svload.testing import make_run
+
+LOAD = files.closed_loop(users=4, lasts=5000, failing=0.05)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def imported(folder: Path, path: Path) -> Path:
+    return write_run(folder, "imported", "file", [Source("a", path)], "jtl", lambda event: None).path
+
+
+def test_what_was_imported_comes_out_as_it_was(tmp_path: Path) -> None:
+    """Every column that svload keeps; numbers of threads and messages are its own."""
+    path = files.write_jtl(tmp_path / "a.jtl", LOAD)
+    run = imported(tmp_path / "runs", path)
+    (exported,) = api.export_jtl(str(run), tmp_path / "out")
+    before, after = rows(path), rows(exported)
+    assert list(after[0]) == list(HEADER)
+    kept = (
+        "timeStamp",
+        "elapsed",
+        "label",
+        "responseCode",
+        "success",
+        "bytes",
+        "sentBytes",
+        "grpThreads",
+        "allThreads",
+        "Latency",
+        "Connect",
+    )
+    assert sorted(tuple(row[name] for name in kept) for row in after) == sorted(
+        tuple(row[name] for name in kept) for row in before
+    )
+    ends = [int(row["timeStamp"]) + int(row["elapsed"]) for row in after]
+    assert ends == sorted(ends)
+
+
+def test_imported_again_it_is_the_same_trial(tmp_path: Path) -> None:
+    first = imported(tmp_path / "runs", files.write_jtl(tmp_path / "a.jtl", LOAD))
+    (exported,) = api.export_jtl(str(first), tmp_path / "out")
+    again = imported(tmp_path / "runs", exported)
+    one, other = (read_trial(run / "trials" / "a.r1") for run in (first, again))
+    assert one.summary.groups == other.summary.groups and one.summary.window_ns == other.summary.window_ns
+    for name in ("due_ns", "done_ns", "status", "error", "step", "body_bytes"):
+        assert np.array_equal(one.samples[name], other.samples[name]), name
+
+
+def test_svload_s_own_rows_are_jmeters(tmp_path: Path) -> None:
+    """A run of svload's: each finished request of a group that keeps rows, its begin to its end, to the millisecond."""
+    run = make_run(tmp_path / "runs", cases=1, replicates=1, duration_s=0.4, faults={"*": "errors"})
+    (exported,) = api.export_jtl(str(run.path), tmp_path / "out")
+    trial = read_trial(run.trial(run.sealed_trials()[0]).path)
+    finished = trial.samples["done_ns"] >= 0
+    found = rows(exported)
+    assert len(found) == int(finished.sum())
+    assert (
+        sum(row["success"] == "false" for row in found)
+        == int((trial.samples["error"][finished] > 0).sum())
+        > 0
+    )
+    spent = sorted(int(row["elapsed"]) for row in found)
+    true = sorted(
+        (trial.samples["done_ns"] // 1_000_000 - trial.samples["begun_ns"] // 1_000_000)[finished].tolist()
+    )
+    assert spent == true
+    again = read_trial(imported(tmp_path / "again", exported) / "trials" / "a.r1")
+    errors = dict(again.summary.groups[0].errors.items())
+    assert errors == dict(_errors(trial.samples["error"][finished]).items())
+
+
+def _errors(codes: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> dict[str, int]:
+    from svload.model.request_errors import ERRORS
+
+    found, counts = np.unique(codes[codes > 0], return_counts=True)
+    return {ERRORS[code]: int(count) for code, count in zip(found, counts, strict=True)}
+
+
+def test_no_cell_is_a_formula(tmp_path: Path) -> None:
+    load = [
+        files.Asked(0, 100 * place, 50, label)
+        for place, label in enumerate(["=cmd()", "+1+1", "@x", "a\u202eb", "home"])
+    ]
+    run = imported(tmp_path / "runs", files.write_jtl(tmp_path / "a.jtl", load, group="-2+3"))
+    (exported,) = api.export_jtl(str(run), tmp_path / "out")
+    texts = {row[name] for row in rows(exported) for name in ("label", "threadName")}
+    assert not any(text[0] in "=+-@" for text in texts) and not any("\u202e" in text for text in texts)
+
+
+def test_a_run_without_rows_says_so(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path,
+        "imported",
+        "file",
+        [Source("a", files.write_history(tmp_path / "h.csv", LOAD))],
+        "locust",
+        lambda event: None,
+    )
+    with pytest.raises(SvloadError, match="one by one"):
+        api.export_jtl(str(run.path), tmp_path / "out")

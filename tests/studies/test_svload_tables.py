@@ -1,0 +1,263 @@
+"""studies/001-svload/tables.py: the paper's tables beside ours, and what those say wrongly, told by name."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from svload.model.evidence import CaseEvidence, CaseRefusal
+from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
+
+STUDY = Path(__file__).parents[2] / "studies/001-svload"
+PACKS = sorted(STUDY.glob("packs/*.svload.zip"))
+STEPS = (0.98, 1.01, 1.0, 1.02, 0.99, 1.0)
+"""What blocks make of a number."""
+
+
+@pytest.fixture(scope="module")
+def beside() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("svload_tables", STUDY / "tables.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def known(value: float) -> Estimate:
+    return Estimate(value=value, n=1)
+
+
+class Maker:
+    """Findings of a campaign whose numbers are said: TC7.default=(time, success, …)."""
+
+    def __init__(self) -> None:
+        self.cases: list[CaseResult] = []
+        self.trials: list[TrialResult] = []
+
+    def add(
+        self, name: str, tuning: str, time_s: float, success: float = 1.0, spread: float = 1.0, **more: float
+    ) -> Maker:
+        case = f"{name}.{tuning}" if tuning else name
+        numbers = {
+            "probe.response.mean": time_s,
+            "background.success_rate": success,
+            "probe.success_rate": success,
+        } | {key.replace("__", "."): value for key, value in more.items()}
+        for block, step in enumerate(STEPS, 1):
+            factor = 1 + (step - 1) * spread
+            metrics = {
+                key: known(
+                    min(value * factor, 1.0)
+                    if "success" in key and value < 1
+                    else value
+                    if "success" in key
+                    else value * factor
+                )
+                for key, value in numbers.items()
+            }
+            self.trials.append(
+                TrialResult(
+                    trial=f"{case}.r{block}", case=case, replicate=block, block=block, metrics=metrics,
+                    verdict=Verdict(trial=f"{case}.r{block}", instrument="VALID", server="STEADY", reasons=(), checks=()),
+                )
+            )  # fmt: skip
+        self.cases.append(
+            CaseResult(
+                case=case, levels={"tuning": tuning} if tuning else {}, excluded=None, instrument="VALID", server="STEADY",
+                trials=(), refused=(), metrics={key: known(value) for key, value in numbers.items()},
+            )
+        )  # fmt: skip
+        return self
+
+    def findings(self, claims: Sequence[Claim] = ()) -> Findings:
+        return Findings(
+            analysis_version=0, study="svload", question="", profile="campaign", complete=True,
+            planned_trials=len(self.trials), sealed_trials=len(self.trials),
+            cases=tuple(self.cases), trials=tuple(self.trials), claims=tuple(claims),
+        )  # fmt: skip
+
+
+def row(table: Any, *names: str) -> dict[str, str]:
+    return next(
+        dict(zip(table.head, cells, strict=True)) for cells in table.rows if cells[: len(names)] == names
+    )
+
+
+def test_time_is_not_ranked_where_success_differs(beside: ModuleType) -> None:
+    made = Maker()
+    for name, before, after in (("TC13", 0.27, 1.83), ("TC7", 1.2, 0.47), ("TC2", 0.05, 0.07)):
+        made.add(name, "default", before, 0.57 if name == "TC13" else 1.0).add(name, "final", after)
+    table = beside.times(beside.sides([made.findings()]))
+    planted = row(table, "TC13")
+    assert planted["direction"].startswith("not ranked: success 57.0% and 100.0%")
+    assert planted["paper's improvement"] == planted["improvement"] == "-85%", (
+        "its formula says −85 % of 6.8 times"
+    )
+    assert planted["paper after / before"] == "6.78"
+    assert row(table, "TC7")["direction"] == "agrees"
+    assert row(table, "TC7")["after / before"].startswith("0.39 (")
+    assert row(table, "TC2")["direction"] == "opposite"
+    assert row(table, "TC0")["direction"] == "not measured"
+
+
+def test_what_blocks_do_not_tell_apart_has_no_direction(beside: ModuleType) -> None:
+    """Noise that both sides of a block share cancels; noise of their own does not."""
+    shared = Maker().add("TC7", "default", 1.0, spread=20).add("TC7", "final", 0.95, spread=20)
+    assert row(beside.times(beside.sides([shared.findings()])), "TC7")["direction"] == "agrees"
+    apart = Maker().add("TC7", "default", 1.0, spread=20).add("TC7", "final", 0.95, spread=-20)
+    assert row(beside.times(beside.sides([apart.findings()])), "TC7")["direction"] == "ours not told apart"
+
+
+def test_a_refused_number_takes_its_pair_with_it(beside: ModuleType) -> None:
+    made = Maker().add("TC7", "default", 1.0).add("TC7", "final", 0.5).findings()
+    refused = [
+        trial.model_copy(update={"metrics": {key: one.model_copy(update={"belief": Belief(grade="REFUSED")}) for key, one in trial.metrics.items()}})
+        for trial in made.trials[:4]
+    ]  # fmt: skip
+    made = Findings.model_validate(
+        {**made.model_dump(), "trials": [one.model_dump() for one in (*refused, *made.trials[4:])]}
+    )
+    assert row(beside.times(beside.sides([made])), "TC7")["direction"] == "not measured", "two pairs are left"
+
+
+def test_tables_ix_and_x_say_which_means_they_use_and_where_the_effect_turns(beside: ModuleType) -> None:
+    made = Maker()
+    for name, before, after in (
+        ("TC7", 1.2, 0.4),
+        ("TC11", 0.8, 0.8),
+        ("TC0", 0.1, 0.02),
+        ("TC12", 0.3, 0.24),
+    ):
+        made.add(name, "default", before).add(name, "final", after)
+    found = {table.title: table for table in beside.tables(beside.sides([made.findings()]))}
+    nine, ten = found["Table IX: cache over backend"], found["Table X: HTTP over HTTPS"]
+    assert "before the tuning" in nine.note
+    assert "after the tuning" in ten.note
+    pair = row(nine, "TC7", "TC11")
+    assert (pair["improvement"], pair["paper's"], pair["direction"], pair["reverses"]) == (
+        "+33%",
+        "34 %",
+        "agrees",
+        "yes",
+    )
+    pair = row(ten, "TC12", "TC0")
+    assert (pair["improvement"], pair["paper's"], pair["direction"], pair["reverses"]) == (
+        "+92%",
+        "91 %",
+        "agrees",
+        "no",
+    )
+
+
+def test_a_miss_is_called_a_failed_request(beside: ModuleType) -> None:
+    made = Maker().add("TC13", "default", 0.3, 0.57).add("TC13", "final", 0.3, 1.0)
+    made.add("TC1", "default", 0.3, 1.0).add("TC1", "final", 0.3, 1.0)
+    table = beside.success(beside.sides([made.findings()]))
+    assert "failed request" in table.note
+    assert not any("miss" in word for word in table.head)
+    found = row(table, "TC13")
+    assert (found["failed before"], found["failed after"], found["direction"]) == ("43.0%", "0.0%", "agrees")
+    assert found["change"].startswith("+43.0 points (")
+    assert row(table, "TC1")["direction"] == "no", "alike on both sides, and no number in the paper's table"
+
+
+def test_goodput_counts_what_came_in_time(beside: ModuleType) -> None:
+    made = Maker()
+    for name, before, after in (("TC1", 100.0, 300.0), ("TC3", 100.0, 100.0)):
+        for tuning, good in (("default", before), ("final", after)):
+            made.add(name, tuning, 0.3, **{"background__goodput(1 s)": good})
+    table = beside.goodput(beside.sides([made.findings()]))
+    assert "within 1 s" in table.title
+    assert row(table, "TC1")["told apart"] == "rises"
+    assert row(table, "TC3")["told apart"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("after", "spread", "said"),
+    [(1.23, 1.0, "yes: any difference is below"), (1.8, 1.0, "no: it rises"), (1.2, -12.0, "open")],
+)
+def test_almost_the_same_is_tested(beside: ModuleType, after: float, spread: float, said: str) -> None:
+    made = Maker().add("TC1", "default", 0.3, backend__cpu__mean=1.2)
+    made.add("TC1", "final", 0.3, spread=spread, backend__cpu__mean=after)
+    both = beside.sides([made.findings()])
+    assert row(beside.usage_of_all(both), "backend", "CPU")["almost the same"].startswith(said)
+    assert row(beside.usage_of_all(both), "cache", "memory")["almost the same"] == "not measured"
+    assert row(beside.usage(both), "TC1")["of"] == "backend cpu.mean"
+
+
+def test_what_gives_way_first_is_told_for_both_sides(beside: ModuleType) -> None:
+    made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
+    moved = CaseRefusal(
+        service="backend", monitor="sockets", counter="listen_overflows_total", resource="accept queue", entity="", kind="refused",
+        means="connections refused for a full accept queue", count=9.0, moved=6, trials=6, first_s=1.0,
+    )  # fmt: skip
+    made.cases[0] = made.cases[0].model_copy(update={"evidence": CaseEvidence(refusals=(moved,))})
+    found = row(beside.gives_way(beside.sides([made.findings()])), "TC1")
+    assert "full accept queue" in found["before"]
+    assert found["after"] == "nothing"
+
+
+def test_two_runs_are_not_pairs(beside: ModuleType) -> None:
+    """Noise that both runs share by chance of their order cancels nothing."""
+    before, after = (Maker().add("TC7", "", time_s, spread=20).findings() for time_s in (1.0, 0.95))
+    assert row(beside.times(beside.sides([before, after])), "TC7")["direction"] == "ours not told apart"
+
+
+MISTAKES = {
+    "means-of-survivors": "TC13: the mean goes from 270 ms to 1.83 s while success goes from 57 % to 100 %",
+    "improvement-over-the-larger": "TC13: -85 % stands for a 6.8-fold slowdown",
+    "means-not-named": "cache-vs-backend uses the means before",
+    "effect-reverses": "TC7→TC11",
+    "gain-from-one-level": "All 10 cases with load “without” became faster",
+    "headline-rows": "“success rates improved by up to 90 %” follows from no table",
+    "hits-unverified": "TC9 420 ms < TC11 820 ms",
+    "layers-at-once": "varnish, memcached, kernel, swift, network",
+    "no-replicates": "response-times",
+}
+
+
+def test_the_papers_mistakes_are_told_by_name(beside: ModuleType) -> None:
+    table = beside.mistakes()
+    told = {check: " ".join(cells[1] for cells in table.rows if cells[0] == check) for check in MISTAKES}
+    for check, words in MISTAKES.items():
+        assert words in told[check]
+    assert all(cells[2] for cells in table.rows), "each with what is done here instead"
+
+
+def test_tables_are_written_as_markdown_and_as_a_workbook(beside: ModuleType, tmp_path: Path) -> None:
+    from openpyxl import load_workbook
+
+    made = Maker().add("TC7", "default", 1.0).add("TC7", "final", 0.5)
+    found = list(beside.tables(beside.sides([made.findings()])))
+    assert "| TC7 | 1 s | 0.5 s |" in beside.markdown(found[2])
+    beside.write_excel(found, tmp_path / "tables.xlsx")
+    sheets = load_workbook(tmp_path / "tables.xlsx")
+    assert len(sheets.sheetnames) == len(found)
+    assert sheets.worksheets[2]["A1"].value == "Table VIII: response times"
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)
+def test_a_committed_campaign_tells_all_of_it(
+    beside: ModuleType, pack: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert beside.main([str(pack)]) == 0
+    told = capsys.readouterr().out
+    for title in (
+        "Table VII",
+        "Table VIII",
+        "Table IX",
+        "Table X",
+        "Fig. 5",
+        "Goodput",
+        "by server and by load",
+    ):
+        assert f"## {title}" in told or title in told
+    for check in MISTAKES:
+        assert f"| {check} |" in told

@@ -1,0 +1,165 @@
+"""Every place of a study file, with a factor in it: either another level runs another trial, or the
+plan refuses it with its reason.
+
+The places are those of the schema: a new field needs a line here. What runs is what a trial is made of:
+services with their options as their kit reads them, data, tables, steps, requests and load as the
+engine gets them, times, criteria.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.study import places
+
+from svload.drive.refusals import CaseChecks, _somewhere
+from svload.drive.share.cut import build_shares
+from svload.drive.share.requests import Taken
+from svload.drive.share.set_up import trial_set_up, vu_set_ups
+from svload.drive.share.timeline import timeline
+from svload.drive.share.write import plain
+from svload.lab import check_specs, find_mistakes, kit_options, measures
+from svload.model.errors import Problem, SvloadError
+from svload.model.study import CaseConfig, Lock
+from svload.run.targets import named_targets
+from svload.study import load_study, resolve
+from svload.study.values import Part
+
+RE_DECLARED = {"AnyGroup", "_WrongExecutor", "InStages"}
+"""Groups whose executor is a reference, and what others inherit: their places are those of the executor's own group."""
+
+
+def schema_fields() -> set[str]:
+    """`Model.key` of every field, where it is declared."""
+    found: set[str] = set()
+    kinds = [Part]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if not kind.__module__.startswith("svload.study") or kind.__name__ in RE_DECLARED:
+            continue
+        for name in kind.__annotations__:
+            if name in kind.model_fields:
+                found.add(f"{kind.__name__}.{kind.model_fields[name].alias or name}")
+    return found
+
+
+def test_every_field_of_the_schema_is_tried() -> None:
+    tried = {name.partition(" ")[0] for name in places.PLACES}
+    assert schema_fields() - tried == set()
+    assert {name for name in tried if not name.endswith("*")} - schema_fields() == set()
+
+
+def with_factor(place: places.Place) -> dict[str, Any]:
+    """The base study with a reference at the place, whose two levels hold the two values."""
+    study = places.merged(copy.deepcopy(places.BASE), copy.deepcopy(place.over))
+    study["factors"] = {"f": {"a": {"v": place.one}, "b": {"v": place.other}}, **study.get("factors", {})}
+    at: Any = study
+    for step in place.path[:-1]:
+        at = at[step]
+    at[place.path[-1]] = "${f.v}"
+    return study
+
+
+def what_runs(lock: Lock, config: CaseConfig) -> str:
+    """All that a trial of the case is made of, as text."""
+    options, wrong = check_specs(config.services)
+    assert not wrong
+    known = _somewhere(config.model_copy(update={"groups": config.all_groups}))
+    secrets = dict.fromkeys(config.secrets, "x")
+    variables = {
+        take.name: "x" for part in config.set_up if part.once == "trial" for take in part.request.take
+    }
+    vus = {
+        take.name: ["x"] * 500 for part in config.set_up if part.once == "vu" for take in part.request.take
+    }
+    taken = Taken({**secrets, **variables}, {group.name: vus for group in config.groups} if vus else {})
+    times = timeline(config, config.measure.duration_ns)
+    shares = [plain(share.spec) for share in build_shares(config, 1, times, known, [], taken=taken)]
+    populations = [
+        [plain(share.spec) for share in build_shares(config.model_copy(update={"groups": (step.populate,)}), 1, timeline(config, step.lasts_ns), known, [], taken=taken)]
+        for step in config.before_trial
+        if step.populate
+    ]  # fmt: skip
+    before = trial_set_up(config, 1, known, [], Taken(secrets))
+    each = vu_set_ups(config, 1, known, [], Taken({**secrets, **variables}))
+    return json.dumps(
+        {
+            "lab": [
+                (spec.name, spec.kit, spec.options, repr(options[spec.name])) for spec in config.services
+            ],
+            "sysctl": config.sysctl,
+            "at": {name: repr(target) for name, target in named_targets(config).items()},
+            "data": [one.model_dump() for one in config.objects],
+            "tables": [one.model_dump() for one in config.tables],
+            "steps": [step.model_dump() for step in config.before_trial],
+            "faults": [fault.model_dump() for fault in config.faults],
+            "measure": config.measure.model_dump(),
+            "profile": config.profile,
+            "criteria": [config.expects, config.thresholds],
+            "secrets": config.secrets,
+            "load": shares,
+            "populations": populations,
+            "counts": [request.counts_as for group in config.groups for request in group.requests],
+            "set-up": [
+                plain(before.spec) if before else None,
+                [plain(one.share.spec) for one in each.values()],
+            ],
+        },
+        default=str,
+        sort_keys=True,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study's folder with every file that a value names."""
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.csv").write_text(f"value\n{name}\n")
+        write_table(pyarrow.table({"value": [name]}), tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.bin").write_bytes(name.encode())
+    return tmp_path
+
+
+def planned(study: Path) -> tuple[Lock | None, tuple[Problem, ...]]:
+    """The study's lock, or what the plan says is wrong with it."""
+    try:
+        checks: dict[str, Any] = {
+            "check_lab": find_mistakes,
+            "check_case": CaseChecks(),
+            "measures": measures,
+        }
+        return load_study(study, kits=kit_options(), **checks), ()
+    except SvloadError as refused:
+        return None, refused.problems
+
+
+@pytest.mark.parametrize("name", sorted(places.PLACES))
+def test_a_factor_there_acts_or_is_refused_with_its_reason(folder: Path, name: str) -> None:
+    place = places.PLACES[name]
+    (folder / "study.json").write_text(json.dumps(with_factor(place)))
+    lock, refused = planned(folder / "study.json")
+    told = [str(problem) for problem in refused]
+    if lock is None:
+        assert place.refused, told
+        assert any(place.refused in text for text in told), told
+        return
+    assert not place.refused, "it was taken"
+    by_level: dict[str, list[str]] = {}
+    for case in lock.valid_cases:
+        by_level.setdefault(case.levels["f"], []).append(what_runs(lock, resolve(lock, case)))
+    assert set(by_level["a"]).isdisjoint(by_level["b"]), "both levels run the same"
+
+
+def test_the_base_study_is_sound(folder: Path) -> None:
+    (folder / "study.json").write_text(json.dumps(places.BASE))
+    lock, _ = planned(folder / "study.json")
+    assert lock is not None
+    assert what_runs(lock, resolve(lock, lock.cases[0])) == what_runs(lock, resolve(lock, lock.cases[0]))

@@ -1,0 +1,163 @@
+"""Planned faults as a study writes them: read with their references put in, and refused by the
+plan where they could not be done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload.lab import find_mistakes, kit_options
+from svload.model.errors import SvloadError
+from svload.model.faults import acts_of
+from svload.model.study import CaseConfig
+from svload.study import load_study, resolve
+
+SECOND = 1_000_000_000
+
+
+def study(folder: Path, *faults: dict[str, Any], **more: Any) -> Path:
+    written = {
+        "name": "planned",
+        "lab": {
+            "web": {"kit": "truth", "role": "store", "replicas": "${servers}"},
+            "front": {"run": "./front ${port} ${web.addresses}"},
+            "store": {"kit": "swift"},
+            "vm": {"kit": "machine", "cpus": 2},
+            "far": {"at": "http://127.0.0.1:9"},
+        },
+        "factors": {"servers": [1, 2]},
+        "faults": list(faults),
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "GET http://front/"}},
+        "measure": {"duration": "30s"},
+        **more,
+    }
+    file = folder / "study.json"
+    file.write_text(json.dumps(written))
+    return file
+
+
+def configs(file: Path) -> list[CaseConfig]:
+    lock = load_study(file, kits=kit_options(), check_lab=find_mistakes)
+    return [resolve(lock, case) for case in lock.valid_cases]
+
+
+def refused(file: Path) -> list[str]:
+    with pytest.raises(SvloadError) as why:
+        configs(file)
+    return [str(problem) for problem in why.value.problems]
+
+
+def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_path: Path) -> None:
+    file = study(
+        tmp_path,
+        {"at": "10s", "stop": ["web", "front"]},
+        {"at": "20s", "start": "web[1]"},
+        {"at": "5s", "pause": "front", "for": "2s"},
+        {"at": "8s", "limit": {"vm": {"cpus": 0.5, "memory": "64 MiB", "pids": 9}}, "for": "4s"},
+        {"at": "1s", "kill": "store.object", "for": "500 ms"},
+    )
+    one, _ = configs(file)
+    assert [(fault.place, fault.kind, fault.target) for fault in one.faults] == [
+        (0, "stop", "web"), (0, "stop", "front"), (1, "start", "web[1]"), (2, "pause", "front"), (3, "limit", "vm"), (4, "kill", "store.object"),
+    ]  # fmt: skip
+    assert one.faults[4].limits == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 9}
+    assert [(act.at_ns / SECOND, act.do, act.target) for act in acts_of(one.faults)] == [
+        (1, "kill", "store.object"), (1.5, "start", "store.object"), (5, "pause", "front"), (7, "resume", "front"), (8, "limit", "vm"),
+        (10, "stop", "web"), (10, "stop", "front"), (12, "restore", "vm"), (20, "start", "web[1]"),
+    ]  # fmt: skip
+
+
+def test_a_level_says_when_and_whom_and_when_limits_the_fault_to_its_case(tmp_path: Path) -> None:
+    factors = {
+        "servers": [1, 2],
+        "late": {"no": {"at": "2s", "who": "front"}, "yes": {"at": "9s", "who": "web[1]"}},
+    }
+    file = study(
+        tmp_path,
+        {"at": "${late.at}", "stop": "${late.who}"},
+        {"when": {"servers": 2}, "at": "20s", "kill": "web[2]"},
+        factors=factors,
+    )
+    found = {tuple(one.case.levels.values()): [(fault.at_ns // SECOND, fault.target) for fault in one.faults] for one in configs(file)}  # fmt: skip
+    assert found == {
+        ("1", "no"): [(2, "front")], ("1", "yes"): [(9, "web[1]")],
+        ("2", "no"): [(2, "front"), (20, "web[2]")], ("2", "yes"): [(9, "web[1]"), (20, "web[2]")],
+    }  # fmt: skip
+
+
+WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "no such service": ([{"at": "1s", "stop": "wob"}], "“wob”, which is no service or replica"),
+    "no such replica": ([{"at": "1s", "stop": "web[3]"}], "“web[3]”, which is no service or replica"),
+    "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "“web[2]”, which is no service or replica"),
+    "no such part": ([{"at": "1s", "stop": "store.objects"}], "“objects”, which is no part of store"),
+    "no parts": ([{"at": "1s", "stop": "front.server"}], "which is no part of front"),
+    "a part has no limits": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}], "a part has no limits"),
+    "not svload's": ([{"at": "1s", "stop": "far"}], "far cannot be told to stop"),
+    "no process": ([{"at": "1s", "kill": "vm"}], "it bears limit alone"),
+    "too late": ([{"at": "30s", "stop": "web"}], "nothing is measured any more"),
+    "ends too late": ([{"at": "29s", "stop": "web", "for": "2s"}], "it would end after the trial"),
+    "start without stop": ([{"at": "2s", "start": "web"}], "nothing has stopped it before"),
+    "start before stop": ([{"at": "2s", "start": "web"}, {"at": "3s", "stop": "web"}], "nothing has stopped it"),
+    "started twice": ([{"at": "1s", "stop": "web", "for": "1s"}, {"at": "3s", "start": "web"}], "nothing has stopped it"),
+    "stopped twice": ([{"at": "1s", "stop": "web"}, {"at": "2s", "kill": "web[1]"}], "told to stop already at 1 s"),
+    "a part of what is stopped": ([{"at": "1s", "stop": "store"}, {"at": "2s", "kill": "store.proxy"}], "told to stop already"),
+    "stopped while it stands": ([{"at": "1s", "pause": "web", "for": "3s"}, {"at": "2s", "stop": "web"}], "told to pause already"),
+    "limited twice": ([{"at": "1s", "limit": {"web": {"cpus": 1}}}, {"at": "2s", "limit": {"web[1]": {"cpus": 2}}}], "limited already from 1 s"),
+    "pause without end": ([{"at": "1s", "pause": "web"}], "a pause needs its time"),
+    "two at once": ([{"at": "1s", "stop": "web", "kill": "front"}], "one of stop, kill, start, pause, limit was expected"),
+    "nothing": ([{"at": "1s"}], "one of stop, kill, start, pause, limit was expected"),
+    "start for a time": ([{"at": "1s", "stop": "web"}, {"at": "2s", "start": "web", "for": "1s"}], "for belongs to"),
+    "no limit": ([{"at": "1s", "limit": {"web": {}}}], "one of cpus, memory, pids was expected"),
+    "an unknown limit": ([{"at": "1s", "limit": {"web": {"cpu": 1}}}], "“cpu” is not known"),
+    "no moment": ([{"stop": "web"}], "“at”"),
+    "the very begin": ([{"at": "0s", "stop": "web"}], "it must be above 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_could_not_be_done_is_told_by_the_plan(tmp_path: Path, name: str) -> None:
+    faults, said = WRONG[name]
+    told = refused(study(tmp_path, *faults))
+    assert any(said in one for one in told), told
+    assert all("faults" in one for one in told), told
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [
+            {"at": "1s", "stop": "web"},
+            {"at": "2s", "start": "web[1]"},
+            {"at": "3s", "pause": "web[1]", "for": "1s"},
+        ],
+        [
+            {"at": "1s", "kill": "store.object"},
+            {"at": "2s", "stop": "store.proxy"},
+            {"at": "3s", "start": "store"},
+        ],
+        [
+            {"at": "1s", "limit": {"web": {"cpus": 1}}, "for": "1s"},
+            {"at": "2s", "limit": {"web": {"cpus": 2}}},
+        ],
+        [{"at": "1s", "limit": {"web": {"cpus": 1}}}, {"at": "2s", "limit": {"web": {"pids": 20}}}],
+        [{"at": "1s", "pause": "front", "for": "1s"}, {"at": "2s", "kill": "front"}],
+    ],
+)
+def test_what_can_be_done_is_planned(tmp_path: Path, faults: list[dict[str, Any]]) -> None:
+    assert len(configs(study(tmp_path, *faults))) == 2
+
+
+def test_a_study_without_faults_has_none(tmp_path: Path) -> None:
+    assert [one.faults for one in configs(study(tmp_path))] == [(), ()]
+
+
+@pytest.mark.parametrize("text", ["recovery < 5 s", "users.fault_error_rate < 1 %", "fault_errors == 0"])
+def test_a_criterion_over_faults_needs_one_in_each_of_its_cases(tmp_path: Path, text: str) -> None:
+    stop = {"when": {"servers": 2}, "at": "1s", "stop": "web[2]"}
+    assert any("no fault is planned" in one for one in refused(study(tmp_path, thresholds=[text])))
+    assert any("no fault is planned" in one for one in refused(study(tmp_path, stop, thresholds=[text])))
+    for_two = {"when": {"servers": "2"}, "that": text}
+    assert len(configs(study(tmp_path, stop, thresholds=[for_two]))) == 2

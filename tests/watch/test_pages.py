@@ -1,0 +1,261 @@
+"""Pages that servers keep of themselves: Prometheus' text, and the Java virtual machine's."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from tests.watch.test_servers import http, server
+
+from svload.lab.metrics_page import metrics_page, with_metrics_page
+from svload.model.facts import Endpoint, ServiceFacts
+from svload.watch import proc
+from svload.watch.monitors import jvm, prometheus
+from svload.watch.monitors.jvm import Collector, JvmMonitor, collections_of, heap_of, longest, parse_page
+from svload.watch.monitors.prometheus import PrometheusMonitor
+
+PAGE = """\
+# HELP http_requests_total Requests.
+# TYPE http_requests_total counter
+http_requests_total{method="GET",code="200"} 1027 1395066363000
+http_requests_total{code="500",method="GET"} 3
+# TYPE queue_length gauge
+queue_length 17
+# TYPE jobs counter
+jobs{queue="a \\"b\\""} 4e2
+# TYPE wait_seconds histogram
+wait_seconds_bucket{le="0.1"} 24
+wait_seconds_bucket{le="+Inf"} 30
+wait_seconds_sum 5.5
+wait_seconds_count 30
+# TYPE size_bytes summary
+size_bytes{quantile="0.5"} 10
+size_bytes_sum 90
+size_bytes_count 9
+node:load1 0.5
+broken{
+not_a_number NaN
+infinite +Inf
+"""
+
+
+def test_a_page_becomes_readings_by_label() -> None:
+    found = {(one.entity, one.metric): one.value for one in prometheus.parse_page(PAGE)}
+    assert found == {
+        ("code=200 method=GET", "http_requests_total"): 1027,
+        ("code=500 method=GET", "http_requests_total"): 3,
+        ("", "queue_length"): 17,
+        ('queue=a \\"b\\"', "jobs_total"): 400,
+        ("", "wait_seconds_sum_total"): 5.5,
+        ("", "wait_seconds_count_total"): 30,
+        ("", "size_bytes_sum_total"): 90,
+        ("", "size_bytes_count_total"): 9,
+        ("", "node_load1"): 0.5,
+        ("", "series_left_out"): 0,
+    }
+
+
+def test_a_page_without_end_is_cut_and_says_so() -> None:
+    page = "".join(f'x{{n="{at}"}} 1\n' for at in range(prometheus.MOST_SERIES + 5))
+    found = prometheus.parse_page(page)
+    assert (len(found), found[-1]) == (prometheus.MOST_SERIES + 1, ("", "series_left_out", 5))
+
+
+def test_the_page_is_asked_at_its_url() -> None:
+    asked: list[bytes] = []
+
+    def answer(piece: bytes) -> bytes:
+        asked.append(piece.split(b" ", 2)[1])
+        return http(PAGE.encode())
+
+    with server(answer) as (port, connections):
+        monitor = PrometheusMonitor(
+            "app", {"admin": {"prometheus": {"url": f"http://127.0.0.1:{port}/metrics?x=1"}}}
+        )
+        assert len(list(monitor.sample())) == len(list(monitor.sample())) == 10
+        monitor.close()
+    assert asked == [b"/metrics?x=1"] * 2
+    assert len(connections) == 1, "one kept connection"
+
+
+@pytest.mark.parametrize("body", [b"<html></html>", b"", b"# TYPE x gauge\n"])
+def test_another_page_is_none(body: bytes) -> None:
+    with pytest.raises(OSError, match="no page in Prometheus"):
+        prometheus.parse_page(body.decode())
+
+
+@pytest.mark.parametrize(
+    "written", ["/metrics", "/m?format=text", "http://127.0.0.1:9113/metrics", "http://localhost:9113"]
+)
+def test_a_path_or_a_url_of_this_machine_is_taken(written: str) -> None:
+    assert metrics_page(written) == written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "metrics",
+        "http://192.0.2.1:9113/metrics",
+        "https://127.0.0.1:1/",
+        "http://127.0.0.1/metrics",
+        "http://u:p@127.0.0.1:1/",
+        "/a b",
+        "/a\r\nHost: x",
+        "",
+    ],
+)
+def test_anything_else_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match=r"write a path|port of the exporter"):
+        metrics_page(written)
+
+
+def test_a_path_is_asked_at_the_services_own_port() -> None:
+    plain = Endpoint(scheme="http", address="127.0.0.1", port=8080)
+    facts = ServiceFacts(service="app", kit="command", version="", endpoints=(plain,), admin={"x": {}})
+    assert with_metrics_page(facts, "/metrics").admin == {
+        "x": {},
+        "prometheus": {"url": "http://127.0.0.1:8080/metrics"},
+    }
+    assert with_metrics_page(facts, "http://127.0.0.1:9/m").admin["prometheus"] == {
+        "url": "http://127.0.0.1:9/m"
+    }
+    assert with_metrics_page(facts, None) == facts
+    local = facts.model_copy(update={"endpoints": (Endpoint(scheme="http", address="unix:/x", port=0),)})
+    assert with_metrics_page(local, "/metrics") == local
+
+
+# the virtual machine's page
+
+
+def page(**values: int | str) -> bytes:
+    """A page of hsperfdata with these numbers and texts, `__` for a dot."""
+    entries = b""
+    for name, value in values.items():
+        told = name.replace("__", ".").encode() + b"\0"
+        name_at, data_at = 20, 20 + -(-len(told) // 8) * 8 + 4
+        data = struct.pack("<q", value) if isinstance(value, int) else value.encode() + b"\0"
+        length = -(-(data_at + len(data)) // 8) * 8
+        head = struct.pack(
+            "<iiiBBBBi",
+            length,
+            name_at,
+            0 if isinstance(value, int) else len(data),
+            ord("J" if isinstance(value, int) else "B"),
+            0,
+            1,
+            1,
+            data_at,
+        )
+        entries += (head + told).ljust(data_at, b"\0") + data.ljust(length - data_at, b"\0")
+    return (
+        struct.pack("<4sBBBBiiqii", b"\xca\xfe\xc0\xc0", 1, 2, 0, 1, len(entries), 0, 0, 32, len(values))
+        + entries
+    )
+
+
+G1 = {
+    "sun__os__hrt__frequency": 1000,
+    "sun__gc__policy__name": "GarbageFirst",
+    "sun__gc__generation__0__maxCapacity": 100,
+    "sun__gc__generation__1__maxCapacity": 100,
+    "sun__gc__generation__0__space__0__used": 30,
+    "sun__gc__generation__1__space__0__used": 40,
+    "sun__gc__generation__1__space__0__maxCapacity": 100,
+    "sun__gc__collector__0__invocations": 4,
+    "sun__gc__collector__0__time": 500,
+    "sun__gc__collector__0__lastEntryTime": 9000,
+    "sun__gc__collector__0__lastExitTime": 9250,
+    "sun__gc__collector__1__invocations": 1,
+    "sun__gc__collector__1__time": 1500,
+    "java__threads__live": 12,
+}
+
+
+def test_heap_and_collections_of_a_page() -> None:
+    found = parse_page(page(**G1))
+    assert found["java.threads.live"] == 12
+    assert heap_of(found) == (70, 100), "each generation may grow to the whole heap"
+    assert heap_of(found | {"sun.gc.policy.name": "Copy:MSC"}) == (70, 200)
+    assert heap_of({}) is None
+    assert collections_of(found) == {
+        "sun.gc.collector.0": Collector(4, 0.5, 0.25),
+        "sun.gc.collector.1": Collector(1, 1.5, 0.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "seconds"),
+    [
+        (Collector(5, 0.9, 0.3), (4, 0.5), 0.4),
+        (Collector(6, 0.9, 0.3), (4, 0.5), 0.3),
+        (Collector(6, 1.5, 0.3), (4, 0.5), 0.5),
+        (Collector(4, 0.5, 0.3), (4, 0.5), 0.0),
+        (Collector(4, 0.5, 0.3), None, 0.0),
+    ],
+)
+def test_the_longest_collection_since_the_reading_before(
+    now: Collector, before: tuple[float, float] | None, seconds: float
+) -> None:
+    """One: the growth of the time. Several: their mean, or the last where it was longer."""
+    assert longest(now, before) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 100, page(**G1)[:60], b"\xca\xfe\xc0\xc0\x00" + bytes(60)])
+def test_another_file_is_no_page(data: bytes) -> None:
+    with pytest.raises(OSError, match="no page of a Java"):
+        parse_page(data)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JvmMonitor:
+    """A virtual machine with pid 7 here and pid 3 in its own namespace, and its log."""
+    monkeypatch.setattr(JvmMonitor, "root", str(tmp_path))
+    monkeypatch.setattr(JvmMonitor, "table", proc.ProcessTable(str(tmp_path), every_s=0.0))
+    data = tmp_path / "7" / "root" / "tmp" / "hsperfdata_joe"
+    data.mkdir(parents=True)
+    (data / "3").write_bytes(page(**G1))
+    (tmp_path / "7" / "status").write_text("Name:\tjava\nNSpid:\t7\t3\n")
+    fields = ["S", 1, 7, 7, *[0] * 8, *[0] * 5, 1, 0, 77, *[0] * 30]
+    (tmp_path / "7" / "stat").write_text(f"7 (java) {' '.join(map(str, fields))}\n")
+    (tmp_path / "log").write_text("java.lang.OutOfMemoryError: of an earlier start\n")
+    stat = proc.read_stat(7, str(tmp_path))
+    assert stat is not None
+    facts = {
+        "processes": [{"name": "server", "pid": 7, "start_ticks": stat.start_ticks}],
+        "admin": {"jvm": {"process": "server", "log": str(tmp_path / "log")}},
+    }
+    return JvmMonitor("app", facts)
+
+
+def test_it_is_found_by_its_own_pid_and_its_log_is_read_once(machine: JvmMonitor, tmp_path: Path) -> None:
+    def values() -> dict[str, float]:
+        return {one.metric: one.value for one in machine.sample()}
+
+    first = values()
+    assert set(first) == set(JvmMonitor.metrics)
+    assert (
+        first["heap_used_bytes"],
+        first["gc_total"],
+        first["gc_pause_seconds"],
+        first["out_of_memory_total"],
+    ) == (70, 5, 0, 0)
+    with open(tmp_path / "log", "a") as log:
+        log.write("Exception in thread: java.lang.OutOfMemoryError: Java heap space\n\tat x\njava.lang.OutOf")
+    assert values()["out_of_memory_total"] == 1
+    with open(tmp_path / "log", "a") as log:
+        log.write("MemoryError: again\n")
+    assert values()["out_of_memory_total"] == 2
+    later = page(**{**G1, "sun__gc__collector__0__invocations": 5, "sun__gc__collector__0__time": 800})
+    (tmp_path / "7" / "root" / "tmp" / "hsperfdata_joe" / "3").write_bytes(later)
+    assert values()["gc_pause_seconds"] == pytest.approx(0.3)
+    os.unlink(tmp_path / "7" / "root" / "tmp" / "hsperfdata_joe" / "3")
+    with pytest.raises(ProcessLookupError, match="no Java virtual machine of app"):
+        values()
+
+
+def test_it_attaches_where_a_command_is_java() -> None:
+    assert JvmMonitor.reads({"admin": {"jvm": {"process": "server", "log": ""}}})
+    assert not JvmMonitor.reads({"admin": {}, "processes": [{"name": "server"}]})
+    assert jvm.own_pid(os.getpid()) >= 1

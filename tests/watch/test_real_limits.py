@@ -1,0 +1,194 @@
+"""Limits of real servers: each planted one is reached and told with what it turned
+away, and a calm server shows none.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import BOUND_S, free_port, running, wait_until
+from tests.watch.watched import Watched, moved, saturated, states
+
+from svload.watch import proc
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def places() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def clients(stack: ExitStack, port: int, count: int, says: bytes = b"") -> list[socket.socket]:
+    """So many connections that stay open, each having said something."""
+    found = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(count)]
+    for one in found:
+        one.sendall(says)
+    return found
+
+
+def test_nginx_runs_out_of_connections(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    needs("nginx")
+    port = free_port()
+    config = tmp_path / "nginx.conf"
+    config.write_text(
+        f"daemon off; user root; pid {tmp_path}/pid; error_log stderr; worker_processes 1; events {{ "
+        f"worker_connections 8; }}\n"
+        f"http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {tmp_path}; location /status {{ "
+        f"stub_status; }} }} }}\n"
+    )
+    places.enter_context(running(["nginx", "-p", str(tmp_path), "-c", str(config), "-e", "stderr"], port))
+    facts = {"admin": {"nginx": {"status_url": f"http://127.0.0.1:{port}/status", "connections_limit": 8}}}
+    calm = Watched(facts, "nginx")
+    clients(places, port, 2)
+    found = calm.until(lambda read: read["connections_open"] >= 3)
+    assert (states(found), moved(found), saturated(found)) == ({"worker connections": "clear"}, set(), ())
+    # Idle ones, and those that are still asking, are closed to make room; those that are being answered are not.
+    with open(tmp_path / "big", "wb") as file:
+        file.truncate(64 << 20)
+    crowd: list[socket.socket] = []
+    while len(crowd) < 14 and (not crowd or answers(crowd[-1])):
+        crowd += clients(places, port, 1, b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert len(crowd) < 14, "one was turned away"
+    for one in crowd:
+        one.close()
+    found = calm.until(lambda read: read["unhandled_total"] > 0)
+    assert moved(found) == {"unhandled_total"}
+    assert "for want of worker_connections" in " ".join(saturated(found))
+
+
+def answers(one: socket.socket) -> bool:
+    """Whether the server has begun to answer it, and not ended it."""
+    try:
+        return one.recv(1) != b""
+    except OSError:
+        return False
+
+
+def test_memcached_runs_out_of_connections(needs: Any, places: ExitStack) -> None:
+    needs("memcached")
+    port = free_port()
+    places.enter_context(
+        running(
+            [
+                "memcached",
+                "-u",
+                "root",
+                "-l",
+                "127.0.0.1",
+                "-p",
+                str(port),
+                "-U",
+                "0",
+                "-c",
+                "512",
+                "-t",
+                "1",
+            ],
+            port,
+        )
+    )
+    watched = Watched({"admin": {"memcached": {"address": "127.0.0.1", "port": port}}}, "memcached")
+    clients(places, port, 2, b"get a\r\n")
+    found = watched.until(lambda read: read["gets_total"] >= 2)
+    assert (states(found)["connections"], moved(found), saturated(found)) == ("clear", set(), ())
+    clients(places, port, 540)
+    # Its listening thread turns connections away while its worker has yet to count those that it was handed.
+    watched.until(lambda read: read["connections_open"] >= 500)
+    found = watched.until(lambda read: read["rejected_total"] + read["listen_disabled_total"] > 0)
+    assert states(found)["connections"] == "reached"
+    assert moved(found) & {"rejected_total", "listen_disabled_total"}
+    assert saturated(found)
+
+
+def test_varnish_runs_out_of_threads(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    """A backend that never answers holds a thread for each request; all but the first request for
+    one object wait for its fetch.
+    """
+    needs("varnishd", "varnishstat", "varnishadm", "root")
+    port = free_port()
+    silent = places.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
+    home = tmp_path / "varnish"
+    places.enter_context(
+        running(
+            [
+                "varnishd", "-F", "-j", "none", "-n", str(home), "-a", f"http=127.0.0.1:{port}", "-T", f"127.0.0.1:{free_port()}",
+                "-b", f"127.0.0.1:{silent.getsockname()[1]}", "-p", "thread_pools=1", "-p", "thread_pool_max=100", "-p", "thread_pool_min=100",
+                "-p", "thread_queue_limit=10",
+            ],
+            port,
+        )
+    )  # fmt: skip
+    watched = Watched({"admin": {"varnish": {"dir": str(home), "varnishadm": "varnishadm"}}}, "varnish")
+    ask = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
+    clients(places, port, 2, ask % 0)
+    found = watched.until(lambda read: read["busy_sleep_total"] >= 1)
+    assert states(found)["worker threads"] != "reached"
+    assert (moved(found), saturated(found)) == ({"busy_sleep_total"}, ())
+    for at in range(1, 160):
+        clients(places, port, 1, ask % at)
+    found = watched.until(lambda read: read["threads_limited_total"] > 0 and read["thread_queue"] > 0)
+    assert "threads_limited_total" in moved(found)
+    assert watched.sample()["threads"] == watched.sample()["threads_limit"] == 100
+    assert "times that a thread was wanted above thread_pool_max" in " ".join(saturated(found))
+
+
+HOG = """
+import java.util.*;
+public class Hog {
+    public static void main(String[] words) throws Exception {
+        int megabytes;
+        while ((megabytes = System.in.read()) > 0) {
+            List<byte[]> held = new ArrayList<>();
+            try { for (int at = 0; at < megabytes; at++) held.add(new byte[1 << 20]); System.gc(); }
+            catch (OutOfMemoryError why) { held.clear(); why.printStackTrace(); }
+            System.out.println("held " + held.size());
+        }
+    }
+}
+"""
+
+
+def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path: Path) -> None:
+    needs("java", "javac")
+    (tmp_path / "Hog.java").write_text(HOG)
+    subprocess.run(["javac", "Hog.java"], cwd=tmp_path, check=True, timeout=60)
+    log = tmp_path / "log"
+    with open(log, "wb") as said:
+        java = places.enter_context(
+            subprocess.Popen(
+                ["java", "-Xmx32m", "-cp", str(tmp_path), "Hog"],
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=said,
+            )
+        )
+    places.callback(java.kill)
+    assert java.stdin is not None
+    java.stdin.write(bytes([4]))
+    java.stdin.flush()
+    wait_until(lambda: b"held 4" in log.read_bytes(), BOUND_S)
+    stat = proc.read_stat(java.pid)
+    assert stat is not None
+    processes = [{"name": "server", "pid": java.pid, "start_ticks": stat.start_ticks}]
+    watched = Watched(
+        {"processes": processes, "admin": {"jvm": {"process": "server", "log": str(log)}}}, "jvm"
+    )
+    assert watched.sample()["heap_limit_bytes"] == pytest.approx(32 << 20, abs=64)
+    java.stdin.write(bytes([4]))
+    java.stdin.flush()
+    found = watched.until(lambda read: read["gc_total"] > 0 and log.read_bytes().count(b"held 4") == 2)
+    assert (states(found)["Java heap"], moved(found), saturated(found)) == ("clear", set(), ())
+    java.stdin.write(bytes([100]))
+    java.stdin.flush()
+    found = watched.until(lambda read: read["out_of_memory_total"] > 0)
+    assert moved(found) == {"out_of_memory_total"}
+    assert "ran out of memory" in " ".join(saturated(found))
+    assert max(value for _, _, metric, value in watched._rows if metric == "gc_pause_seconds") > 0

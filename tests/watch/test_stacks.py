@@ -1,0 +1,136 @@
+"""A service's stacks, sampled by perf through the real agent: the hot function of a program made here is named."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.analysis.stacks import function_shares
+from svload.host import Agent, start_agent
+from svload.model.facts import ProcessFact, ServiceFacts
+from svload.model.messages import Lease, Spawn
+from svload.watch import stacks
+from svload.watch.stacks import StackSampler, cpu_seconds, in_words, pid_within, rate_hz
+
+real = pytest.mark.real
+WITHIN_S = 20.0
+SHORT_LIVED = """
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) double burn(long turns) { volatile double x = 1; for (long i = 0; i < turns; i++) x = x * 1.0000001 + 0.1; return x; }
+int main(void) { for (;;) { if (fork() == 0) { burn(200000); _exit(0); } wait(0); } }
+"""
+
+
+def cpu_bound(folder: Path) -> Path:
+    """A program whose children each live for less than a sampling period, and spend it in `burn`."""
+    source, program = folder / "hot.c", folder / "hot"
+    source.write_text(SHORT_LIVED)
+    subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
+    return program
+
+
+@contextmanager
+def served(folder: Path, *argv: str) -> Iterator[tuple[Agent, ServiceFacts]]:
+    with start_agent(folder / "lab", Lease(), "a test of sampling") as agent:
+        (made,) = agent.prepare([Spawn(child="it", role="server", argv=argv, log=str(folder / "log"))])
+        process = ProcessFact(name="it", pid=made["pid"], start_ticks=made["start_ticks"])
+        yield agent, ServiceFacts(service="it", kit="command", version="1", processes=(process,))
+
+
+def until_used(seconds: float, pid: int) -> Callable[[], bool]:
+    """Whether a process and its children have used so much CPU from now on."""
+    from svload.watch.proc import read_stat
+
+    def used() -> float:
+        found = read_stat(pid)
+        return found.cpu_seconds if found else 0.0
+
+    before = used()
+    return lambda: used() - before >= seconds
+
+
+@real
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
+def test_the_hot_function_of_processes_that_live_shortly_is_named(tmp_path: Path) -> None:
+    with served(tmp_path, str(cpu_bound(tmp_path))) as (agent, facts):
+        sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
+        sampler.begin()
+        assert sampler.problem is None, in_words(sampler.problem)
+        from_ns = time.monotonic_ns()
+        wait_until(until_used(1.0, facts.processes[0].pid), WITHIN_S)
+        found = sampler.stacks(from_ns, time.monotonic_ns())
+        assert agent.exited("stacks") is not None
+        left = sorted(path.name for path in agent.dir.iterdir() if path.name.startswith("perf"))
+    assert (found.why, left) == ("", [])
+    shares = {one.name: one for one in function_shares(found.folded)}
+    assert shares["burn"].own > 0.5 * found.samples > 20
+    assert shares["main"].inclusive >= shares["burn"].own
+    assert found.samples == sum(found.folded.values())
+    assert found.samples / found.rate_hz < 2 * found.window_s
+    assert found.sampler_cpu_s is not None and 0 < found.sampler_cpu_s < found.window_s
+
+
+@real
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
+def test_a_service_that_uses_no_cpu_gives_no_profile_and_the_next_trial_can_have_one(tmp_path: Path) -> None:
+    with served(tmp_path, "sleep", "600") as (agent, facts):
+        for _ in range(2):
+            sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
+            sampler.begin()
+            at_ns = time.monotonic_ns()
+            found = sampler.stacks(at_ns, at_ns + 1)
+            assert "no process of it used CPU" in found.why
+            assert found.samples == 0
+
+
+def test_without_perf_it_is_told_what_to_do_and_nothing_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "shutil", _NoPrograms)
+    with served(tmp_path, "sleep", "600") as (agent, facts):
+        sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
+        sampler.begin()
+        found = sampler.stacks(0, 1)
+    assert found.why == (
+        "The profile of it is not measured: perf is not on this machine. As root: apt-get install linux-perf."
+    )
+    assert found.folded == {}
+
+
+class _NoPrograms:
+    @staticmethod
+    def which(name: str) -> None:
+        return None
+
+
+def test_what_perf_may_not_do_is_told_with_its_remedy_and_what_else_it_says_as_it_is(tmp_path: Path) -> None:
+    with served(tmp_path, "sleep", "600") as (agent, facts):
+        sampler = StackSampler(agent, agent.dir, facts, before_s=0.0)
+        denied = sampler._told("Error:\nAccess to performance monitoring: perf_event_paranoid setting is 4\n")
+        odd = sampler._told("first\n  invalid or unsupported event\n")
+    assert "root" in in_words(denied) and "kernel.perf_event_paranoid=0" in in_words(denied)
+    assert "perf failed: invalid or unsupported event." in in_words(odd)
+
+
+def test_what_a_shell_says_of_its_children_is_their_cpu() -> None:
+    assert cpu_seconds("words\n0m0.000s 0m0.010s\n1m2.500s 0m0.250s\n") == pytest.approx(62.75)
+    assert cpu_seconds("killed") is None
+
+
+def test_many_cores_are_sampled_less_often_and_never_not_at_all() -> None:
+    assert (rate_hz(1), rate_hz(2), rate_hz(64), rate_hz(10_000)) == (99, 99, 6, 1)
+
+
+def test_a_process_has_another_number_in_a_namespace_below(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").write_text("Name:\tit\nNSpid:\t7\t2\n")
+    assert [pid_within(7, depth, str(tmp_path)) for depth in (0, 1, 2)] == [7, 2, None]
+    assert pid_within(8, 0, str(tmp_path)) is None

@@ -1,0 +1,70 @@
+"""A monitor of a real server, and what its readings show of the limits that it declares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tests.servers import BOUND_S, wait_until
+
+from svload.analysis.evidence import Readings, evidence
+from svload.analysis.saturation import declared_clauses
+from svload.analysis.view import Window
+from svload.model.evidence import Evidence
+from svload.watch import Monitor, monitors_for
+
+
+class Watched:
+    """A monitor of one service, its readings kept as a trial keeps them; the load begins with the second."""
+
+    def __init__(self, facts: dict[str, Any], name: str) -> None:
+        (kind,) = [one for one in monitors_for(facts) if one.name == name]
+        self.monitor: Monitor = kind("web", facts)
+        self._rows: list[tuple[int, str, str, float]] = []
+        self._began_ns = 0
+        self.sample()
+        self._began_ns = time.monotonic_ns()
+
+    def sample(self) -> dict[str, float]:
+        at_ns = time.monotonic_ns()
+        found = list(self.monitor.sample())
+        self._rows += [(at_ns, one.entity, one.metric, one.value) for one in found]
+        return {one.metric: one.value for one in found}
+
+    def shown(self) -> Evidence:
+        """What all readings so far show."""
+        at, entities, metrics, values = zip(*self._rows, strict=True)
+        offsets = np.array(at) - self._began_ns
+        names = {"service": "web", "monitor": self.monitor.name}
+        table: dict[str, Any] = {name: np.full(len(at), text, dtype=object) for name, text in names.items()}
+        table |= {"entity": np.array(entities, dtype=object), "metric": np.array(metrics, dtype=object)}
+        table |= {"offset_ns": offsets, "value": np.array(values)}
+        end_ns = int(offsets.max()) + 1
+        return evidence(Readings(table), [self.monitor.declared()], Window(0, end_ns, 1), end_ns)
+
+    def until(self, condition: Callable[[dict[str, float]], bool]) -> Evidence:
+        def holds() -> bool:
+            try:
+                return condition(self.sample())
+            except OSError:  # a full server may keep its monitor out, too
+                return False
+
+        wait_until(holds, BOUND_S)
+        return self.shown()
+
+
+def saturated(found: Evidence) -> tuple[str, ...]:
+    """The clauses by which a server would be SATURATED."""
+    return tuple(declared_clauses(found))
+
+
+def states(found: Evidence) -> dict[str, str]:
+    """clear, approached or reached, by the limit's name."""
+    return {one.name: one.state for one in found.limits}
+
+
+def moved(found: Evidence) -> set[str]:
+    """The counters of refusals that grew."""
+    return {one.counter for one in found.refusals}
