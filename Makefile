@@ -15,7 +15,7 @@ LOCKED := mkdir -p build && flock --wait 1200 build/setup.lock $(MAKE) -s
 
 .PHONY: help
 help:  ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup deps
 setup:  ## .venv with svload, its native engine and every tool the checks need
@@ -47,6 +47,10 @@ check:  ## the quick layers: pure tests, and whole commands on the embedded lab
 test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
 	@tools/test.sh
 
+.PHONY: test-vm
+test-vm: deps  ## limits by version 2 of control groups, and netem, in Debian's own kernel under qemu
+	@$(BIN)/python tools/test_vm.py
+
 .PHONY: lint
 lint: setup  ## format, style, types, layers; the engine's too
 	@tools/lint.sh
@@ -64,6 +68,10 @@ docs: setup  ## docs/reference made anew from the code; every example that needs
 site: setup  ## the documentation as a site in build/site: open build/site/index.html
 	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
 	@echo "build/site/index.html"
+
+.PHONY: wheel
+wheel: deps  ## dist/svload-….whl, which pip installs where neither Rust nor make is (OUT=folder)
+	@tools/wheel.sh $(or $(OUT),dist)
 
 .PHONY: apt
 apt:  ## the real servers that the journeys need (root, Debian)

@@ -3,9 +3,9 @@
 # Exit 0: all there. Exit 3: not possible here (one line says why).
 set -euo pipefail
 
-packages=(varnish hitch memcached nginx haproxy nghttp2-server nghttp2-client iproute2 curl openssl redis-server g++ libmariadb-dev mariadb-server-core mariadb-client-core
+packages=(varnish hitch memcached beanstalkd nginx haproxy linux-perf nghttp2-server nghttp2-client iproute2 openssh-server openssh-client curl openssl redis-server g++ libmariadb-dev mariadb-server-core mariadb-client-core
     chromium fonts-liberation gnumeric)
-programs=(varnishd hitch memcached nginx haproxy nghttpd h2load ip curl openssl redis-server
+programs=(varnishd hitch memcached beanstalkd nginx haproxy perf nghttpd h2load ip sshd ssh curl openssl redis-server
     g++ mariadb_config mariadbd mariadb chromium ssconvert)
 PATH=$PATH:/usr/sbin:/sbin
 

@@ -1,7 +1,7 @@
 """Keeps the Rust lock file free of registry addresses.
 
-``engine/Cargo.lock.in`` is ``Cargo.lock`` with a token in place of every source line; ``engine/Cargo.lock`` is
-made from it with the line that this machine's own cargo writes.
+``engine/Cargo.lock.in`` is ``Cargo.lock`` with a token in place of every source line; ``engine/Cargo.lock``
+is made from it with the line that this machine's own cargo writes.
 
     cargo_lock.py write    Cargo.lock.in -> Cargo.lock (before a build)
     cargo_lock.py relock   resolve anew, Cargo.lock -> Cargo.lock.in (after a change of a Cargo.toml;
@@ -31,7 +31,8 @@ def learn_source_line() -> str:
         (crate / "src").mkdir()
         (crate / "src" / "lib.rs").touch()
         (crate / "Cargo.toml").write_text(
-            '[package]\nname = "learn"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\ncfg-if = "1"\n[workspace]\n'
+            '[package]\nname = "learn"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\ncfg-if = '
+            '"1"\n[workspace]\n'
         )
         cargo("generate-lockfile", cwd=crate)
         lines = set(SOURCE.findall((crate / "Cargo.lock").read_text()))

@@ -1,4 +1,5 @@
-"""The pictures of docs/gallery.md and of the report's first page from one finished run: `make_gallery.py RUN`. Needs chromium."""
+"""The pictures of docs/gallery.md and of the report's first page from one finished run:
+`make_gallery.py RUN`. Needs chromium."""
 
 from __future__ import annotations
 

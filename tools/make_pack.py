@@ -1,4 +1,5 @@
-"""A small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it when a format's number has risen.
+"""A small synthetic run in today's formats as a thin tests/packs/pack-N.svload.zip: run it
+when a format's number has risen.
 
 Packs that are there stay as they are: `svload report PACK` must read what any older svload wrote.
 """

@@ -1,7 +1,7 @@
 """A recording of a real run as one small animated SVG, for README and docs: `record_terminal.py RUN OUT.svg`.
 
-The run's journals are played through the view that `svload run` shows, 80 columns wide, then the final table; a page that
-cannot move shows the table. Nothing in it is typed by hand but the command line at its top.
+The run's journals are played through the view that `svload run` shows, 80 columns wide, then the final table;
+a page that cannot move shows the table. Nothing in it is typed by hand but the command line at its top.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.text import Text
 from svload import api
 from svload.model.events import Event
 from svload.report import show_findings
-from svload.report.live import ScreenView
+from svload.report.terminal.live import ScreenView
 from svload.store import RunDir, find_run, read_events
 
 COLUMNS, ROWS = 80, 26
@@ -37,7 +37,8 @@ Line = tuple[Segment, ...]
 
 @dataclass
 class Film:
-    """Frames as tuples of line numbers; each distinct line is kept once. `still` is the picture of a page that cannot move: the table."""
+    """Frames as tuples of line numbers; each distinct line is kept once. `still` is the picture of a
+    page that cannot move: the table."""
 
     lines: dict[str, int] = field(default_factory=dict)
     frames: list[tuple[int, ...]] = field(default_factory=list)
@@ -102,7 +103,6 @@ class Screen(ScreenView):
         self.above += lines_of(self.console, line)
 
     def picture(self, prompt: Line) -> list[Line]:
-        """The whole screen."""
         return [prompt, *self.above, *lines_of(self.console, self.render())]
 
 
@@ -153,19 +153,26 @@ def svg(film: Film, title: str) -> str:
     still, last = (f"translateX({-at * width:.0f}px)" for at in (film.still, len(film.frames) - 1))
     red, green, blue = THEME.background_color
     frames = [
-        f'<g transform="translate({number * width:.0f} 0)">{"".join(f"""<use href="#l{line}" y="{row * LINE_PX}"/>""" for row, line in enumerate(frame))}</g>'
+        f'<g transform="translate({number * width:.0f} '
+        f'0)">{"".join(f"""<use href="#l{line}" y="{row * LINE_PX}"/>""" for row, line in enumerate(frame))}</g>'
         for number, frame in enumerate(film.frames)
     ]
     lines = "".join(f'<g id="l{number}">{text}</g>' for text, number in film.lines.items())
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img">'
-        f"<title>{escape(title)}</title><style>text{{font:14px {FONT};white-space:pre}}.film{{transform:{still};animation:film {total:.1f}s steps(1) infinite}}"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img">'
+        f"<title>{escape(title)}</title><style>text{{font:14px "
+        f"{FONT};white-space:pre}}.film{{transform:{still};animation:film {total:.1f}s steps(1) infinite}}"
         f"@keyframes film{{{''.join(steps)}100%{{transform:{last}}}}}@media(prefers-reduced-motion:reduce){{.film{{animation:none}}}}</style>"
-        f'<defs>{lines}<clipPath id="screen"><rect width="{COLUMNS * CELL_PX:.0f}" height="{ROWS * LINE_PX + 6}"/></clipPath></defs>'
+        f'<defs>{lines}<clipPath id="screen"><rect width="{COLUMNS * CELL_PX:.0f}" '
+        f'height="{ROWS * LINE_PX + 6}"/></clipPath></defs>'
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="#{red:02x}{green:02x}{blue:02x}"/>'
-        f'<g fill="#5b5b52"><circle cx="18" cy="16" r="5"/><circle cx="36" cy="16" r="5"/><circle cx="54" cy="16" r="5"/></g>'
-        f'<text x="{width - PAD_PX:.0f}" y="20" text-anchor="end" style="font-size:12px" fill="#9b9b8f">{escape(title)}</text>'
-        f'<g transform="translate({PAD_PX} {BAR_PX + PAD_PX})" clip-path="url(#screen)"><g transform="translate(0 13)"><g class="film">{"".join(frames)}</g></g></g></svg>\n'
+        f'<g fill="#5b5b52"><circle cx="18" cy="16" r="5"/><circle cx="36" cy="16" r="5"/><circle cx="54" '
+        f'cy="16" r="5"/></g>'
+        f'<text x="{width - PAD_PX:.0f}" y="20" text-anchor="end" style="font-size:12px" '
+        f'fill="#9b9b8f">{escape(title)}</text>'
+        f'<g transform="translate({PAD_PX} {BAR_PX + PAD_PX})" clip-path="url(#screen)"><g '
+        f'transform="translate(0 13)"><g class="film">{"".join(frames)}</g></g></g></svg>\n'
     )
 
 

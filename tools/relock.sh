@@ -8,7 +8,8 @@ set -- --quiet --universal --python-version 3.11 --generate-hashes \
 
 echo uv | "$uv" pip compile "$@" -o requirements/uv.txt - >/dev/null
 "$uv" pip compile "$@" -o requirements/run.txt pyproject.toml >/dev/null
-"$uv" pip compile "$@" --extra dev -c requirements/run.txt -o requirements/dev.txt pyproject.toml >/dev/null
+"$uv" pip compile "$@" --extra machine -c requirements/run.txt -o requirements/machine.txt pyproject.toml >/dev/null
+"$uv" pip compile "$@" --extra dev -c requirements/machine.txt -o requirements/dev.txt pyproject.toml >/dev/null
 .venv/bin/python tools/cargo_lock.py relock
 
 if grep -n '://' requirements/*.txt engine/Cargo.lock.in; then

@@ -1,5 +1,6 @@
-"""What `make site` does to the Markdown that GitHub shows as it is: pages from the project's root join the site, fences lose the
-tags by which tests run them, links to what is no page (examples, studies) become names, and search works in pages opened as files.
+"""What `make site` does to the Markdown that GitHub shows as it is: pages from the project's root join the
+site, fences lose the tags by which tests run them, links to what is no page (examples, studies) become names,
+and search works in pages opened as files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A picture of the workbook's summary as it is printed: `workbook_picture.py report.xlsx OUT.png`. Needs soffice and poppler's tools."""
+"""A picture of the workbook's summary as it is printed: `workbook_picture.py report.xlsx
+OUT.png`. Needs soffice and poppler's tools."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Models = list[tuple[str, type[Any]]]
 
 def files() -> Models:
     """Every file of a run that is an artefact, by what it is called here."""
-    from svload.model import certificates, facts, load, plan, results, seals, study
+    from svload.model import certificates, facts, load_summary, plan, results, seals, stacks, study
 
     return [
         ("study.lock.json", study.Lock),
@@ -24,10 +24,11 @@ def files() -> Models:
         ("certificates.json", certificates.Certificates),
         ("trials/TRIAL/summary.json", results.TrialSummary),
         ("trials/TRIAL/lab.json", facts.TrialLab),
+        ("trials/TRIAL/stacks.json", stacks.Stacks),
         ("trials/TRIAL/seal.json", seals.Seal),
         ("thinned.json", seals.Thinned),
         ("derived/findings.json", results.Findings),
-        ("what `svload load --json` prints", load.LoadSummary),
+        ("what `svload load --json` prints", load_summary.LoadSummary),
     ]
 
 
@@ -56,8 +57,10 @@ def make() -> str:
     from svload.store.parquet import TABLES
 
     texts = [
-        "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads all older ones. Tables are "
-        "Parquet (zstd), little endian; offsets are ns from the load's start. Metrics have the names and base units of [metrics.md](metrics.md).\n",
+        "A run is a folder. JSON files carry `format`; this svload writes the format given here and reads "
+        "all older ones. Tables are "
+        "Parquet (zstd), little endian; offsets are ns from the load's start. Metrics have the names and "
+        "base units of [metrics.md](metrics.md).\n",
         table(
             ("file", "format", "what it holds"),
             [

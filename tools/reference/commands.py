@@ -18,7 +18,8 @@ def make() -> str:
         "## Exit codes\n",
         "Where several apply, the first of 2, 130, 3, 1, 4, 0 is taken.\n",
         table(("code", "name", "when"), [(str(int(one)), one.name, _EXITS[one.name]) for one in ExitCode]),
-        "`--json`: stdout is the result, stderr the progress. Runs land in `./runs`, or under `--out DIR`; `latest` is the newest "
+        "`--json`: stdout is the result, stderr the progress. Runs land in `./runs`, or under `--out DIR`; "
+        "`latest` is the newest "
         "complete one.\n",
         "## Environment\n",
         table(("variable", "what it does"), [(code(name), text) for name, text in VARIABLES.items()]),

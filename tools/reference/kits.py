@@ -13,16 +13,15 @@ TITLE = "Kits and their options"
 
 def make() -> str:
     from svload import lab
-    from svload.lab.catalogue import NOT_YET
     from svload.lab.kit import KitOptions
 
     common = KitOptions.model_fields
     texts = [
-        "A service is `{kit: NAME, …}`. *Change* says what another value of the option costs, and so what a factor over it costs: "
+        "A service is `{kit: NAME, …}`. *Change* says what another value of the option costs, and so what a "
+        "factor over it costs: "
         "`live` and `reload` leave the server running, `restart` brings it up anew, `rebuild` fills it anew too.\n",
         "## Options of every service\n",
-        _options({name: field for name, field in common.items() if name not in NOT_YET}),
-        f"{' and '.join(code(name) for name in NOT_YET)} are kept for later and refused now.\n",
+        _options(common),
     ]
     for name, kit in lab.all_kits().items():
         if not kit.__module__.startswith("svload."):

@@ -14,8 +14,10 @@ def make() -> str:
     titles = {
         "traffic": (
             "What the load saw",
-            "Of a traffic group: `probe.response.p95`. Without an owner it is the main group's: the first with `client: curl`, else "
-            "the last. The definitions of due, ready, begun, written, first byte and done stand in [method.md](../method.md).",
+            "Of a traffic group: `probe.response.p95`. Without an owner it is the main group's: the first "
+            "with `client: curl`, else "
+            "the last. The definitions of due, ready, begun, written, first byte and done stand in "
+            "[method.md](../method.md).",
         ),
         "service": (
             "What the servers counted",
@@ -32,10 +34,13 @@ def make() -> str:
     }
     texts = [
         "Thresholds, `expect`, `compare` and `findings.json` use these names, in the grammar "
-        "`[group.|service.|feeder.]metric[.stat] OP value unit`, with OP one of `<= >= == != < >`. Values in `findings.json` are "
+        "`[group.|service.|feeder.]metric[.stat] OP value unit`, with OP one of `<= >= == != < >`. Values in "
+        "`findings.json` are "
         "in the unit given here; a column of SQL carries its unit in its name.\n",
-        f"Statistics: {', '.join(code(stat) for stat in STATS)}. A metric without a default statistic is one number. `goodput` is written with its "
-        "limit, `goodput(200 ms)`, in any unit of time; results spell it with the largest unit that needs no dot (`0.2 s` is `200 ms`). Where there are "
+        f"Statistics: {', '.join(code(stat) for stat in STATS)}. A metric without a default statistic is one "
+        f"number. `goodput` is written with its "
+        "limit, `goodput(200 ms)`, in any unit of time; results spell it with the largest unit that needs no "
+        "dot (`0.2 s` is `200 ms`). Where there are "
         "too few samples the value is null, with the reason.\n",
         table(
             ("quantity", "units it may be written in"),

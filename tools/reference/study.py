@@ -12,6 +12,8 @@ TITLE = "The study file, key by key"
 
 def make() -> str:
     from svload.study import distributions, schema
+    from svload.study import schema_requests as requests
+    from svload.study import schema_scenarios as scenarios
     from svload.study import schema_traffic as traffic
 
     parts: list[tuple[str, str, type[Any]]] = [
@@ -21,11 +23,11 @@ def make() -> str:
         ("An exclusion", "exclude[]", schema.ExclusionPart),
         ("A feeder", "feeders.NAME", schema.FeederPart),
         ("A step before each trial", "before_trial[]", schema.StepPart),
-        ("A request", "requests.NAME", traffic.RequestPart),
-        ("A variable taken from an answer", "requests.NAME.take.NAME", traffic.TakePart),
-        ("A step of a scenario", "scenarios.NAME[]", traffic.ScenarioStepPart),
-        ("A request of set-up", "setup[]", traffic.SetUpPart),
-        ("A body", "requests.NAME.body", traffic.BodyPart),
+        ("A request", "requests.NAME", requests.RequestPart),
+        ("A variable taken from an answer", "requests.NAME.take.NAME", requests.TakePart),
+        ("A step of a scenario", "scenarios.NAME[]", scenarios.ScenarioStepPart),
+        ("A request of set-up", "setup[]", scenarios.SetUpPart),
+        ("A body", "requests.NAME.body", requests.BodyPart),
         ("A traffic group, closed loop", "traffic.NAME with executor constant-vus", traffic.ClosedGroup),
         ("In stages, closed loop", "traffic.NAME with executor ramping-vus", traffic.RampingVusGroup),
         (
@@ -47,7 +49,8 @@ def make() -> str:
         ("A threshold", "thresholds[]", schema.ThresholdPart),
     ]
     texts = [
-        "Every key of study.yaml. [study-file.md](../study-file.md) explains them by example; `svload schema` prints the same as a "
+        "Every key of study.yaml. [study-file.md](../study-file.md) explains them by example; `svload "
+        "schema` prints the same as a "
         "JSON Schema. ✓ marks values in which a `${…}` may stand.\n"
     ]
     for title, where, model in parts:

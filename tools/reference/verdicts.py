@@ -20,7 +20,8 @@ def make() -> str:
     ]
     return page(
         "Verdicts",
-        "Two on every trial. The **instrument** has the worst grade of its checks; `svload why TRIAL` prints each with its sentence. "
+        "Two on every trial. The **instrument** has the worst grade of its checks; `svload why TRIAL` prints "
+        "each with its sentence. "
         "[method.md](../method.md) says why.\n",
         table(
             ("instrument", "means"),
@@ -33,7 +34,7 @@ def make() -> str:
         "## Checks of the instrument\n",
         table(("check", "what it judges"), rows),
         "## The server\n",
-        sentence((server.__doc__ or "").partition("\n")[2]) + "\n",
+        sentence((server.__doc__ or "").partition("\n\n")[2]) + "\n",
         "## Limits\n",
         "Pairs are (WEAK, REFUSED). Shares are of 1, times in ns where the name says so.\n",
         table(("limit", "value", "meaning"), stated),

@@ -16,8 +16,10 @@ def make() -> str:
     from svload.testing import make_run
 
     texts = [
-        '`svload query RUN "select …"` asks these views; ten worked queries stand in [how-to.md](../how-to.md#ask-in-sql). Sealed '
-        "trials only. `cases` has a column for each factor of the study. `-1` in a time column means “did not happen”.\n",
+        '`svload query RUN "select …"` asks these views; ten worked queries stand in '
+        "[how-to.md](../how-to.md#ask-in-sql). Sealed "
+        "trials only. `cases` has a column for each factor of the study. `-1` in a time column means “did "
+        "not happen”.\n",
         table(("view", "a row"), [(code(view), meaning) for view, meaning in VIEWS.items()]),
     ]
     with tempfile.TemporaryDirectory() as folder:
