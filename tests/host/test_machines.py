@@ -92,7 +92,7 @@ def test_a_file_comes_back_as_it_was_put(machine: LocalMachine, tmp_path: Path, 
 
 def test_a_part_that_follows_nothing_is_refused(agent: Agent, tmp_path: Path) -> None:
     with pytest.raises(SvloadError, match="could not be written"):
-        agent._ask(
+        agent.ask(
             "PUT", 5, path=str(tmp_path / "x"), offset=7, data="", more=False, mode=0o644, temporary=False
         )
     assert list(tmp_path.glob("*x*")) == []

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.real
 @pytest.mark.parametrize(
     ("lab", "whose"),
     [
-        ({"site": {"cpus": 0.25}}, "site"),
-        ({"vm": {"kit": "machine", "cpus": 0.25}, "site": {"within": "vm", "memory": "256 MiB"}}, "vm"),
+        ({"site": {"cpus": 0.1}}, "site"),
+        ({"vm": {"kit": "machine", "cpus": 0.1}, "site": {"within": "vm", "memory": "256 MiB"}}, "vm"),
     ],
 )
 def test_one_quota_for_all_workers(
@@ -46,7 +46,7 @@ def test_one_quota_for_all_workers(
         [check] = [one for one in trial["verdict"]["checks"] if one["check"] == "limits-acted"]
         assert check["grade"] == "VALID"
         told = re.search(
-            rf"{whose} used ([\d.]+) % of its 0.25 cores and was held back for ([\d.]+) s", check["sentence"]
+            rf"{whose} used ([\d.]+) % of its 0.1 cores and was held back for ([\d.]+) s", check["sentence"]
         )
         assert told is not None, check["sentence"]
         assert 80 < float(told[1]) < 110, "a quota's period may be left from before"
