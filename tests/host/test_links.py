@@ -16,7 +16,8 @@ from tests.servers import wait_until
 
 from svload.host import Agent, start_agent
 from svload.host.machine import fabric, linux
-from svload.host.machine.delay_line import read_told, write_told
+from svload.host.machine.delay_line import change_delay, read_told, write_told
+from svload.host.machine.qdiscs import qdiscs
 from svload.lab.kit import KitOptions
 from svload.lab.links import ServiceLinks
 from svload.model.errors import SvloadError
@@ -139,10 +140,22 @@ def test_a_latency_is_seen_in_a_round_trip_and_told(linked: Agent, tmp_path: Pat
     assert told.dropped == 0
     assert told.late_ns > 0
     client.close()
+    changed = links.change("web", {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000.0})
+    assert changed == {"link_latency_s": 0.1, "link_rate_bytes_per_s": 1_250_000}
+    with linked.joined():
+        began = time.monotonic()
+        socket.create_connection((address, 7), timeout=10).close()
+    assert time.monotonic() - began > 0.0999, "from then on"
+    with linked.joined():
+        assert {one.rate_bytes_per_s for one in qdiscs() if one.kind == "tbf"} == {1_250_000}
+    both = ("link_latency_s", "link_rate_bytes_per_s")
+    assert links.restore("web", both) == {"link_latency_s": 0.02, "link_rate_bytes_per_s": 12_500_000}
     listener.close()
     links.drop("web")
     with linked.joined():
         assert names_here() == {"lo"}
+    with pytest.raises(SvloadError, match="no link of its own"):
+        links.change("web", {"link_latency_s": 0.1})
 
 
 def test_nothing_is_left_when_the_agent_is_killed(linked: Agent, tmp_path: Path) -> None:
@@ -174,6 +187,8 @@ def _network_of(pid: int) -> int | None:
 def test_what_a_delay_line_tells(tmp_path: Path) -> None:
     write_told(tmp_path / "told", 5)
     assert read_told(tmp_path / "told") == (5, 0, 0, 0, 0, 0, 0, 0)
+    change_delay(tmp_path / "told", 7)
+    assert read_told(tmp_path / "told") == (7, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.pure

@@ -22,7 +22,7 @@ from svload.host.process import cgroups
 from svload.model.errors import SvloadError
 from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits, Spawn
 
-CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
+CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "blkio")
 OPEN_TO = ("cpus", "memory_bytes", "pids")
 
 
@@ -91,6 +91,61 @@ def test_a_refused_change_leaves_the_limits_and_no_open_entry(folders: Path, log
         groups.set_limits(SetLimits(name="wob", limits=GroupLimits(cpus=0.1)))
     assert cgroups.read_back(paths) == {"cpus": 1.0}
     assert open_entries(folders) == []
+
+
+READ = "disk_read_bytes_per_s"
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The one disk that every file is on."""
+    monkeypatch.setattr("svload.host.agent.groups.disk_of", lambda folder: "254:0")
+    return "254:0"
+
+
+def rates_of(paths: dict[str, str]) -> list[str]:
+    """What was last written of reads; the kernel drops lines whose rate is 0."""
+    return Path(paths["blkio"], "blkio.throttle.read_bps_device").read_text().split()
+
+
+def test_a_disk_rate_is_given_later_and_taken_off(folders: Path, log: Journal, disk: str) -> None:
+    groups = Groups("mark", log)
+    order = MakeGroup(name="web", limits=GroupLimits(cpus=1.0), open_to=(READ,), folders=("/srv",))
+    paths = groups.make(order)["paths"]
+    told = groups.set_limits(
+        SetLimits(name="web", limits=GroupLimits(disk_read_bytes_per_s=5_000_000, cpus=0.5))
+    )
+    assert told["found"] == {"cpus": 0.5, READ: 5_000_000}
+    assert [entry["before"] for entry in open_entries(folders)] == [{"cpus": 1.0, READ: None}]
+    groups.set_limits(SetLimits(name="web", limits=GroupLimits(cpus=1.0), lifted=(READ,)))
+    assert rates_of(paths) == [disk, "0"]
+
+
+def test_members_of_a_machine_with_a_disk_rate_are_in_its_own_folder_with_version_1(
+    folders: Path, log: Journal, disk: str
+) -> None:
+    """There a group's rate holds no group below it."""
+    groups = Groups("mark", log)
+    limits = GroupLimits(disk_read_bytes_per_s=20_000_000, memory_bytes=1 << 30)
+    machine = groups.make(MakeGroup(name="vm", limits=limits, folders=("/srv",)))["paths"]
+    member = groups.make(MakeGroup(name="web", limits=GroupLimits(cpus=0.5), within="vm"))["paths"]
+    assert set(member) == {"cpu", "cpuacct", "memory"}
+    assert set(groups.folders("web")) == {*member.values(), machine["blkio"]}
+    part = groups.make(MakeGroup(name="web.part", limits=GroupLimits(), within="web"))["paths"]
+    assert machine["blkio"] in groups.folders("web.part")
+    assert "blkio" not in part
+    with pytest.raises(SvloadError, match="holds no rate of disks within another"):
+        groups.make(
+            MakeGroup(name="db", limits=GroupLimits(disk_read_bytes_per_s=1), within="vm", folders=("/srv",))
+        )
+
+
+def test_members_of_a_machine_with_a_disk_rate_alone_can_be_ended_as_one(
+    folders: Path, log: Journal, disk: str
+) -> None:
+    groups = Groups("mark", log)
+    groups.make(MakeGroup(name="vm", limits=GroupLimits(disk_read_bytes_per_s=20_000_000), folders=("/srv",)))
+    assert set(groups.make(MakeGroup(name="web", limits=GroupLimits(), within="vm"))["paths"]) == {"pids"}
 
 
 @pytest.mark.truth

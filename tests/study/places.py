@@ -111,6 +111,16 @@ def fault(key: str, one: Any, other: Any, refused: str = "", **more: Any) -> Pla
     return Place(("faults", 0, key), one, other, refused, {"faults": [more]})
 
 
+def limit(path: tuple[str, ...], one: Any, other: Any, refused: str = "") -> Place:
+    """A limit that a planned fault sets, of a service with a link."""
+    written: dict[str, Any] = {path[0]: {}} if len(path) > 1 else {}
+    over = {
+        "lab": {"own": {"link": {"rate": "1 GB/s", "latency": "1 ms"}}},
+        "faults": [{"at": "1s", "limit": {"own": written}}],
+    }
+    return Place(("faults", 0, "limit", "own", *path), one, other, refused, over)
+
+
 def top(key: str, one: Any, other: Any, refused: str) -> Place:
     """A section of the study."""
     return Place((key,), one, other, refused)
@@ -274,6 +284,9 @@ PLACES: dict[str, Place] = {
     "FaultPart.start": Place(("faults", 1, "start"), "own", "cache", over={"faults": [{"at": "1s", "stop": ["own", "cache"]}, {"at": "1500 ms"}]}),
     "FaultPart.limit": fault("limit", {"own": {"cpus": 1}}, {"own": {"cpus": 2}}, MAPPING, at="1s"),
     **{f"LimitsPart.{key}": Place(("faults", 0, "limit", "own", key), one, other, over={"faults": [{"at": "1s", "limit": {"own": {}}}]}) for key, one, other in (("cpus", 0.5, 1.0), ("memory", "64 MiB", "1 GiB"), ("pids", 20, 30))},
+    **{f"LimitsPart.{key}": limit((key,), {name: one}, {name: other}, MAPPING) for key, name, one, other in (("disk_rate", "read", "1 MB/s", "2 MB/s"), ("link", "rate", "1 MB/s", "2 MB/s"))},
+    **{f"DiskRatePart.{way}": limit(("disk_rate", way), "1 MB/s", "2 MB/s") for way in ("read", "write")},
+    **{f"LinkPart.{key}": limit(("link", key), one, other) for key, one, other in (("rate", "1 MB/s", "2 MB/s"), ("latency", "5 ms", "6 ms"))},
     # how long, and what is held
     "MeasurePart.duration": Place(("measure", "duration"), "1s", "2s"),
     "MeasurePart.replicates": Place(("measure", "replicates"), 1, 2),

@@ -24,7 +24,7 @@ def study(folder: Path, *faults: dict[str, Any], **more: Any) -> Path:
         "lab": {
             "web": {"kit": "truth", "role": "store", "replicas": "${servers}"},
             "front": {"run": "./front ${port} ${web.addresses}"},
-            "store": {"kit": "swift"},
+            "store": {"kit": "swift", "link": {"rate": "1 Gbit/s"}},
             "vm": {"kit": "machine", "cpus": 2},
             "far": {"at": "http://127.0.0.1:9"},
         },
@@ -58,15 +58,25 @@ def test_each_target_is_a_fault_of_its_own_and_what_takes_it_back_is_an_act(tmp_
         {"at": "5s", "pause": "front", "for": "2s"},
         {"at": "8s", "limit": {"vm": {"cpus": 0.5, "memory": "64 MiB", "pids": 9}}, "for": "4s"},
         {"at": "1s", "kill": "store.object", "for": "500 ms"},
+        {
+            "at": "15s",
+            "limit": {
+                "store": {"link": {"rate": "10 Mbit/s"}, "disk_rate": {"read": "20 MB/s"}},
+                "store.proxy": {"cpus": 0.5},
+            },
+        },
     )
     one, _ = configs(file)
     assert [(fault.place, fault.kind, fault.target) for fault in one.faults] == [
         (0, "stop", "web"), (0, "stop", "front"), (1, "start", "web[1]"), (2, "pause", "front"), (3, "limit", "vm"), (4, "kill", "store.object"),
+        (5, "limit", "store"), (5, "limit", "store.proxy"),
     ]  # fmt: skip
+    assert one.faults[6].limits == {"link_rate_bytes_per_s": 1_250_000, "disk_read_bytes_per_s": 20_000_000}
     assert one.faults[4].limits == {"cpus": 0.5, "memory_bytes": 64 << 20, "pids": 9}
     assert [(act.at_ns / SECOND, act.do, act.target) for act in acts_of(one.faults)] == [
         (1, "kill", "store.object"), (1.5, "start", "store.object"), (5, "pause", "front"), (7, "resume", "front"), (8, "limit", "vm"),
-        (10, "stop", "web"), (10, "stop", "front"), (12, "restore", "vm"), (20, "start", "web[1]"),
+        (10, "stop", "web"), (10, "stop", "front"), (12, "restore", "vm"),
+        (15, "limit", "store"), (15, "limit", "store.proxy"), (20, "start", "web[1]"),
     ]  # fmt: skip
 
 
@@ -94,7 +104,12 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a replica of one case": ([{"at": "1s", "stop": "web[2]"}], "“web[2]”, which is no service or replica"),
     "no such part": ([{"at": "1s", "stop": "store.objects"}], "“objects”, which is no part of store"),
     "no parts": ([{"at": "1s", "stop": "front.server"}], "which is no part of front"),
-    "a part has no limits": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}], "a part has no limits"),
+    "no link": ([{"at": "1s", "limit": {"web": {"link": {"rate": "1 MB/s"}}}}], "web has no link of its own"),
+    "no delay line": ([{"at": "1s", "limit": {"store": {"link": {"latency": "1 ms"}}}}], "is made without a latency"),
+    "a part's link": ([{"at": "1s", "limit": {"store.object": {"link": {"rate": "1 MB/s"}}}}], "a part has no link"),
+    "an empty link": ([{"at": "1s", "limit": {"store": {"link": {}}}}], "one of rate, latency was expected"),
+    "an empty disk rate": ([{"at": "1s", "limit": {"web": {"disk_rate": {}}}}], "one of read, write was expected"),
+    "a part limited twice": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}, {"at": "2s", "limit": {"store.object": {"cpus": 2}}}], "limited already from 1 s"),
     "not svload's": ([{"at": "1s", "stop": "far"}], "far cannot be told to stop"),
     "no process": ([{"at": "1s", "kill": "vm"}], "it bears limit alone"),
     "too late": ([{"at": "30s", "stop": "web"}], "nothing is measured any more"),
@@ -110,7 +125,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "two at once": ([{"at": "1s", "stop": "web", "kill": "front"}], "one of stop, kill, start, pause, limit was expected"),
     "nothing": ([{"at": "1s"}], "one of stop, kill, start, pause, limit was expected"),
     "start for a time": ([{"at": "1s", "stop": "web"}, {"at": "2s", "start": "web", "for": "1s"}], "for belongs to"),
-    "no limit": ([{"at": "1s", "limit": {"web": {}}}], "one of cpus, memory, pids was expected"),
+    "no limit": ([{"at": "1s", "limit": {"web": {}}}], "one of cpus, memory, pids, disk_rate, link was expected"),
     "an unknown limit": ([{"at": "1s", "limit": {"web": {"cpu": 1}}}], "“cpu” is not known"),
     "no moment": ([{"stop": "web"}], "“at”"),
     "the very begin": ([{"at": "0s", "stop": "web"}], "it must be above 0"),
@@ -143,6 +158,10 @@ def test_what_could_not_be_done_is_told_by_the_plan(tmp_path: Path, name: str) -
             {"at": "2s", "limit": {"web": {"cpus": 2}}},
         ],
         [{"at": "1s", "limit": {"web": {"cpus": 1}}}, {"at": "2s", "limit": {"web": {"pids": 20}}}],
+        [
+            {"at": "1s", "limit": {"store": {"cpus": 1}}},
+            {"at": "2s", "limit": {"store.object": {"cpus": 0.5}}},
+        ],
         [{"at": "1s", "pause": "front", "for": "1s"}, {"at": "2s", "kill": "front"}],
     ],
 )

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from svload.lab.groups import ServiceGroups
 from svload.lab.kit import Kit
+from svload.lab.links import ServiceLinks
 from svload.lab.server import Server
 from svload.model.errors import Problem, fail
-from svload.model.faults import ActKind
+from svload.model.facts import LINK_LATENCY, LINK_SPEED
+from svload.model.faults import ActKind, Unit
 
+Key = TypeVar("Key")
+_OF_LINKS = frozenset({LINK_SPEED, LINK_LATENCY})
 READY_WITHIN_S = 60.0
 """How long a server that is started again may take until it answers."""
 
@@ -39,17 +43,18 @@ class FaultHands:
 
     up: Mapping[str, Up]
     groups: ServiceGroups
+    links: ServiceLinks
     renewed: Callable[[str], None]
     _halted: dict[str, frozenset[str]] = field(default_factory=dict)
     _paused: dict[str, frozenset[str]] = field(default_factory=dict)
-    _limited: dict[str, frozenset[str]] = field(default_factory=dict)
+    _limited: dict[Unit, frozenset[str]] = field(default_factory=dict)
     _touched: set[str] = field(default_factory=set)
 
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
         """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what
         was planned could not be done."""
         if do in ("limit", "restore"):
-            return self._limit(do, server, limits)
+            return self._limit(do, (server, part), limits)
         for one in self._servers(server, part):
             if part and not one.parts(part):
                 raise fail("fault-failed", target=server, reason=f"it has no part {part} now")
@@ -71,12 +76,12 @@ class FaultHands:
     def heal(self) -> list[str]:
         """Take back all that faults have left: the servers' names. Raises SvloadError: a
         server does not come up again."""
-        healed = [*self._paused, *self._limited, *self._halted]
+        healed = [*self._paused, *(server for server, _ in self._limited), *self._halted]
         for server in list(self._paused):
             for one in self._servers(server, ""):
                 self._go_on(server, one, "")
-        for server in list(self._limited):
-            self._limit("restore", server, dict.fromkeys(self._limited[server], 0.0))
+        for unit in list(self._limited):
+            self._limit("restore", unit, dict.fromkeys(self._limited[unit], 0.0))
         for server in list(self._halted):
             self.act("start", server, "", {})
         self._touched.clear()
@@ -84,8 +89,10 @@ class FaultHands:
 
     def forget(self, server: str) -> None:
         """It is taken down, and what faults did to it goes with it."""
-        for held in (self._halted, self._paused, self._limited):
+        for held in (self._halted, self._paused):
             held.pop(server, None)
+        for unit in [unit for unit in self._limited if unit[0] == server]:
+            del self._limited[unit]
         self._touched.discard(server)
 
     def is_down(self, server: str) -> bool:
@@ -121,18 +128,24 @@ class FaultHands:
         one.signal(mine, "CONT")
         self._keep(self._paused, server, held - set(mine))
 
-    def _limit(self, do: ActKind, server: str, limits: Mapping[str, float]) -> dict[str, float]:
-        before = self._limited.get(server, frozenset())
+    def _limit(self, do: ActKind, unit: Unit, limits: Mapping[str, float]) -> dict[str, float]:
+        server, part = unit
+        before = self._limited.get(unit, frozenset())
+        of_group = {kind: value for kind, value in limits.items() if kind not in _OF_LINKS}
+        of_link = {kind: value for kind, value in limits.items() if kind in _OF_LINKS}
+        found: dict[str, float] = {}
         if do == "limit":
-            self._limited[server] = before | set(limits)
-            return self.groups.change(server, limits)
-        found = self.groups.restore(server, tuple(limits))
-        self._keep(self._limited, server, before - set(limits))
+            self._limited[unit] = before | set(limits)
+            found |= self.groups.change(server, of_group, part) if of_group else {}
+            return found | (self.links.change(server, of_link) if of_link else {})
+        found |= self.groups.restore(server, tuple(of_group), part) if of_group else {}
+        found |= self.links.restore(server, tuple(of_link)) if of_link else {}
+        self._keep(self._limited, unit, before - set(limits))
         return found
 
     @staticmethod
-    def _keep(held: dict[str, frozenset[str]], server: str, left: frozenset[str]) -> None:
+    def _keep(held: dict[Key, frozenset[str]], key: Key, left: frozenset[str]) -> None:
         if left:
-            held[server] = left
+            held[key] = left
         else:
-            held.pop(server, None)
+            held.pop(key, None)

@@ -9,11 +9,14 @@ from typing import Any
 from svload.host.process import cgroups
 from svload.lab.kit import Host, KitOptions
 from svload.lab.replicas import service_of
-from svload.model.facts import BUFFERED, CPUS, GROUP_SETTINGS, GroupFact, Setting
+from svload.model.facts import BUFFERED, CPUS, DISK_READ, DISK_WRITE, GROUP_SETTINGS, GroupFact, Setting
 from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits
 from svload.model.study import ServiceSpec
 from svload.study.mistakes import Mistake, bad_value, unknown_name
 
+REST = "rest"
+"""The group of all processes of a service that belong to none of its limited parts: with version 2 of the
+kernel's control groups one with processes has no other below it."""
 MACHINE = "machine"
 """The kit whose services are nothing but a group that others share."""
 
@@ -44,11 +47,11 @@ def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOption
             continue
         if spec.name in machines and not limits_of(own).kinds:
             told = "a machine without limits of its own changes nothing"
-            yield bad_value(("lab", spec.name), told, spec.name, "Write its cpus, memory or pids.")
+            yield bad_value(("lab", spec.name), told, spec.name, "Write its cpus, memory, pids or disk_rate.")
         if own.on_death == "finding" and not is_held(own):
             told = "only the death of a limited service is a finding"
             hint = (
-                "Write its cpus, memory or pids, or what it is within; a server that ends by itself is "
+                "Write its cpus, memory, pids or disk_rate, or what it is within; a server that ends by itself is "
                 "the lab's failure."
             )
             yield bad_value(("lab", spec.name, "on_death"), told, "finding", hint)
@@ -75,53 +78,81 @@ def _within_mistakes(
         yield unknown_name(("lab", spec.name, "within"), own.within, "service of the kit machine", machines)
         return
     above = limits_of(options[own.within]).plain() if own.within in options else {}
-    for option, kind in (("cpus", "cpus"), ("memory", "memory_bytes"), ("pids", "pids")):
-        mine, most = getattr(own, option), above.get(kind)
-        if mine is not None and most is not None and mine > most:
-            told = f"{own.within}, which it is within, has less"
+    mine = limits_of(own).plain()
+    for kind in GROUP_SETTINGS:
+        if mine[kind] is not None and above.get(kind) is not None and mine[kind] > above[kind]:
+            option = _WRITTEN.get(kind, kind)
             yield bad_value(
                 ("lab", spec.name, option),
-                told,
+                f"{own.within}, which it is within, has less",
                 spec.options[option],
                 f"Leave it out, or give {own.within} more.",
             )
 
 
+_WRITTEN = {"memory_bytes": "memory", DISK_READ: "disk_rate", DISK_WRITE: "disk_rate"}
+"""A limit → the option that says it, where that has another name."""
+
+
 class ServiceGroups:
-    """The groups of a lab's services, by the agent."""
+    """The groups of a lab's services, by the agent; one whose parts are to be limited alone has a group of each
+    of them, and one of the rest, within its own."""
 
     def __init__(self, host: Host, open_to: Mapping[str, Sequence[str]] | None = None) -> None:
-        """`open_to`: of each service the limits that may be given to it while it runs."""
+        """`open_to`: of each service, or part of one (`backend.object`), the limits that may be given to it
+        while it runs."""
         self._host, self._open_to = host, dict(open_to or {})
         self._made: dict[str, dict[str, str]] = {}
+        self._parts: dict[str, tuple[str, ...]] = {}
         self._asked: dict[str, GroupLimits] = {}
 
     def make(self, name: str, options: KitOptions, folders: Sequence[Path] = ()) -> str | None:
         """The group of this service, made; None where nothing limits it. Its files are in `folders`.
         Raises SvloadError agent-refused."""
-        open_to = tuple(self._open_to.get(service_of(name), ()))
-        if not is_held(options) and not open_to:
+        service = service_of(name)
+        open_to = tuple(self._open_to.get(service, ()))
+        parts = tuple(key.partition(".")[2] for key in self._open_to if key.startswith(f"{service}."))
+        if not is_held(options) and not open_to and not parts:
             return None
         limits = limits_of(options)
-        order = MakeGroup(
-            name=name, limits=limits, within=options.within, open_to=open_to, folders=tuple(map(str, folders))
+        places = tuple(map(str, folders))
+        self._make(
+            name, MakeGroup(name=name, limits=limits, within=options.within, open_to=open_to, folders=places)
         )
-        result: Mapping[str, Any] = self._host.prepare([order])[0]
-        self._made[name], self._asked[name] = dict(result["paths"]), limits
+        for part in (*parts, REST) if parts else ():
+            kinds = tuple(self._open_to.get(f"{service}.{part}", ()))
+            own = _group_of(name, part)
+            self._make(
+                own, MakeGroup(name=own, limits=GroupLimits(), within=name, open_to=kinds, folders=places)
+            )
+        self._parts[name] = parts
         return name
+
+    def _make(self, name: str, order: MakeGroup) -> None:
+        result: Mapping[str, Any] = self._host.prepare([order])[0]
+        self._made[name], self._asked[name] = dict(result["paths"]), order.limits
+
+    def of_parts(self, name: str) -> dict[str, str]:
+        """Part → the group of its processes; the empty one: that of all others. Empty: they are all in the service's."""
+        parts = self._parts.get(name, ())
+        found = {part: _group_of(name, part) for part in parts}
+        return {**found, "": _group_of(name, REST)} if parts else {}
 
     def drop(self, name: str) -> None:
         """End what is left in it and remove it. Raises SvloadError agent-refused."""
-        if self._made.pop(name, None) is not None:
-            self._host.prepare([DropGroup(name=name)])
+        for one in (*self.of_parts(name).values(), name):
+            if self._made.pop(one, None) is not None:
+                self._host.prepare([DropGroup(name=one)])
+        self._parts.pop(name, None)
 
-    def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
-        """Let a running service have these limits, as read back. Raises SvloadError agent-refused."""
-        return self._set(name, limits, ())
+    def change(self, name: str, limits: Mapping[str, float], part: str = "") -> dict[str, float]:
+        """Let a running service, or a part of it, have these limits, as read back. Raises SvloadError agent-refused."""
+        return self._set(_group_of(name, part), limits, ())
 
-    def restore(self, name: str, kinds: Sequence[str]) -> dict[str, float]:
+    def restore(self, name: str, kinds: Sequence[str], part: str = "") -> dict[str, float]:
         """Let it have those of these limits that it was brought up with, and no other of them.
         Raises SvloadError agent-refused."""
+        name = _group_of(name, part)
         asked = self._asked[name].plain()
         held = {kind: asked[kind] for kind in kinds if asked[kind] is not None}
         return self._set(name, held, tuple(kind for kind in kinds if kind not in held))
@@ -138,7 +169,9 @@ class ServiceGroups:
 
     def oom_kills(self, name: str) -> int:
         """How many of the service's processes were killed for want of memory since it was started."""
-        return cgroups.oom_kills(self._made[name]) or 0 if name in self._made else 0
+        own = [self._made[one] for one in (name, *self.of_parts(name).values()) if one in self._made]
+        counted = own[:1] if own and cgroups.UNIFIED in own[0] else own  # version 2 counts what is below, too
+        return sum(cgroups.oom_kills(paths) or 0 for paths in counted)
 
     def _fact(self, name: str) -> GroupFact:
         found = cgroups.read_back(self._made[name])
@@ -149,6 +182,10 @@ class ServiceGroups:
             if asked[kind] is not None
         )
         return GroupFact(name=name, paths=self._made[name], settings=tuple(settings))
+
+
+def _group_of(server: str, part: str) -> str:
+    return f"{server}.{part}" if part else server
 
 
 def _shown(value: float | None) -> str | None:

@@ -170,7 +170,8 @@ class Credentials:
 @dataclass(frozen=True)
 class KitContext:
     """A kit's surroundings: its name, folders, agent, limits, ports. `group` is the control group that its
-    processes are started in, `link` the link in whose network.
+    processes are started in, `part_groups` those of its parts where they have groups of their own (the empty part:
+    of all others), `link` the link in whose network.
 
     Folders: `work` is wiped on down, `logs` stays until the lab's owner wipes it, `cache`
     is kept, `study` is the study's.
@@ -192,6 +193,7 @@ class KitContext:
     stopped: Callable[[], bool] = lambda: False
     address: str = LOOPBACK
     group: str | None = None
+    part_groups: Mapping[str, str] = field(default_factory=dict)
     link: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 

@@ -44,7 +44,8 @@ class Lab:
     (logs/<its name>, left to the owner of `work_dir`); `cache_dir` is kept (installed kits, filled data).
     `server_cores` are the cores that all services are pinned to (None: no pin). A server that runs already
     must take a connection within `answers_within_s`. `sysctl` are settings of the kernel, those of the whole
-    machine only with `host_settings`. `live_limits`: service → limits that faults will change. Variables that
+    machine only with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its
+    control group that faults will change. Variables that
     hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
     machine where servers listen.
     """
@@ -74,10 +75,11 @@ class Lab:
         self._tell = on_event or (lambda event: None)
         self._groups = ServiceGroups(host, live_limits)
         cores = tuple(server_cores) if server_cores else None
+        links = ServiceLinks(host, work_dir.absolute() / "links", cores)
         self._starter = Starter(
             host=host,
             groups=self._groups,
-            links=ServiceLinks(host, work_dir.absolute() / "links", cores),
+            links=links,
             work=self._work,
             logs=self._logs,
             cache=self._cache,
@@ -92,7 +94,7 @@ class Lab:
         )
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
         self._up: dict[str, Standing] = {}
-        self.faults = FaultHands(self._up, self._groups, self._renewed)
+        self.faults = FaultHands(self._up, self._groups, links, self._renewed)
         self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()
         self._fallen: set[str] = set()

@@ -6,12 +6,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from svload.host.machine import fabric
-from svload.host.machine.delay_line import read_told, write_told
+from svload.host.machine.delay_line import change_delay, read_told, write_told
 from svload.lab.kit import Host, KitOptions
 from svload.model.errors import fail
 from svload.model.facts import LINK_LATENCY, LINK_SPEED, LinkFact, Setting
@@ -114,6 +114,37 @@ class ServiceLinks:
             time.sleep(_POLL_S)
         return process
 
+    def change(self, name: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """Let a running service's link have these limits (LINK_SPEED, LINK_LATENCY), as read back. Raises SvloadError."""
+        made = self._made.get(name)
+        if made is None:
+            raise fail("fault-failed", target=name, reason="it has no link of its own")
+        if LINK_SPEED in limits:
+            self._hold(name, made, int(limits[LINK_SPEED]))
+        if LINK_LATENCY in limits:
+            self._delay(name, made, round(limits[LINK_LATENCY] * 1e9))
+        return _held(made)
+
+    def restore(self, name: str, kinds: Sequence[str]) -> dict[str, float]:
+        """Let it have those of these limits that it was brought up with, and no other of them. Raises SvloadError."""
+        made = self._made.get(name)
+        if made is None:
+            return {}
+        if LINK_SPEED in kinds:
+            self._hold(name, made, made.limits.rate_bytes_per_s)
+        if LINK_LATENCY in kinds and made.limits.latency_ns is not None:
+            self._delay(name, made, made.limits.latency_ns)
+        return _held(made)
+
+    def _hold(self, name: str, made: _Made, rate_bytes_per_s: int | None) -> None:
+        limits = replace(made.limits, rate_bytes_per_s=rate_bytes_per_s)
+        made.result = self._host.prepare([MakeLink(name=name, limits=limits)])[0]
+
+    def _delay(self, name: str, made: _Made, latency_ns: int) -> None:
+        if made.process is None:
+            raise fail("fault-failed", target=name, reason="its link is made without a latency")
+        change_delay(made.told, latency_ns // 2)
+
     def drop(self, name: str) -> None:
         """Remove it, and what delays it. Raises SvloadError agent-refused."""
         made = self._made.pop(name, None)
@@ -137,6 +168,16 @@ class ServiceLinks:
                 delay_line=str(made.told) if made.process is not None else None,
             ),
         )
+
+
+def _held(made: _Made) -> dict[str, float]:
+    """What holds the link now; absent where there is none."""
+    found: dict[str, float] = {}
+    if (rate := made.result["rate_bytes_per_s"]) is not None:
+        found[LINK_SPEED] = rate
+    if made.process is not None:
+        found[LINK_LATENCY] = 2 * read_told(made.told).delay_ns / 1e9
+    return found
 
 
 def _settings(made: _Made) -> Iterator[Setting]:

@@ -105,7 +105,11 @@ class Server(Kit):
 
     def parts(self, part: str) -> list[str]:
         """The processes that a part of it is; of the empty one all but helpers, in the order of their start."""
-        return [part] if part else [name for name in self._processes if name not in self._helpers]
+        return [name for name in self._processes if name not in self._helpers and self.belongs(name, part)]
+
+    def belongs(self, process: str, part: str) -> bool:
+        """Whether a process is the part's, as it is spawned; of the empty part all are."""
+        return part in ("", process)
 
     def halt(self, parts: Sequence[str], *, now: bool) -> None:
         """End these processes, the last started first; `now`: by SIGKILL. Its folders stay as they are."""
@@ -156,13 +160,25 @@ class Server(Kit):
             cwd=str(cwd or self.context.work),
             log=str(self.log_of(part)),
             limits=self.context.limits,
-            group=None if helper else self.context.group,
+            group=None if helper else self._group_of(part),
             link=self.context.link,
             stop_signal=stop_signal,
         )
         if helper:
             self._helpers.add(part)
         return self._run(part)
+
+    def _group_of(self, process: str) -> str | None:
+        """The control group that it is born in. Raises SvloadError lab-failed where two parts claim it."""
+        groups = self.context.part_groups
+        mine = [part for part in groups if part and self.belongs(process, part)]
+        if len(mine) > 1:
+            raise fail(
+                "lab-failed",
+                place=self.context.service,
+                reason=f"{' and '.join(mine)} of {self.context.service} can't both be limited: {process} is in both",
+            )
+        return groups[mine[0]] if mine else groups.get("", self.context.group)
 
     def _run(self, part: str) -> ProcessFact:
         [result] = self.context.host.prepare([self._orders[part]])

@@ -151,6 +151,7 @@ class Starter:
         private_folder(work)
         certified = options.tls or all_kits()[spec.kit].certified
         linked_at = self.links.make(spec.name, options)
+        group = self.groups.make(spec.name, options, (work, self.cache, self.study))
         return KitContext(
             service=spec.name,
             address=linked_at or (self.links.hub() if reached else self.address),
@@ -161,7 +162,8 @@ class Starter:
             study=self.study,
             host=self.host,
             limits=Limits(cores=self.cores, nofile=options.nofile, nofile_hard=options.nofile_hard),
-            group=self.groups.make(spec.name, options, (work, self.cache, self.study)),
+            group=group,
+            part_groups=self.groups.of_parts(spec.name),
             credentials=self._authority.issue(service_of(spec.name), work / "tls") if certified else None,
             stopped=self.stopped,
             secrets=self.secrets,

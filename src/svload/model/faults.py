@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from svload.model.base import Frozen
-from svload.model.units import show_duration, show_size
+from svload.model.units import show_duration, show_rate, show_size
 
 FaultKind = Literal["stop", "kill", "pause", "limit", "start"]
 ActKind = Literal["stop", "kill", "pause", "limit", "start", "resume", "restore"]
@@ -45,7 +45,8 @@ class Fault(Frozen):
     lasts_ns: int | None = None
     """after which time it is taken back; null: by a `start`, or after the trial"""
     limits: dict[str, float] = {}
-    """of `limit`: the limits while it lasts, named as those of a control group (cpus, memory_bytes, pids)"""
+    """of `limit`: the limits while it lasts, named as the settings of a control group (cpus, memory_bytes, pids,
+    disk_read_bytes_per_s, disk_write_bytes_per_s) and of a link (link_rate_bytes_per_s, link_latency_s)"""
 
 
 class Act(Frozen):
@@ -136,7 +137,17 @@ class FaultEvent(Frozen):
 
 
 def limit_told(name: str, value: float) -> str:
-    """`0.2 cores`, `64 MiB of memory`."""
-    shown = show_size(value) if name.endswith("_bytes") else f"{value:g}"
-    words = {"cpus": "cores", "memory_bytes": "of memory", "pids": "processes"}
-    return f"{shown} {words.get(name, name)}"
+    """`0.2 cores`, `64 MiB of memory`, `5 MB/s of disk reads`."""
+    show, words = _LIMITS.get(name, ("{:g}".format, name))
+    return f"{show(value)} {words}"
+
+
+_LIMITS: Mapping[str, tuple[Callable[[float], str], str]] = {
+    "cpus": ("{:g}".format, "cores"),
+    "memory_bytes": (show_size, "of memory"),
+    "pids": ("{:g}".format, "processes"),
+    "disk_read_bytes_per_s": (show_rate, "of disk reads"),
+    "disk_write_bytes_per_s": (show_rate, "of disk writes"),
+    "link_rate_bytes_per_s": (show_rate, "of link"),
+    "link_latency_s": (show_duration, "of latency"),
+}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from svload.lab import Lab
 from svload.model.errors import SvloadError, fail
 from svload.model.events import Event
+from svload.model.facts import GROUP_SETTINGS
 from svload.model.faults import Act, Fault, FaultEvent, acts_of, units_of
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.watch import Sampler
@@ -22,13 +23,15 @@ ENDED_WITHIN_S = 120.0
 
 
 def live_limits(configs: Sequence[CaseConfig]) -> dict[str, tuple[str, ...]]:
-    """Service → the limits that a fault of some case changes while it runs."""
+    """Service, or part of one (`backend.object`), → the limits of its control group that a fault of some case
+    changes while it runs."""
     found: dict[str, dict[str, None]] = {}
     for config in configs:
         for fault in config.faults:
-            if fault.kind == "limit":
-                found.setdefault(_lane(fault), {}).update(dict.fromkeys(fault.limits))
-    return {service: tuple(kinds) for service, kinds in found.items()}
+            if kinds := [kind for kind in GROUP_SETTINGS if kind in fault.limits]:
+                _, dot, part = fault.target.partition(".")
+                found.setdefault(f"{_lane(fault)}{dot}{part}", {}).update(dict.fromkeys(kinds))
+    return {target: tuple(kinds) for target, kinds in found.items()}
 
 
 def _lane(what: Fault | Act) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from svload.model.facts import CPUS, DISK_READ, DISK_WRITE, LINK_LATENCY, LINK_SPEED
 from svload.model.faults import DISTURBS, ENDS_PROCESSES, Act, Fault, FaultKind, Unit, acts_of, units_of
 from svload.model.study import CaseConfig, ServiceSpec
 from svload.model.units import show_duration
@@ -38,7 +39,17 @@ def read_faults(place: int, part: FaultPart) -> Iterator[Fault]:
 
 
 def _limits(part: LimitsPart) -> dict[str, float]:
-    named = {"cpus": part.cpus, "memory_bytes": part.memory, "pids": part.pids}
+    disk, link = part.disk_rate, part.link
+    latency_ns = link.latency if link else None
+    named = {
+        CPUS: part.cpus,
+        "memory_bytes": part.memory,
+        "pids": part.pids,
+        DISK_READ: disk.read if disk else None,
+        DISK_WRITE: disk.write if disk else None,
+        LINK_SPEED: link.rate if link else None,
+        LINK_LATENCY: None if latency_ns is None else latency_ns / 1e9,
+    }
     return {name: value for name, value in named.items() if value is not None}
 
 
@@ -94,9 +105,22 @@ def _target_mistakes(
     elif part and part not in options.parts:
         kind = f"part of {head} (its kit {spec.kit} declares its parts)"
         yield unknown_name(path, part, kind, options.parts)
-    elif part and fault.kind == "limit":
-        told = "a part has no limits of its own"
-        yield bad_value(path, told, fault.target, f"Limit {head} as a whole.")
+    else:
+        yield from _link_mistakes(fault, spec, path)
+
+
+def _link_mistakes(fault: Fault, spec: ServiceSpec, path: Path) -> Iterator[Mistake]:
+    """A link is made with the service, and one without a delay line cannot get one later."""
+    head, _, part = fault.target.partition(".")
+    written = spec.options.get("link")
+    if part and fault.limits.keys() & {LINK_SPEED, LINK_LATENCY}:
+        yield bad_value(path, "a part has no link of its own", fault.target, f"Limit the link of {head}.")
+    elif written is None and fault.limits.keys() & {LINK_SPEED, LINK_LATENCY}:
+        hint = f"Give {head} a link under lab, such as link: {{rate: 1 Gbit/s}}."
+        yield bad_value(path, f"{head} has no link of its own", fault.target, hint)
+    elif written is not None and LINK_LATENCY in fault.limits and "latency" not in written:
+        hint = f"Give {head} one under lab, such as link: {{latency: 1 ms}}."
+        yield bad_value(path, f"the link of {head} is made without a latency", fault.target, hint)
 
 
 @dataclass
@@ -106,7 +130,7 @@ class _Course:
 
     servers: Mapping[str, Sequence[str]]
     held: dict[Unit, Act] = field(default_factory=dict)
-    limited: dict[tuple[str, str], Act] = field(default_factory=dict)
+    limited: dict[tuple[Unit, str], Act] = field(default_factory=dict)
 
     def wrong(self, act: Act) -> str:
         """Why the act cannot be done then, or ""; if it can it is done."""
@@ -132,7 +156,7 @@ class _Course:
         return ""
 
     def _limit(self, act: Act, units: tuple[Unit, ...]) -> str:
-        keys = [(server, name) for server, _ in units for name in act.limits]
+        keys = [(unit, name) for unit in units for name in act.limits]
         if act.do == "restore":
             for key in keys:
                 self.limited.pop(key, None)

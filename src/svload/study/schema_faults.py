@@ -7,9 +7,35 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from svload.study.mistakes import wrong
-from svload.study.values import Count, OrReference, Part, SizeBytes, SpanNs, Texts, When
+from svload.study.values import BytesPerS, Count, OrReference, Part, SizeBytes, SpanNs, Texts, When
 
 KINDS = ("stop", "kill", "start", "pause", "limit")
+
+
+class DiskRatePart(Part):
+    """Rates of a service's disk from then on."""
+
+    read: BytesPerS | None = Field(None, description="what it may read, such as 20 MB/s")
+    write: BytesPerS | None = Field(None, description="what it may write, such as 10 MB/s")
+
+    @model_validator(mode="after")
+    def _some(self) -> DiskRatePart:
+        if self.read is None and self.write is None:
+            raise wrong("one of read, write was expected")
+        return self
+
+
+class LinkPart(Part):
+    """What a service's link carries and adds from then on."""
+
+    rate: BytesPerS | None = Field(None, description="what it carries each way, such as 10 Mbit/s")
+    latency: SpanNs | None = Field(None, description="what it adds to a round trip, such as 20 ms")
+
+    @model_validator(mode="after")
+    def _some(self) -> LinkPart:
+        if self.rate is None and self.latency is None:
+            raise wrong("one of rate, latency was expected")
+        return self
 
 
 class LimitsPart(Part):
@@ -18,11 +44,13 @@ class LimitsPart(Part):
     cpus: Annotated[float, Field(gt=0), OrReference()] | None = Field(None, description="CPU quota in cores")
     memory: SizeBytes | None = Field(None, description="memory, swap included")
     pids: Count | None = Field(None, description="most processes and threads")
+    disk_rate: DiskRatePart | None = Field(None, description="rates of its disk: {read, write}")
+    link: LinkPart | None = Field(None, description="its link, which it has under lab: {rate, latency}")
 
     @model_validator(mode="after")
     def _some(self) -> LimitsPart:
-        if self.cpus is None and self.memory is None and self.pids is None:
-            raise wrong("one of cpus, memory, pids was expected")
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise wrong(f"one of {', '.join(type(self).model_fields)} was expected")
         return self
 
 
@@ -38,7 +66,9 @@ class FaultPart(Part):
     start: Texts | None = Field(None, description="those that are started again, after stop or kill")
     pause: Texts | None = Field(None, description="those whose processes stand still for that time (SIGSTOP)")
     limit: dict[str, LimitsPart] | None = Field(
-        None, description="service: {cpus, memory, pids}, its limits from then on", min_length=1
+        None,
+        description="service: {cpus, memory, pids, disk_rate, link}, its limits from then on",
+        min_length=1,
     )
     lasts: SpanNs | None = Field(
         None,

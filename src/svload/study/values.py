@@ -31,7 +31,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
-from svload.model.units import duration_ns, parse_quantity, size_bytes, units_of
+from svload.model.units import bytes_per_s, duration_ns, parse_quantity, size_bytes, units_of
 from svload.study.mistakes import in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
@@ -248,6 +248,7 @@ def _rate_rps(value: str | float | int) -> float:
 _TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, 1e9)
 _SPAN = _quantity(duration_ns, 1, "20s", TIME_S, 1e9)
 _SIZE = _quantity(size_bytes, 1, "40 KiB", SIZE_BYTES)
+_BYTES_PER_S = _quantity(bytes_per_s, 1, "20 MB/s", SIZE_BYTES)
 _RATE = _quantity(_rate_rps, 1e-9, "500/s", RATE_RPS)
 _RATE_OR_ZERO = _quantity(_rate_rps, 0, "500/s", RATE_RPS)
 PlainCount = Annotated[int, Field(strict=True, ge=1, lt=2**53)]
@@ -256,6 +257,7 @@ PlainWholeNumber = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 TimeNs = Annotated[int, _TIME[0], _TIME[1], OrReference()]
 SpanNs = Annotated[int, _SPAN[0], _SPAN[1], OrReference()]
 SizeBytes = Annotated[int, _SIZE[0], _SIZE[1], OrReference()]
+BytesPerS = Annotated[int, _BYTES_PER_S[0], _BYTES_PER_S[1], OrReference()]
 RateRps = Annotated[float, _RATE[0], _RATE[1], OrReference()]
 RateOrZeroRps = Annotated[float, _RATE_OR_ZERO[0], _RATE_OR_ZERO[1], OrReference()]
 

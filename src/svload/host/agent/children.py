@@ -96,7 +96,7 @@ class Children:
             if before.exit_code is None:
                 raise refused(f"{order.child} runs already")
             await self._stop_one(before, 0.0, now=True)
-        groups = () if order.group is None else tuple(self._groups.paths(order.group).values())
+        groups = () if order.group is None else self._groups.folders(order.group)
         network = None if order.link is None else self._links.network(order.link)
         started = spawn.start(
             order, self._mark, self._journal, groups, network, die_with_us=not self._first_process

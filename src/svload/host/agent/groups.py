@@ -18,8 +18,12 @@ from svload.model.messages import MakeGroup, SetLimits
 
 @dataclass(frozen=True)
 class _Made:
+    """`joined`: its own folders, and those that it shares with the group above it. `disks`: whose rates it may have."""
+
     place: str
     paths: dict[str, str]
+    joined: dict[str, str]
+    disks: list[str]
     entry: int
 
 
@@ -45,7 +49,7 @@ class Groups:
         fresh = made is None
         try:
             made = made or self._planned(order)
-            cgroups.create(made.paths, order.limits, _disks_of(order))
+            cgroups.create(made.paths, order.limits, made.disks or _disks_of(order))
         except (cgroups.CgroupError, OSError) as why:
             if fresh and made is not None:
                 self._remove(made)
@@ -56,14 +60,15 @@ class Groups:
 
     def set_limits(self, order: SetLimits) -> dict[str, Any]:
         """Change limits in place, all or none. The action's result. Raises SvloadError agent-refused."""
-        paths = self.paths(order.name)
+        made = self._known(order.name)
+        paths = made.paths
         now = cgroups.read_back(paths)
         told = self._changed.get(order.name)
         kinds = (*order.limits.kinds, *order.lifted)
         before = {kind: now.get(kind) for kind in kinds} | (told.before if told else {})
         entry = self._journal.announce("limits", name=order.name, paths=paths, before=before)
         try:
-            cgroups.change(paths, order.limits, order.lifted)
+            cgroups.change(paths, order.limits, order.lifted, made.disks)
         except (cgroups.CgroupError, OSError) as why:
             with contextlib.suppress(cgroups.CgroupError, OSError):
                 cgroups.put_back(paths, {kind: now.get(kind) for kind in kinds})
@@ -77,11 +82,14 @@ class Groups:
             self._forget(order.name)
         return {"before": now, "found": found}
 
-    def paths(self, name: str) -> dict[str, str]:
-        """Its folders by controller. Raises SvloadError agent-refused."""
+    def folders(self, name: str) -> tuple[str, ...]:
+        """The folders that its processes are in. Raises SvloadError agent-refused."""
+        return tuple(self._known(name).joined.values())
+
+    def _known(self, name: str) -> _Made:
         if name not in self._by_name:
             raise refused(f"there is no group “{name}”")
-        return self._by_name[name].paths
+        return self._by_name[name]
 
     def drop(self, name: str) -> dict[str, Any]:
         """End what is in it and remove it. Raises SvloadError agent-refused where something in it does not die."""
@@ -109,9 +117,13 @@ class Groups:
             raise refused(f"there is no group “{order.within}” for {order.name} to be in")
         place = f"{above.place}/{order.name}" if above else order.name
         paths = cgroups.plan(
-            self._mark, place, order.limits, tuple(above.paths) if above else (), order.open_to
+            self._mark, place, order.limits, tuple(above.joined) if above else (), order.open_to
         )
-        return _Made(place, paths, self._journal.announce("cgroup", name=order.name, paths=paths))
+        joined = cgroups.joined(paths, above.joined if above else {})
+        disks = _disks_of(order)
+        return _Made(
+            place, paths, joined, disks, self._journal.announce("cgroup", name=order.name, paths=paths)
+        )
 
     def _remove(self, made: _Made) -> None:
         with contextlib.suppress(OSError):
@@ -121,7 +133,7 @@ class Groups:
 
 def _disks_of(order: MakeGroup) -> list[str]:
     """The disks whose rates are limited. Raises CgroupError where the files are on none."""
-    if not any(kind.startswith("disk_") for kind in order.limits.kinds):
+    if not any(kind.startswith("disk_") for kind in (*order.limits.kinds, *order.open_to)):
         return []
     found = {folder: disk_of(folder) for folder in order.folders}
     disks = sorted({disk for disk in found.values() if disk is not None})

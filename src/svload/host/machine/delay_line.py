@@ -31,7 +31,7 @@ _MOST_PACKETS = 65_536
 _AT_ONCE = 64
 _PACKET_BYTES = 65_536
 _LAYOUT = struct.Struct("=8q")
-_DELAY = struct.Struct("=q")
+_DELAY, _DONE = struct.Struct("=q"), struct.Struct("=7q")
 
 
 class Told(NamedTuple):
@@ -51,6 +51,12 @@ class Told(NamedTuple):
 def write_told(path: Path, delay_ns: int) -> None:
     """Make the file for a line that is to be started. Raises OSError."""
     path.write_bytes(_LAYOUT.pack(delay_ns, *[0] * (len(Told._fields) - 1)))
+
+
+def change_delay(path: str | Path, delay_ns: int) -> None:
+    """Let a running line delay what comes from now on by so much each way. Raises OSError where there is none."""
+    with open(path, "r+b") as file:
+        file.write(_DELAY.pack(delay_ns))
 
 
 def read_told(path: str | Path) -> Told:
@@ -74,7 +80,7 @@ class Line:
             for way in (0, 1):
                 busy |= self._take(way, delay_ns)
                 self._give(way)
-            self._tell(delay_ns)
+            self._tell()
             if not busy:
                 self._sleep()
 
@@ -106,9 +112,10 @@ class Line:
             self._late_ns += late_ns
             self._late_most_ns = max(self._late_most_ns, late_ns)
 
-    def _tell(self, delay_ns: int) -> None:
+    def _tell(self) -> None:
+        """The delay stays as whoever changes it has written it."""
         done = (self._packets, self._bytes, self._dropped, self._late_ns, self._late_most_ns)
-        _LAYOUT.pack_into(self._told, 0, delay_ns, 1, *done, time.process_time_ns())
+        _DONE.pack_into(self._told, _DELAY.size, 1, *done, time.process_time_ns())
 
     def _sleep(self) -> None:
         due = [waiting[0][0] for waiting in self._waiting if waiting]

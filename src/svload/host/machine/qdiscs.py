@@ -14,14 +14,17 @@ _GET_QDISC, _NEW_QDISC = 38, 36
 _REQUEST, _DUMP = 0x1, 0x300
 _DONE, _ERROR = 3, 2
 _TC_BYTES = 20  # struct tcmsg: family, padding, ifindex, handle, parent, info
-_KIND, _STATS = 1, 3
+_KIND, _OPTIONS, _STATS = 1, 2, 3
+_TBF_PARAMETERS, _TBF_RATE_64 = 1, 4
+_TBF_RATE_AT = 8  # struct tc_tbf_qopt begins with a tc_ratespec, which ends with the rate
 _STATISTICS = struct.Struct(
     "=QIIIIIII"
 )  # struct tc_stats: bytes, packets, drops, overlimits, bps, pps, qlen, backlog
 
 
 class Qdisc(NamedTuple):
-    """One queueing discipline: its interface and kind, what it holds now, and its counters since it was made."""
+    """One queueing discipline: its interface and kind, what it holds now, and its counters since it was made;
+    of a tbf the rate that it is held to, else 0."""
 
     interface: str
     kind: str
@@ -31,6 +34,7 @@ class Qdisc(NamedTuple):
     sent_bytes: int
     drops: int
     overlimits: int
+    rate_bytes_per_s: int = 0
 
 
 def qdiscs() -> list[Qdisc]:
@@ -84,7 +88,16 @@ def _parsed(payload: bytes) -> Qdisc | None:
     if kind in ("", "noqueue") or len(stats) < _STATISTICS.size:
         return None
     sent, _, drops, overlimits, _, _, queued, backlog = _STATISTICS.unpack_from(stats)
-    return Qdisc(str(index), kind, parent, queued, backlog, sent, drops, overlimits)
+    rate = _tbf_rate(attributes.get(_OPTIONS, b"")) if kind == "tbf" else 0
+    return Qdisc(str(index), kind, parent, queued, backlog, sent, drops, overlimits, rate)
+
+
+def _tbf_rate(options: bytes) -> int:
+    """Rates from 4 GiB a second on stand apart."""
+    told = dict(_attributes(options))
+    if _TBF_RATE_64 in told:
+        return int(struct.unpack_from("=Q", told[_TBF_RATE_64])[0])
+    return int(struct.unpack_from("=I", told.get(_TBF_PARAMETERS, bytes(12)), _TBF_RATE_AT)[0])
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

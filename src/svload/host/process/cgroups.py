@@ -12,8 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +48,8 @@ def plan(
     """The folders to make, by controller (`cpu`, `memory`, `blkio` …; `unified` with version 2). Raises CgroupError.
 
     `place` may be below another group, whose controllers are `above`: what that one limits holds its
-    members too. `open_to` are limits that `change` may set later. Changes nothing, so that the answer
+    members too. Rates of disks hold one group alone with version 1: members have no folder of their own
+    there, and join that of the one above (`joined`). `open_to` are limits that `change` may set later. Changes nothing, so that the answer
     can be journaled before `create`.
     """
     kinds = (*limits.kinds, *open_to)
@@ -59,7 +58,14 @@ def plan(
     if above == (UNIFIED,) or (not all(name in mounts for name in wanted) and _offers(mounts, wanted)):
         bases = {UNIFIED: mounts[UNIFIED][0]}
     elif all(name in mounts for name in wanted):
-        wanted = list(dict.fromkeys([*wanted, *above]))
+        if disk_rates.BLKIO in above and disk_rates.BLKIO in wanted:
+            raise CgroupError(
+                "version 1 of the kernel's control groups holds no rate of disks within another; "
+                "what it is within has one already"
+            )
+        wanted = list(dict.fromkeys([*wanted, *(name for name in above if name != disk_rates.BLKIO)]))
+        if not wanted and above and "pids" in mounts:  # so that it can be ended as one
+            wanted = ["pids"]
         bases = {name: _below(mounts[name], own.get(name, "/")) for name in wanted}
     else:
         lacking = " and ".join(name for name in wanted if name not in mounts)
@@ -70,6 +76,12 @@ def plan(
     return {name: str(Path(base, _TOP, lab, place)) for name, base in bases.items()}
 
 
+def joined(paths: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+    """The folders that a group's processes are in: its own, and of those `above` it what it shares."""
+    shared = {name: path for name, path in above.items() if name == disk_rates.BLKIO}
+    return {**shared, **paths}
+
+
 def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] = ()) -> None:
     """Make the planned folders, or find them, and set the limits, those of `disks`
     (`major:minor`) too. Raises OSError."""
@@ -77,23 +89,28 @@ def create(paths: Mapping[str, str], limits: GroupLimits, disks: Sequence[str] =
         if controller == UNIFIED:
             _open_version_2(Path(path))
         os.makedirs(path, exist_ok=True)
-    rates = {way: rate for way in disk_rates.WAYS if (rate := getattr(limits, disk_rates.kind_of(way)))}
-    if rates:
-        disk_rates.hold(paths, rates, disks)
-    change(paths, replace(limits, **{disk_rates.kind_of(way): None for way in disk_rates.WAYS}))
+    change(paths, limits, disks=disks)
 
 
-def change(paths: Mapping[str, str], limits: GroupLimits, lifted: Iterable[str] = ()) -> None:
-    """Set limits of a group that is there, and take the `lifted` ones off. Raises OSError, or
-    CgroupError before anything is set."""
+def change(
+    paths: Mapping[str, str], limits: GroupLimits, lifted: Iterable[str] = (), disks: Sequence[str] = ()
+) -> None:
+    """Set limits of a group that is there, and take the `lifted` ones off. Rates are those of `disks`; empty: of
+    those that have one. Raises OSError, or CgroupError before anything is set."""
     lifted = tuple(lifted)
     for kind in (*limits.kinds, *lifted):
         if UNIFIED not in paths and not all(name in paths for name in _CONTROLLERS[kind]):
             raise CgroupError(f"the group was made without {kind}")
-    for kind in limits.kinds:
-        _SETTERS[kind](paths, getattr(limits, kind))
-    for kind in lifted:
-        _SETTERS[kind](paths, None)
+    kinds = (*limits.kinds, *lifted)
+    rates = {way: getattr(limits, kind) for kind, way in _WAYS.items() if kind in kinds}
+    disks = disks or list(dict.fromkeys([disk for way in rates for disk in disk_rates.disks(paths, way)]))
+    if not disks and any(rates.values()):
+        raise CgroupError("the group was made without a rate of disks")
+    if rates:
+        disk_rates.hold(paths, rates, disks)
+    for kind in kinds:
+        if kind not in _WAYS:
+            _SETTERS[kind](paths, getattr(limits, kind))
 
 
 def put_back(paths: Mapping[str, str], before: Mapping[str, float | None]) -> None:
@@ -138,22 +155,15 @@ def _set_pids(paths: Mapping[str, str], pids: int | None) -> None:
     Path(paths.get("pids") or paths[UNIFIED], "pids.max").write_text("max" if pids is None else str(pids))
 
 
-def _set_disk(way: disk_rates.Way, paths: Mapping[str, str], rate: int | None) -> None:
-    """On the disks that the group was made with a rate for. Raises CgroupError where it has none."""
-    disks = disk_rates.disks(paths, way)
-    if not disks:
-        raise CgroupError(f"the group was made without {disk_rates.kind_of(way)}")
-    disk_rates.hold(paths, {way: rate}, disks)
-
-
 _SETTERS: Mapping[str, Callable[[Mapping[str, str], Any], None]] = {
     "cpus": _set_cpus,
     "memory_bytes": _set_memory,
     "pids": _set_pids,
-    **{disk_rates.kind_of(way): partial(_set_disk, way) for way in disk_rates.WAYS},
 }
 """How each limit is set, and taken off (None), while processes run: a further kind of limit is a line
 here and one in `_CONTROLLERS`."""
+_WAYS: Mapping[str, disk_rates.Way] = {disk_rates.kind_of(way): way for way in disk_rates.WAYS}
+"""Those that are set for each disk."""
 
 
 def read_back(paths: Mapping[str, str]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from svload.model.facts import ServiceFacts
 
 
 class MachineOptions(KitOptions):
-    """Options of `machine`: `cpus`, `memory`, `pids`, which hold all services within it together."""
+    """Options of `machine`: `cpus`, `memory`, `pids`, `disk_rate`, which hold all services within it together."""
 
     bears = words("limit")
 
@@ -25,7 +25,7 @@ class Machine(Kit):
     summary = "limits that several services share (they say within: its name)"
     Options = MachineOptions
     ignores = (
-        "tls", "port", "nofile", "nofile_hard", "tuning", "on_death", "needs", "replicas", "disk_rate", "link",
+        "tls", "port", "nofile", "nofile_hard", "tuning", "on_death", "needs", "replicas", "link",
     )  # fmt: skip
     front = False
     harmless = frozenset()

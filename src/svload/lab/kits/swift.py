@@ -242,13 +242,17 @@ class Swift(Server):
     def parts(self, part: str) -> list[str]:
         """The processes that a part of it is, in the order of their start: an object server's replicator is
         the server's; of the empty one all."""
-        own = [process.name for process in self._own()]
-        wanted = {"": own, "object": list(self.options.objects)}.get(part, [part])
-        found = [name for name in own if name in {*wanted, *map(_replicator_of, wanted)}]
+        found = super().parts(part)
         if not found:
+            own = [process.name for process in self._own()]
             reason = f"{self.context.service} has no part “{part}”; it has {', '.join(own)}"
             raise fail("lab-failed", place=self.context.service, reason=reason)
         return found
+
+    def belongs(self, process: str, part: str) -> bool:
+        """A replicator is its server's; `object` are all object servers."""
+        servers = self.options.objects if part == "object" else (part,)
+        return part == "" or process in {*servers, *map(_replicator_of, servers)}
 
     def _point_at(self, folder: Path) -> None:
         """Let the servers store below `folder`: they find it by name at every request."""

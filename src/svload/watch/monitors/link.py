@@ -14,8 +14,6 @@ from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
 SHAPER = "tbf"
-SPEED = "link_rate_bytes_per_s"
-"""A link's setting (`model.facts.LINK_SPEED`): named here, since the sampler imports no models."""
 
 
 class LinkMonitor(Monitor):
@@ -66,14 +64,13 @@ class LinkMonitor(Monitor):
         ]
 
     def _shaped(self, link: Mapping[str, Any], outside: Mapping[str, Qdisc]) -> Iterator[tuple[str, float]]:
-        rate = next((one["found"] for one in link["settings"] if one["name"] == SPEED), None)
         inner = next((one for one in qdiscs_told(self._asked(link)) if one.kind == SHAPER), None)
         outer = outside.get(link["outside"])
-        if rate is None or inner is None or outer is None:
+        if inner is None or outer is None:  # nothing holds its rate now
             return
         yield "link_out_bytes_total", inner.sent_bytes
         yield "link_in_bytes_total", outer.sent_bytes
-        yield "link_rate_bytes", float(rate)
+        yield "link_rate_bytes", inner.rate_bytes_per_s
         yield "link_drops_total", inner.drops + outer.drops
         yield "link_overlimits_total", inner.overlimits + outer.overlimits
         yield "link_queued", inner.queued + outer.queued
