@@ -1,5 +1,5 @@
 """A limit holds a service as one, however many processes it has: nginx with 2 and with 4 workers, under
-one quota and under a machine's."""
+one quota, under a machine's, and under limits that change while it runs; a kill -9 leaves none of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from svload.host.machine import fabric
+
+from .limited import HELD, WORKERS, Moment, measure, play, write_study
 from .world import World, findings, only_run
 
 pytestmark = pytest.mark.real
@@ -51,3 +54,35 @@ def test_one_quota_for_all_workers(
         assert told is not None, check["sentence"]
         assert 80 < float(told[1]) < 110, "a quota's period may be left from before"
         assert float(told[2]) > 0.2
+
+
+@pytest.mark.timeout(120)
+def test_each_limit_is_lowered_under_load_and_holds_all_workers(
+    world: World, needs: Callable[..., None]
+) -> None:
+    can_hold(needs)
+    seen = measure(world, write_study(world.root / "limited", 0.8))
+    assert {(one.workers, one.held.option) for one in seen} == {
+        (workers, held.option) for workers in WORKERS for held in HELD
+    }
+    for one in seen:
+        assert one.is_set_and_back, one
+        assert one.holds(1.25), one
+    assert world.silent() == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("moment", [Moment("all", 1, 0.2), Moment("controller", 2, 0.1)])
+def test_nothing_is_left_of_them_after_kill_9(
+    world: World, needs: Callable[..., None], moment: Moment
+) -> None:
+    can_hold(needs)
+    done = play(world, write_study(world.root / "limited", 0.6, together=True), moment)
+    assert done.after == []
+    assert moment.victim != "all" or done.undone > 0, "nobody else could do it"
+
+
+def can_hold(needs: Callable[..., None]) -> None:
+    needs("root", "nginx")
+    if why := fabric.lacking(latency=True):
+        pytest.skip(why)

@@ -1,0 +1,126 @@
+"""Limits of a real nginx, changed under load, and kill -9 at random moments: `python -m benches.limits`.
+
+Runs nginx with 2 and with 4 workers. First every limit is lowered by a planned fault and put back: what the service
+as a whole used without it and with it, as the kernel counts. Then all limits are lowered and put back again and
+again, and svload is killed (`--kills 20`, `--seed`): the command, one of its agent's two processes, or all of them. The
+next command follows, and what is left of the lab is looked for. The table goes to benches/limits.md (`--out`); it
+ends with 1 where a limit did not hold or anything was left. Root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.journeys.limited import (
+    EACH_MIB,
+    FILES,
+    Round,
+    Seen,
+    draw_moments,
+    measure,
+    play,
+    write_latency_study,
+    write_study,
+)
+from tests.journeys.world import World
+
+from svload.host import cache_dir
+from svload.host.machine.facts import describe_machine
+from svload.host.process import cgroups
+from svload.model.faults import limit_told
+
+PHASE_S, KILLED_PHASE_S = 2.0, 0.6
+MOST_USED = 1.1
+"""Over what was asked: a rate's first burst is in it, and readings are 0.2 s apart."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if every limit held and nothing was left, else 1."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.limits",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=20261123)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
+        world = _world(Path(folder))
+        seen = measure(world, write_study(world.root / "limited", PHASE_S))
+    with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
+        world = _world(Path(folder))
+        seen += measure(world, write_latency_study(world.root / "delayed", PHASE_S))
+    rounds = []
+    for number, moment in enumerate(draw_moments(asked.seed, asked.kills, KILLED_PHASE_S), 1):
+        with tempfile.TemporaryDirectory(prefix="svload-limits-") as folder:
+            world = _world(Path(folder))
+            rounds.append(
+                play(world, write_study(world.root / "limited", KILLED_PHASE_S, together=True), moment)
+            )
+        print(f"kill {number}: {_round(rounds[-1])}", file=sys.stderr, flush=True)
+    asked.out.write_text(_page(seen, rounds, asked.seed), encoding="utf-8")
+    print(asked.out.read_text(encoding="utf-8"))
+    return 0 if all(map(_held, seen)) and not any(one.after for one in rounds) else 1
+
+
+def _world(folder: Path) -> World:
+    made = World(folder, cache_dir(), anew=True)
+    made.runs.mkdir()
+    return made
+
+
+def _held(one: Seen) -> bool:
+    return one.is_set_and_back and one.holds(MOST_USED)
+
+
+def _page(seen: Sequence[Seen], rounds: Sequence[Round], seed: int) -> str:
+    clean = sum(not one.after for one in rounds)
+    told = "\n".join(f"| {number} | {_round(one)} |" for number, one in enumerate(rounds, 1))
+    machine, version = describe_machine(), 1 if cgroups.writes_escape() else 2
+    return f"""# Limits that hold
+
+`python -m benches.limits`. Cores: {machine["cores"]}; Linux {machine["kernel"]}, version {version} of its control groups.
+nginx serves {FILES} files of {EACH_MIB} MiB, more than its memory holds; 4 users read them in turn, so that each read is one of the
+disk, and 8 ask for 1 KiB. A limit is lowered by a planned fault (`limit`) for {PHASE_S:g} s and put back by it. “Used” is what all
+workers together used, as the kernel counts it; of memory the most that was there, of latency the mean response of 8 users.
+
+| workers | limit | asked | read back | put back to | used without it | used with it | |
+|---|---|---|---|---|---|---|---|
+{chr(10).join(map(_row, seen))}
+
+Then cpus, memory, disk_rate and link (rate and latency) are lowered together for {KILLED_PHASE_S:g} s and put back for {KILLED_PHASE_S:g} s, three times a trial, and svload is
+killed by SIGKILL at moments drawn with seed {seed}: the command (controller), the lower or the upper process of its agent
+(agent, keeper), or these three at once (all). Next is `svload lab reset`. Looked for, before it and after it: control groups of the
+lab in every hierarchy, processes of svload and in the lab's networks, journals. The machine's interfaces and queueing disciplines
+must be as they were. “Put right” is how many things that command said it undid.
+
+**Nothing was left after {clean} of {len(rounds)} kills.**
+
+| | killed | workers | after the limits were | left before the next command | put right by it | left after it |
+|---|---|---|---|---|---|---|
+{told}
+"""
+
+
+def _row(one: Seen) -> str:
+    values = (one.held.asked, one.found, one.restored, one.without, one.with_it)
+    shows = [limit_told(one.held.setting, float(f"{value:.3g}")) for value in values]
+    return f"| {one.workers} | `{one.held.option}` | {' | '.join(shows)} | {'held' if _held(one) else 'NOT HELD'} |"
+
+
+def _round(one: Round) -> str:
+    plural = {"group": "groups", "process": "processes", "journal": "journals"}
+    counts = {kind: sum(line.startswith(kind) for line in one.before) for kind in plural}
+    told = [f"{count} {kind if count == 1 else plural[kind]}" for kind, count in counts.items() if count]
+    left = ", ".join(told) or "nothing"
+    after = "; ".join(one.after) or "nothing"
+    return f"{one.moment.victim} | {one.workers or '–'} | {one.doing}, +{one.moment.delay_s:.2f} s | {left} | {one.undone} | {after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,355 @@
+"""A real nginx whose limits planned faults change under load: what each limit lets through, and
+kill -9 at drawn moments with what is left after the next command."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from svload.analysis.readings import Readings
+from svload.host.machine import linux
+from svload.host.machine.qdiscs import qdiscs
+from svload.host.process import cgroups
+from svload.store import RunDir, TrialData, read_trial
+
+from .stalls import pause
+from .world import Command, World, only_run
+
+FILES, EACH_MIB = 48, 2
+WORKERS = (2, 4)
+SETTLED_S = 0.4
+"""A limit's first moments: a quota's period and a rate's burst are left from before."""
+
+
+class Held(NamedTuple):
+    """A limit: as the lab is brought up with it and as a fault sets it (as a study has it, and in its unit), and
+    where its use is read."""
+
+    option: str
+    setting: str
+    given: Any
+    lowered: Any
+    before: float
+    asked: float
+    monitor: str
+    metric: str
+
+    @property
+    def is_level(self) -> bool:
+        """Its use is what is there, not what passed."""
+        return self.setting == "memory_bytes"
+
+
+MB = 1_000_000
+HELD = (
+    Held("cpus", "cpus", 1.5, 0.2, 1.5, 0.2, "quota", "group_cpu_seconds_total"),
+    Held("memory", "memory_bytes", "64 MiB", "32 MiB", 64 << 20, 32 << 20, "quota", "group_memory_bytes"),
+    Held("disk_rate", "disk_read_bytes_per_s", {"read": "2 GB/s"}, {"read": "10 MB/s"}, 2000 * MB, 10 * MB, "quota", "group_disk_read_bytes_total"),
+    Held("link", "link_rate_bytes_per_s", {"rate": "1 GB/s"}, {"rate": "5 MB/s"}, 1000 * MB, 5 * MB, "link", "link_out_bytes_total"),
+)  # fmt: skip
+
+
+LATENCY = Held("link", "link_latency_s", {"latency": "2 ms"}, {"latency": "40 ms"}, 0.002, 0.04, "", "")
+"""Its use is the mean response of small answers, as users see it."""
+
+
+def write_latency_study(folder: Path, phase_s: float) -> Path:
+    """One fault gives the link of a site a longer latency, for the middle of three phases."""
+    limits = {LATENCY.option: LATENCY.lowered}
+    study = {
+        "name": "delayed",
+        "lab": {"site": {"kit": "nginx", "workers": "${workers}", "files": {"/small": "1 KiB"}, LATENCY.option: LATENCY.given}},
+        "factors": {"workers": list(WORKERS)},
+        "faults": [{"at": f"{phase_s:g}s", "limit": {"site": limits}, "for": f"{phase_s:g}s"}],
+        "traffic": {"askers": {"executor": "constant-vus", "vus": 8, "request": "GET http://site/small"}},
+        "measure": {"duration": f"{3 * phase_s:g}s", "replicates": 1},
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return folder
+
+
+def write_study(folder: Path, phase_s: float, together: bool = False) -> Path:
+    """More files than its memory holds are read in turn, so that each read is one of the disk. Every limit is
+    lowered for a phase after another, with a free one before each; `together`: all at once, the link's latency
+    too, three times."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {f"/f{number}": f"{EACH_MIB} MiB" for number in range(FILES)}
+    (folder / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
+    given = {held.option: held.given for held in HELD}
+    whole = {held.option: held.lowered for held in HELD}
+    if together:
+        given["link"], whole["link"] = given["link"] | LATENCY.given, whole["link"] | LATENCY.lowered
+    lowered = [whole] * 3 if together else [{held.option: held.lowered} for held in HELD]
+    faults = [
+        {"at": f"{(2 * place + 1) * phase_s:g}s", "limit": {"site": limits}, "for": f"{phase_s:g}s"}
+        for place, limits in enumerate(lowered)
+    ]
+    study = {
+        "name": "limited",
+        "lab": {
+            "site": {
+                "kit": "nginx",
+                "workers": "${workers}",
+                "files": {**files, "/small": "1 KiB"},
+                **given,
+            }
+        },
+        "factors": {"workers": list(WORKERS)},
+        "faults": faults,
+        "before_trial": [{"drop_cache": ["site"]}],
+        "feeders": {"files": {"csv": "files.csv", "take": "sequential"}},
+        "traffic": {
+            "readers": {"executor": "constant-vus", "vus": 4, "request": "GET http://site${files.path}"},
+            "askers": {"executor": "constant-vus", "vus": 8, "request": "GET http://site/small"},
+        },
+        "measure": {"duration": f"{(2 * len(lowered) + 1) * phase_s:g}s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    return folder
+
+
+# what a limit lets through
+
+
+class Seen(NamedTuple):
+    """One limit in one trial: what was asked, what the kernel held while it was lowered and after it was put
+    back, and what the service used without it and with it."""
+
+    workers: int
+    held: Held
+    found: float
+    restored: float
+    without: float
+    with_it: float
+
+    @property
+    def is_set_and_back(self) -> bool:
+        """By what the kernel held at either time."""
+        return (self.found, self.restored) == (self.held.asked, self.held.before)
+
+    def holds(self, most: float) -> bool:
+        """Whether its use was no more than `most` of what was asked, and without it was: a latency no less."""
+        with_it, without = self.with_it / self.held.asked, self.without / self.held.asked
+        return without < 1 <= with_it <= most if self.held is LATENCY else with_it <= most < without
+
+
+def seen_in(run: Path) -> list[Seen]:
+    """Every limit of every sealed trial. The service's use is of all its processes."""
+    folder = RunDir(run)
+    rows: list[Seen] = []
+    levels = {one["case"]: int(one["levels"]["workers"]) for one in _cases(run)}
+    for name in folder.sealed_trials():
+        trial = read_trial(folder.trial(name).path)
+        kinds = {kind for event in trial.lab.faults for kind in event.limits}
+        rows += [_seen(trial, held, levels[trial.case]) for held in (*HELD, LATENCY) if held.setting in kinds]
+    return rows
+
+
+def _cases(run: Path) -> list[dict[str, Any]]:
+    return list(json.loads((run / "derived" / "findings.json").read_text())["cases"])
+
+
+def _seen(trial: TrialData, held: Held, workers: int) -> Seen:
+    events = [event for event in trial.lab.faults if held.setting in (*event.limits, *event.found)]
+    [limit] = [event for event in events if event.do == "limit" and held.setting in event.limits]
+    [restore] = [event for event in events if event.do == "restore" and event.place == limit.place]
+    assert limit.begun_s is not None and limit.done_s is not None and restore.begun_s is not None
+    before_s = max([0.0, *(one.done_s or 0.0 for one in trial.lab.faults if one.place < limit.place)])
+    use = _response if held is LATENCY else _use
+    without = use(trial, held, before_s + SETTLED_S, limit.begun_s)
+    with_it = use(trial, held, limit.done_s + SETTLED_S, restore.begun_s)
+    return Seen(workers, held, limit.found[held.setting], restore.found[held.setting], without, with_it)
+
+
+def _response(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
+    """Mean, by the intervals that lie in between."""
+    table, step_s = trial.intervals, trial.summary.interval_ns / 1e9
+    inside = (table["interval"] * step_s >= from_s) & ((table["interval"] + 1) * step_s <= to_s)
+    ended = table["ok"][inside].sum() + table["failed"][inside].sum()
+    return float(table["response_sum_ns"][inside].sum() / ended / 1e9)
+
+
+def _use(trial: TrialData, held: Held, from_s: float, to_s: float) -> float:
+    [series] = Readings(trial.monitors).of("site", held.monitor, held.metric).values()
+    inside = (series.at >= from_s * 1e9) & (series.at <= to_s * 1e9)
+    at, values = series.at[inside], series.values[inside]
+    assert len(at) >= 2, f"{held.metric} was read {len(at)} times from {from_s:.1f} to {to_s:.1f} s"
+    return float(values.max()) if held.is_level else float(np.ptp(values) / np.ptp(at) * 1e9)
+
+
+# kill -9
+
+
+@dataclass(frozen=True)
+class Moment:
+    """`delay_s` after the `told`th fault was carried out (0: after the command was started), `victim` is killed."""
+
+    victim: str
+    told: int
+    delay_s: float
+
+
+VICTIMS = ("controller", "agent", "keeper", "all")
+"""The command itself; the lower process of the agent; the one above it; these three at once, so that nobody is left
+to undo anything."""
+ACTS_OF_A_TRIAL = 6
+
+
+def draw_moments(seed: int, count: int, phase_s: float) -> list[Moment]:
+    """Every victim in turn; one in five while the lab comes up, the others over the faults of both trials."""
+    draw = random.Random(seed)
+    found = []
+    for number in range(count):
+        told = 0 if number % 5 == 4 else draw.randint(1, 2 * ACTS_OF_A_TRIAL)
+        delay_s = draw.uniform(0.5, 5.0) if told == 0 else draw.uniform(0.0, phase_s)
+        found.append(Moment(VICTIMS[number % len(VICTIMS)], told, delay_s))
+    return found
+
+
+@dataclass
+class Round:
+    """What one kill met (`doing`: the last fault that was carried out before it, and `workers` of that trial), what
+    was there before the next command, how many things that one put right, and what was left after it."""
+
+    moment: Moment
+    doing: str
+    workers: int | None
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+    undone: int = 0
+
+
+def play(world: World, study: Path, moment: Moment) -> Round:
+    """Run the study, kill, let the next command put right what is left, and look."""
+    names = set(socket.if_nameindex()), _own_qdiscs()
+    with world.start("run", str(study), "--trust", "--out", str(world.runs)) as command:
+        assert command.wait_for(lambda lines: len(_acts(lines)) >= moment.told), command.lines[-5:]
+        pause(moment.delay_s)
+        traces = Traces.of(world)
+        acts = _acts(command.lines)
+        _kill(world, command, moment.victim)
+        traces = traces | Traces.of(world)
+        command.end(60)
+    done = Round(moment, *_doing(world, acts))
+    done.before = traces.left(world)
+    ended = world.svload("lab", "reset")
+    assert ended.returncode == 2, ended.stderr  # there is no lab to reset, and what was left is told before
+    done.undone = ended.stderr.count("put right")
+    until = time.monotonic() + 15
+    while (left := traces.left(world)) and time.monotonic() < until:
+        pause(0.05)
+    done.after = left + [str(one) for one in (set(socket.if_nameindex()), _own_qdiscs()) if one not in names]
+    return done
+
+
+def _doing(world: World, acts: Sequence[str]) -> tuple[str, int | None]:
+    if not acts:
+        return "coming up", None
+    found = re.match(
+        r"(?P<case>\S+)\.r\d+ site was (?P<what>limited|given its limits back).* at (?P<at>\S+ m?s) \(",
+        acts[-1],
+    )
+    assert found is not None, acts[-1]
+    cases = json.loads((only_run(world) / "study.lock.json").read_text())["cases"]
+    [levels] = [one["levels"] for one in cases if one["name"] == found["case"]]
+    return f"{found['what']} at {found['at']}", int(levels["workers"])
+
+
+def _acts(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if "site was limited" in line or "site was given" in line]
+
+
+def _kill(world: World, command: Command, victim: str) -> None:
+    agents = world.processes("svload.host.agent")
+    pids = {
+        "controller": [command.process.pid],
+        "keeper": agents[:1],
+        "agent": agents[1:],
+        "all": [command.process.pid, *agents],
+    }[victim]
+    for pid in pids or [command.process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _own_qdiscs() -> set[tuple[str, str]]:
+    return {(one.interface, one.kind) for one in qdiscs()}
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a run has made so far that is no file of its own: folders of control groups (by its journal), and
+    network namespaces (by their inodes)."""
+
+    groups: frozenset[str]
+    networks: frozenset[int]
+
+    @classmethod
+    def of(cls, world: World) -> Traces:
+        """Of the labs that live now."""
+        groups = {path for entry in _entries(world) for path in entry.get("paths", {}).values()}
+        networks = {one for pid in world.processes() if (one := _network(pid)) is not None}
+        return cls(frozenset(groups), frozenset(networks - {_network(os.getpid())}))
+
+    def __or__(self, other: Traces) -> Traces:
+        return Traces(self.groups | other.groups, self.networks | other.networks)
+
+    def left(self, world: World) -> list[str]:
+        """What of it is there now, a line each, and all processes, groups and journals of this world's labs."""
+        marks = {str(entry["mark"]) for entry in _entries(world) if "mark" in entry}
+        groups = {path for path in self.groups if os.path.isdir(path)}
+        groups |= {str(path) for mark in marks for path in _groups_of(mark)}
+        inside = [one.pid for one in linux.processes() if _network(one.pid) in self.networks]
+        return [
+            *(f"group {path}" for path in sorted(groups)),
+            *(f"process {pid}" for pid in world.processes()),
+            *(f"process {pid} in a network of the lab" for pid in inside),
+            *(f"journal {path.name}" for path in world.labs()),
+        ]
+
+
+def _entries(world: World) -> Iterator[Mapping[str, Any]]:
+    for lab in world.labs():
+        try:
+            lines = (lab / "journal.jsonl").read_text().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            try:
+                yield json.loads(line)
+            except ValueError:  # torn by the kill
+                continue
+
+
+def _groups_of(mark: str) -> Iterator[Path]:
+    """A lab's folder in every hierarchy."""
+    for point, _ in cgroups._mounts().values():
+        yield from Path(point).glob(f"**/svload/{mark}")
+
+
+def _network(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino
+    except OSError:
+        return None
+
+
+def measure(world: World, study: Path) -> list[Seen]:
+    """Run the study to its end; what every limit let through."""
+    ended = world.svload("run", str(study), "--trust", "--out", str(world.runs))
+    assert ended.returncode in (0, 1, 4), ended.stderr[-2000:]
+    return seen_in(only_run(world))
