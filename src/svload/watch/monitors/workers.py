@@ -12,6 +12,7 @@ from svload.host.machine.linux import descriptors
 from svload.host.machine.sock_diag import TCP_ESTABLISHED, TCP_LISTEN, Socket, tcp_sockets
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
+from svload.watch.monitors.listeners import networks_of, within
 from svload.watch.monitors.process import ProcessMonitor
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
@@ -37,14 +38,14 @@ class WorkersMonitor(Monitor):
     def sample(self) -> Iterable[Reading]:
         """Raises ConnectionError when nothing listens on its ports."""
         ports = {int(end["port"]) for end in self.facts["endpoints"]}
-        listening = _on(ports, TCP_LISTEN)
+        listening = self._on(ports, TCP_LISTEN)
         if not listening:
             raise ConnectionError(f"nothing listens for {self.service}")
         by_port = Counter((one.family, one.address, one.port) for one in listening)
         readings = [Reading("", "listeners", max(by_port.values()))]
         shared = {port for (_, _, port), count in by_port.items() if count > 1}
         if shared:
-            readings += self._workers(_on(shared, TCP_LISTEN), _on(shared, TCP_ESTABLISHED))
+            readings += self._workers(self._on(shared, TCP_LISTEN), self._on(shared, TCP_ESTABLISHED))
         return readings
 
     def _workers(self, listening: list[Socket], open_ones: list[Socket]) -> list[Reading]:
@@ -64,6 +65,12 @@ class WorkersMonitor(Monitor):
             if count == fewest
         ]
 
-
-def _on(ports: set[int], state: int) -> list[Socket]:
-    return [one for family in _FAMILIES for one in tcp_sockets(family, state) if one.port in ports]
+    def _on(self, ports: set[int], state: int) -> list[Socket]:
+        """Of the networks that the service's servers live in."""
+        found: list[Socket] = []
+        for network in networks_of(self.facts):
+            with within(network):
+                found += [
+                    one for family in _FAMILIES for one in tcp_sockets(family, state) if one.port in ports
+                ]
+        return found
