@@ -19,20 +19,31 @@ pytestmark = pytest.mark.real
 FILES, EACH_MIB, RATE = 48, 2, 20_000_000
 
 
-def run(world: World, **limits: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trial over more files than the service's memory can keep in the page cache: its findings, and its lab."""
+def run(
+    world: World, sites: tuple[str, ...] = ("site",), machine: dict[str, Any] | None = None, **limits: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A trial over more files than the services' memory can keep in the page cache: its findings, and its lab.
+    `machine`: what all of them are within."""
     folder = world.root / "disk"
     folder.mkdir()
     files = {f"/f{number}": f"{EACH_MIB} MiB" for number in range(FILES)}
     (folder / "files.csv").write_text("path\n" + "".join(f"{path}\n" for path in files))
     site = {"kit": "nginx", "files": files, "memory": "40 MiB", **limits}
+    lab: dict[str, Any] = dict.fromkeys(sites, site)
+    if machine is not None:
+        lab = {"vm": {"kit": "machine", **machine}, **{name: {**site, "within": "vm"} for name in sites}}
     study = {
         "name": "disk",
-        "lab": {"site": site},
-        "before_trial": [{"drop_cache": ["site"]}],
+        "lab": lab,
+        "before_trial": [{"drop_cache": list(sites)}],
         "feeders": {"files": {"csv": "files.csv", "take": "sequential"}},
         "traffic": {
-            "users": {"executor": "constant-vus", "vus": 4, "request": "GET http://site${files.path}"}
+            f"users-{name}": {
+                "executor": "constant-vus",
+                "vus": 4,
+                "request": f"GET http://{name}${{files.path}}",
+            }
+            for name in sites
         },
         "measure": {"duration": "4s", "replicates": 1},
     }
@@ -62,6 +73,25 @@ def test_reads_are_held(world: World, needs: Callable[..., None]) -> None:
     assert 93 < float(told[1]) < 107
     assert check(trial, "disk-writes")["grade"] == "VALID"
     assert not [path for path in group["paths"].values() if Path(path).exists()]
+
+
+def test_services_share_the_reads_of_the_machine_that_they_are_within(
+    world: World, needs: Callable[..., None]
+) -> None:
+    needs("root", "nginx")
+    trial, lab = run(world, ("one", "two"), machine={"disk_rate": {"read": "20 MB/s"}})
+    groups = {group["name"]: group for one in lab["services"] for group in one["groups"]}
+    assert set(groups) == {"vm", "one", "two"}
+    assert [one["found"] for one in groups["vm"]["settings"]] == [str(RATE)]
+    sentence = check(trial, "limits-acted")["sentence"]
+    told = re.search(r"vm used ([\d.]+) % of its 20 MB/s of disk reads", sentence)
+    assert told is not None, sentence
+    assert 93 < float(told[1]) < 107, "both together"
+    for name in ("one", "two"):
+        answers = trial["metrics"][f"users-{name}.throughput"]["value"]
+        assert answers is None or answers * EACH_MIB * (1 << 20) < 0.9 * RATE, "neither has it alone"
+    left = [path for group in groups.values() for path in group["paths"].values() if Path(path).exists()]
+    assert left == []
 
 
 def test_a_limit_of_writes_is_weak_where_they_escape(world: World, needs: Callable[..., None]) -> None:

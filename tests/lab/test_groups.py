@@ -64,6 +64,7 @@ def procs(path: str) -> set[int]:
     [
         ({"within": "vm", "cpus": 3}, ("lab", "api", "cpus"), "has less"),
         ({"within": "vm", "memory": "2 GiB"}, ("lab", "api", "memory"), "has less"),
+        ({"within": "vm", "disk_rate": {"read": "30 MB/s"}}, ("lab", "api", "disk_rate"), "has less"),
         ({"within": "vn"}, ("lab", "api", "within"), "machine"),
         ({"on_death": "finding"}, ("lab", "api", "on_death"), "only the death of a limited service"),
         ({"on_death": "finding", "nofile": 100}, ("lab", "api", "on_death"), "only the death"),
@@ -71,7 +72,7 @@ def procs(path: str) -> set[int]:
     ],
 )
 def test_what_could_not_act_is_refused(options: dict[str, Any], place: tuple[str, ...], said: str) -> None:
-    vm = spec("vm", "machine", cpus=2, memory="1 GiB")
+    vm = spec("vm", "machine", cpus=2, memory="1 GiB", disk_rate={"read": "20 MB/s", "write": "50 MB/s"})
     [mistake] = find_mistakes([vm, spec(**options)])
     assert mistake.path == place
     assert said in str(mistake.details)
