@@ -18,6 +18,8 @@ from pydantic import ValidationError
 from tests.servers import wait_until
 
 from svload.host import Agent
+from svload.host.agent.journal import read_entries
+from svload.host.process import cgroups
 from svload.lab import Lab, install
 from svload.lab.kits.swift import Swift, SwiftOptions
 from svload.model.errors import SvloadError
@@ -79,7 +81,8 @@ def lab(tmp_path: Path, agent: Agent, needs: Any) -> Iterator[Lab]:
     needs("memcached")
     cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
     install((SPEC,), cache)
-    made = Lab((SPEC,), agent, tmp_path / "work", cache)
+    live = {"backend.object-2": ("cpus", "memory_bytes"), "backend": ("pids",)}
+    made = Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
     yield made
     made.down()
 
@@ -121,3 +124,61 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
             os.killpg(group, signal.SIGCONT)
     wait_until(lambda: held() == [12, 12, 12], 60.0)
     assert {name: store.digest(name) for name in bodies} == digests
+
+
+@pytest.mark.real
+def test_one_object_server_is_limited_alone_and_started_again_within_its_group(
+    lab: Lab, tmp_path: Path, needs: Any
+) -> None:
+    needs("root")
+    pids = {process.name: process.pid for process in lab.up()["backend"].processes}
+    journal = [entry for entry in read_entries(tmp_path / "agent") if entry["kind"] == "cgroup"]
+    paths = {entry["name"]: entry["paths"] for entry in journal}
+    assert set(paths) == {"backend", "backend.object-2", "backend.rest"}
+    mine = {"object-2", "object-2-replicator"}
+
+    def members(group: str) -> set[str]:
+        """Which of the service's processes lead there, in every hierarchy of the group."""
+        found = [{name for name, pid in pids.items() if pid in procs(path)} for path in paths[group].values()]
+        return set.intersection(*found)
+
+    assert members("backend.object-2") == mine
+    assert members("backend.rest") == set(pids) - mine
+    assert members("backend") == set()
+    limits = {"cpus": 0.3, "memory_bytes": float(300 << 20)}
+    assert lab.faults.act("limit", "backend", "object-2", limits) == limits
+    assert lab.faults.act("limit", "backend", "", {"pids": 300.0}) == {"pids": 300}
+    assert cgroups.read_back(paths["backend.object-2"]) == limits
+    assert cgroups.read_back(paths["backend.rest"]) == {}
+    store = Store(lab.facts()["backend"].endpoints[0])
+    store.put("a", b"whole")
+    assert store.digest("a") == hashlib.md5(b"whole").hexdigest()
+    lab.faults.act("kill", "backend", "object-2", {})
+    lab.faults.act("start", "backend", "object-2", {})
+    pids = {process.name: process.pid for process in lab.facts()["backend"].processes}
+    assert members("backend.object-2") == mine
+    throttled_s = cgroups.throttled_s(paths["backend.object-2"])
+    assert throttled_s is not None and throttled_s > 0, "to come up takes more than a third of a core"
+    assert lab.faults.heal() == ["backend"]
+    assert [cgroups.read_back(paths[name]) for name in ("backend", "backend.object-2")] == [{}, {}]
+    with pytest.raises(SvloadError, match="no part “object-4”"):
+        lab.faults.act("limit", "backend", "object-4", {"cpus": 1.0})
+    assert lab.alive() == []
+    lab.down()
+    assert not [path for own in paths.values() for path in own.values() if Path(path).exists()]
+
+
+@pytest.mark.real
+def test_a_process_is_held_as_one_part_alone(tmp_path: Path, agent: Agent, needs: Any) -> None:
+    """Cases of one run may limit parts that share processes, which no plan of a case sees."""
+    needs("root", "memcached")
+    cache = Path(os.environ.get("SVLOAD_TEST_CACHE") or tmp_path / "cache")
+    install((SPEC,), cache)
+    live = {"backend.object-2": ("cpus",), "backend.object": ("cpus",)}
+    lab = Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
+    with pytest.raises(SvloadError, match="object-2 and object of backend can't both be limited"):
+        lab.up()
+
+
+def procs(path: str) -> set[int]:
+    return {int(pid) for pid in Path(path, "cgroup.procs").read_text().split()}

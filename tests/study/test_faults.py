@@ -107,6 +107,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no link": ([{"at": "1s", "limit": {"web": {"link": {"rate": "1 MB/s"}}}}], "web has no link of its own"),
     "no delay line": ([{"at": "1s", "limit": {"store": {"link": {"latency": "1 ms"}}}}], "is made without a latency"),
     "a part's link": ([{"at": "1s", "limit": {"store.object": {"link": {"rate": "1 MB/s"}}}}], "a part has no link"),
+    "parts that share processes": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}, {"at": "2s", "limit": {"store.object-2": {"cpus": 2}}}], "are those of store.object too"),
     "an empty link": ([{"at": "1s", "limit": {"store": {"link": {}}}}], "one of rate, latency was expected"),
     "an empty disk rate": ([{"at": "1s", "limit": {"web": {"disk_rate": {}}}}], "one of read, write was expected"),
     "a part limited twice": ([{"at": "1s", "limit": {"store.object": {"cpus": 1}}}, {"at": "2s", "limit": {"store.object": {"cpus": 2}}}], "limited already from 1 s"),

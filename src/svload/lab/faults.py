@@ -53,11 +53,11 @@ class FaultHands:
     def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
         """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what
         was planned could not be done."""
+        if part and not all(one.parts(part) for one in self._servers(server, part)):
+            raise fail("fault-failed", target=server, reason=f"it has no part {part} now")
         if do in ("limit", "restore"):
             return self._limit(do, (server, part), limits)
         for one in self._servers(server, part):
-            if part and not one.parts(part):
-                raise fail("fault-failed", target=server, reason=f"it has no part {part} now")
             if do in ("stop", "kill"):
                 self._touched.add(server)  # in one step: services have their own threads
                 self._halted[server] = self._halted.get(server, frozenset()) | set(one.parts(part))

@@ -67,7 +67,8 @@ class KitOptions(BaseModel):
     bears: ClassVar[frozenset[str]] = words("stop kill start pause limit")
     """Planned faults that such a service bears."""
     parts: ClassVar[tuple[str, ...]] = ()
-    """Processes of it, by the names they are spawned with, that a fault may name: `backend.object`."""
+    """Processes of it, by the names they are spawned with, that a fault may name: `backend.object`. One stands for
+    all whose names go on from its own: `object` for `object-1`, `object-2`."""
 
     tls: str | bool | None = option(None, doc="terminate TLS in front: hitch, or true for the kit's own")
     port: int | None = option(

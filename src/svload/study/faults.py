@@ -60,7 +60,19 @@ def fault_mistakes(config: CaseConfig, kits: Kits | None) -> Iterator[Mistake]:
     for fault in config.faults:
         yield from _too_late(fault, config.measure.duration_ns)
         yield from _target_mistakes(fault, services, kits)
+    yield from _shared_parts(config.faults)
     yield from _out_of_order(config, services)
+
+
+def _shared_parts(faults: Sequence[Fault]) -> Iterator[Mistake]:
+    """A process is held by the group of one part."""
+    limited = [fault for fault in faults if fault.kind == "limit" and "." in fault.target]
+    for fault in limited:
+        wider = [other.target for other in limited if fault.target.startswith(f"{other.target}-")]
+        if wider:
+            told = f"its processes are those of {wider[0]} too, which is limited as well"
+            hint = "Limit one of both."
+            yield bad_value(("faults", fault.place, "limit"), told, fault.target, hint)
 
 
 def _too_late(fault: Fault, duration_ns: int) -> Iterator[Mistake]:
