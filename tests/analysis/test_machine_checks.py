@@ -35,6 +35,7 @@ from svload.model.facts import (
     ServiceFacts,
     Setting,
 )
+from svload.model.faults import FaultEvent
 from svload.model.study import CaseConfig, Preparation
 from svload.store import TrialData
 from svload.testing import make_run
@@ -274,6 +275,24 @@ def disk_rate(way: str, used: float, controller: str = "unified", bursts: bool =
     return plant
 
 
+def faulted_writes(controller: str) -> Plant:
+    """A planned fault limits what the cache writes; it had no such limit before."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        fact = GroupFact(name="cache", paths={controller: ""}, settings=())
+        services = tuple(
+            one.model_copy(update={"groups": (fact,)}) if one.service == "cache" else one
+            for one in trial.lab.services
+        )
+        limits = {"disk_write_bytes_per_s": 1e6}
+        times = {"planned_s": 1.0, "begun_s": 1.0, "done_s": 1.0}
+        event = FaultEvent(place=0, do="limit", target="cache", limits=limits, **times)
+        lab = trial.lab.model_copy(update={"services": services, "faults": (event,)})
+        return replace(trial, lab=lab), config
+
+    return plant
+
+
 def own_link(
     rate: float = 1e6, out: float = 0.0, into: float = 0.0, late_s: float | None = None, cores: float = 0.1
 ) -> Plant:
@@ -319,6 +338,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("disk-writes", disk_rate("write", 1.0, "blkio"), "WEAK", "escapes the limit"),
     ("disk-writes", disk_rate("write", 1.0, "unified"), "VALID", "buffered ones too"),
     ("disk-writes", disk_rate("read", 1.0, "blkio"), "VALID", "no limit"),
+    ("disk-writes", faulted_writes("blkio"), "WEAK", "disk writes of cache may not have held"),
+    ("disk-writes", faulted_writes("unified"), "VALID", "buffered ones too"),
     ("limits-acted", own_link(out=0.94), "WEAK", "cache used 94 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),
     ("limits-acted", own_link(out=0.1, into=0.96), "VALID", "cache used 96 % of its 1 MB/s of link"),

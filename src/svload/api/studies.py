@@ -191,7 +191,9 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
             )
         ],
         "cautions": list(
-            dict.fromkeys(told for config in configs.values() for told in lab.cautions(config.services))
+            dict.fromkeys(
+                told for config in configs.values() for told in lab.cautions(config.services, config.faults)
+            )
         ),
         "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
     }

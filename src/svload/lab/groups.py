@@ -10,6 +10,7 @@ from svload.host.process import cgroups
 from svload.lab.kit import Host, KitOptions
 from svload.lab.replicas import service_of
 from svload.model.facts import BUFFERED, CPUS, DISK_READ, DISK_WRITE, GROUP_SETTINGS, GroupFact, Setting
+from svload.model.faults import Fault
 from svload.model.messages import DropGroup, GroupLimits, MakeGroup, SetLimits
 from svload.model.study import ServiceSpec
 from svload.study.mistakes import Mistake, bad_value, unknown_name
@@ -59,10 +60,11 @@ def group_mistakes(specs: Sequence[ServiceSpec], options: Mapping[str, KitOption
             yield from _within_mistakes(spec, own, machines, options)
 
 
-def cautions(specs: Iterable[ServiceSpec]) -> tuple[str, ...]:
-    """What the limits of these services cannot do on this machine, a sentence each:
-    numbers under them are WEAK at best."""
+def cautions(specs: Iterable[ServiceSpec], faults: Iterable[Fault] = ()) -> tuple[str, ...]:
+    """What the limits of these services, and those that planned faults set, cannot do on this machine, a sentence
+    each: numbers under them are WEAK at best."""
     wanted = dict.fromkeys(spec.name for spec in specs if "write" in (spec.options.get("disk_rate") or ()))
+    wanted |= dict.fromkeys(fault.target for fault in faults if DISK_WRITE in fault.limits)
     if not wanted or not cgroups.writes_escape():
         return ()
     return tuple(

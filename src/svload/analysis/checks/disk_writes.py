@@ -26,13 +26,16 @@ class DiskWrites(Check):
     scope = "all"
 
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
-        """Every group with such a limit."""
+        """Every group with such a limit, from the begin or by a planned fault."""
         limited = {
             group.name: VERSION_1 in group.paths
             for facts in trial.lab.services
             for group in facts.groups
             if group.held(DISK_WRITE)
         }
+        for event in trial.lab.faults:
+            if DISK_WRITE in event.limits and event.disturbs:
+                limited[event.target] = _is_old(trial, event.target)
         escaped = sorted(name for name, old in limited.items() if old)
         if not escaped:
             told = "are held, buffered ones too" if limited else "have no limit"
@@ -43,3 +46,14 @@ class DiskWrites(Check):
             remedy="Use a machine with version 2 (Debian 12's own kernel), limit reads alone, or let the "
             "server write synchronously.",
         )
+
+
+def _is_old(trial: TrialData, target: str) -> bool:
+    """Whether the service of that server, or part of one, is held by version 1."""
+    service = target.partition(".")[0].partition("[")[0]
+    return any(
+        VERSION_1 in group.paths
+        for facts in trial.lab.services
+        if facts.service == service
+        for group in facts.groups
+    )
