@@ -144,9 +144,9 @@ def _as_thinned(path: Path, run: RunDir, thinned: Thinned) -> list[Problem]:
 def _against_journal(run: RunDir) -> list[Problem]:
     """Trials that the run's journal saw sealed, and that have no seal now or another one."""
     told = {
-        str(event.data["trial"]): str(event.data.get("seal_sha256", ""))
+        trial: event.text("seal_sha256")
         for event in read_events(run.events).events
-        if event.kind == "trial-sealed"
+        if event.kind == "trial-sealed" and (trial := event.text("trial"))
     }
     problems = []
     for name, digest in told.items():
