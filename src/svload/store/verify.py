@@ -72,8 +72,9 @@ def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
         "certificates.json": seal.facts.get("certificates_sha256"),
     }
     for folder in ("plan", "inputs"):
-        digests = dict(seal.facts.get(f"{folder}_sha256") or {})
-        wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
+        digests = seal.facts.get(f"{folder}_sha256")
+        if isinstance(digests, dict):
+            wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
     for name, digest in wanted.items():
         path = run.path / name
         if digest and not path.is_file():
