@@ -4,7 +4,10 @@ do, and nothing is left of it."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 from tests.servers import wait_until
 
-from svload.host.machine import fabric
+from svload.host.machine import fabric, linux
 
 from .world import World, findings, only_run
 
@@ -124,6 +127,36 @@ def test_nothing_is_left_after_a_kill_under_load(world: World) -> None:
     assert world.silent(15.0) == []
     wait_until(lambda: svload_groups() <= groups, 15)
     assert socket.if_nameindex() == before
+
+
+def test_a_kept_lab_keeps_them_and_its_keepers_death_ends_them(world: World) -> None:
+    folder = world.root / "kept"
+    folder.mkdir()
+    study = {
+        "name": "kept",
+        "lab": {"site": {**SITE, "link": {"rate": "10 MB/s", "latency": "20 ms"}}},
+        "traffic": {"users": {"executor": "constant-vus", "vus": 1, "request": "GET http://site/small"}},
+        "measure": {"duration": "1s", "replicates": 1},
+    }
+    (folder / "study.yaml").write_text(json.dumps(study))
+    before = socket.if_nameindex()
+    up = world.svload("lab", "up", str(folder), "--trust", "--for", "60s")
+    assert up.returncode == 0, up.stderr
+    [lab] = json.loads(world.svload("lab", "status", "--json").stdout)["labs"]
+    assert f"nsenter --net={lab['network']} COMMAND" in up.stdout
+    address, _, port = lab["endpoints"]["http://site"].removeprefix("http://").partition(":")
+    with linux.in_network(lab["network"]):
+        began = time.monotonic()
+        socket.create_connection((address, int(port)), 10).close()
+    assert 0.0199 < time.monotonic() - began < 0.2
+    assert world.svload("lab", "reset").returncode == 0
+    assert socket.if_nameindex() == before
+    [keeper] = world.processes("svload.run.keeper")
+    os.kill(keeper, signal.SIGKILL)
+    assert world.silent(15.0) == []
+    assert not Path(lab["network"]).exists()
+    assert world.svload("lab", "status", "--json").returncode == 0
+    assert world.labs() == []
 
 
 def svload_groups() -> set[str]:

@@ -39,7 +39,8 @@ def lab_up(
     emit: Emit,
     authorised: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints.
+    """Bring a study's servers up and keep them for `lease` (such as 2h); its id, until and endpoints. Linked ones are
+    reached from `network` alone, the file of a namespace (None: from anywhere on this machine).
 
     Servers may forward to one that runs elsewhere: its host is `authorised` like a target of load.
     """
@@ -104,6 +105,7 @@ def lab_status(emit: Emit = _nobody) -> dict[str, Any]:
             "owner": lab["study"],
             "lease": f"until {lab['until']}",
             "endpoints": lab["endpoints"],
+            "network": lab.get("network"),
         }
         for lab in kept_labs()
     ]

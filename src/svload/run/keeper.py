@@ -19,7 +19,7 @@ from typing import Any
 from svload import study
 from svload.host import cache_dir, labs_dir, split_cores, start_agent
 from svload.host.agent.unix_socket import is_own, listen
-from svload.lab import Lab, endpoints
+from svload.lab import Lab, endpoints, is_linked
 from svload.model.errors import SvloadError
 from svload.model.events import Event
 from svload.model.messages import Lease
@@ -33,14 +33,17 @@ def main(folder: Path, until_wall: float) -> int:
     lock = Lock.read(folder / LOCK)
     config = study.resolve(lock, lock.valid_cases[0])
     try:
-        with start_agent(labs_dir() / folder.name, Lease(), f"lab {folder.name}") as agent:
+        linked = any(map(is_linked, config.services))
+        place = labs_dir() / folder.name
+        with start_agent(place, Lease(), f"lab {folder.name}", own_network=linked) as agent, agent.joined():
             cores = split_cores(agent.cores)
             lab = Lab(config.services, agent, agent.dir, cache_dir(), cores.servers if cores.pinned else None, _note,
                       study_dir=Path(lock.study_dir), secrets=config.secrets, sysctl=config.sysctl)  # fmt: skip
             try:
                 lab.up()
                 lab.fill_all(config.objects, lock.seed)
-                _serve(folder, lab, lock, until_wall)
+                network = f"/proc/{agent.pid}/ns/net" if agent.own_network else None
+                _serve(folder, lab, lock, until_wall, network)
             finally:
                 lab.down()
     except SvloadError as error:
@@ -51,13 +54,15 @@ def main(folder: Path, until_wall: float) -> int:
     return 0
 
 
-def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float) -> None:
+def _serve(folder: Path, lab: Lab, lock: Lock, until_wall: float, network: str | None) -> None:
+    """`network`: the file of the lab's own network, in which alone linked servers are reached; None: it has none."""
     with listen(folder, SOCKET, 8) as door:
         facts = {
             "id": folder.name,
             "study": lock.name,
             "until": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until_wall)),
             "pid": os.getpid(),
+            "network": network,
             "endpoints": {
                 name: f"{at.scheme}://{at.connects_to}" for name, at in endpoints(lab.facts()).items()
             },

@@ -126,3 +126,7 @@ def _show(found: dict[str, object], as_json: bool) -> None:
     typer.echo(f"lab {found['id']} is up until {found['until']}")
     for name, address in dict(found["endpoints"]).items():  # type: ignore[call-overload]
         typer.echo(f"  {name}  {address}")
+    if found["network"]:
+        typer.echo(
+            f"They have a network of their own: nsenter --net={found['network']} COMMAND reaches them."
+        )

@@ -13,9 +13,7 @@ from svload.host.machine import fabric, linux
 from svload.host.process.spawn import refused
 from svload.model.messages import MakeLink
 
-_HINT = (
-    "Leave link out, or use svload run, as root on a machine with iproute2 (svload lab up keeps no links)."
-)
+_HINT = "Leave link out, or use svload run or svload lab up, as root on a machine with iproute2."
 
 
 @dataclass(frozen=True)
