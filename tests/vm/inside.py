@@ -137,6 +137,28 @@ def members_share_a_machine(bench: Bench) -> None:
     assert not Path(vm["unified"]).exists()
 
 
+def a_part_of_a_service_is_limited_alone_and_with_the_whole(bench: Bench) -> None:
+    """A group with processes has none below it: the service's own has none, its others are in `rest`."""
+    whole = MakeGroup(name="svc", limits=GroupLimits(), open_to=("pids",))
+    part = MakeGroup(name="svc.one", limits=GroupLimits(), within="svc", open_to=("cpus",))
+    rest = MakeGroup(name="svc.rest", limits=GroupLimits(), within="svc")
+    paths = [one["paths"] for one in bench.ask(whole, part, rest)]
+    bench.ask(
+        bench.python("svc.busy", BUSY, group="svc.one"), bench.python("svc.other", BUSY, group="svc.rest")
+    )
+    [told] = bench.ask(SetLimits(name="svc.one", limits=GroupLimits(cpus=0.2)))
+    assert told["found"] == {"cpus": 0.2}, told
+    [told] = bench.ask(SetLimits(name="svc", limits=GroupLimits(pids=9)))
+    assert told["found"] == {"pids": 9}, told
+    wait_until(lambda: (cgroups.throttled_s(paths[1]) or 0.0) > 0.3)
+    assert not cgroups.throttled_s(paths[2])
+    [result] = bench.ask(bench.python("svc.forks", FORKS, "tool", "svc.one"))
+    assert (result["exit"], result["tail"]) == (3, "refused 11"), result
+    bench.agent.stop(["svc.busy", "svc.other"], now=True)
+    bench.ask(*(DropGroup(name=name) for name in ("svc.rest", "svc.one", "svc")))
+    assert not Path(paths[0]["unified"]).exists()
+
+
 def what_is_left_in_a_group_ends_with_it(bench: Bench) -> None:
     strays = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)"
     paths = bench.group("strays", pids=20)["paths"]
@@ -175,6 +197,7 @@ CHECKS = (
     more_memory_than_allowed_is_a_kill_that_is_counted,
     one_process_too_many_is_refused,
     members_share_a_machine,
+    a_part_of_a_service_is_limited_alone_and_with_the_whole,
     what_is_left_in_a_group_ends_with_it,
     the_labs_network_has_settings_of_its_own,
     netem_delays_what_goes_through_the_labs_network,
