@@ -118,3 +118,11 @@ def test_groups_are_made_open_to_all_limits_that_some_case_changes() -> None:
     configs: Any = [SimpleNamespace(faults=tuple(limited)), SimpleNamespace(faults=(fault("stop", "db", 1),))]
     assert live_limits(configs) == {"web": ("cpus", "pids")}
     assert live_limits([]) == {}
+
+
+def test_parts_have_limits_of_their_own_and_links_are_of_no_group() -> None:
+    both = fault("limit", "web[2]", 1, limits={"cpus": 1.0, "link_rate_bytes_per_s": 1e6})
+    part = fault("limit", "db.part", 1, limits={"disk_read_bytes_per_s": 1e6})
+    link = fault("limit", "front", 1, limits={"link_latency_s": 0.1})
+    config: Any = SimpleNamespace(faults=(both, part, link))
+    assert live_limits([config]) == {"web": ("cpus",), "db.part": ("disk_read_bytes_per_s",)}
