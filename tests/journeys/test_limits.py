@@ -56,6 +56,7 @@ def test_one_quota_for_all_workers(
         assert float(told[2]) > 0.2
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_each_limit_is_lowered_under_load_and_holds_all_workers(
     world: World, needs: Callable[..., None]
@@ -67,7 +68,7 @@ def test_each_limit_is_lowered_under_load_and_holds_all_workers(
     }
     for one in seen:
         assert one.is_set_and_back, one
-        assert one.holds(1.25), one
+        assert one.holds(1.5), one
     assert world.silent() == []
 
 
