@@ -62,7 +62,7 @@ def test_each_limit_is_lowered_under_load_and_holds_all_workers(
     world: World, needs: Callable[..., None]
 ) -> None:
     can_hold(needs)
-    seen = measure(world, write_study(world.root / "limited", 0.8))
+    seen = measure(world, write_study(world.root / "limited", 1.0))
     assert {(one.workers, one.held.option) for one in seen} == {
         (workers, held.option) for workers in WORKERS for held in HELD
     }
