@@ -6,7 +6,8 @@ them loses its generator, its Dask worker or its SSH session, or the scheduler o
 
 - nothing sent twice: every request carries `${request.id}`, and a server that svload did not start writes down each with its time. The
   journal says when each attempt began. Within an attempt no identity may come twice; of a trial that counts the
-  server saw as many as the trial has rows, and as were due. What is left over belongs to attempts that do not count.
+  server saw as many as the trial has rows, and as were due. What is left over belongs to attempts that do not count, by its time (the rows of a
+  generator that was killed died with it, so the server alone knows them): no more of each than were due.
 - nothing left 10 s after: processes, listening ports, control groups, labs' folders and temporary files, on every machine. svload itself
   may still write its report, so who commands the run is looked at when it has ended, and the machines of a run that goes on 10 s after its end.
 - the load ends within 5 s: the last request of the attempt, and the last generator process.
@@ -118,7 +119,7 @@ class Scene:
             f"generators:\n  vars: {{svload_python: {sys.executable}}}\n  hosts:\n{lines}"
         )
         self.before = self.processes()
-        self.ports_before = self.ports(self.before)
+        self.ports_before = self.ports()
 
     def svload(self, *words: str) -> subprocess.Popen[str]:
         """In the middle's network, with this machine's control groups (which `ip netns exec` would hide)."""
@@ -140,9 +141,9 @@ class Scene:
                         found[int(folder.name)] = (name, words)
         return found
 
-    def ports(self, processes: dict[int, tuple[str, list[str]]]) -> set[tuple[str, str]]:
-        """(namespace, address) that something listens on."""
-        one_of = {name: pid for pid, (name, _) in processes.items()}
+    def ports(self) -> set[tuple[str, str]]:
+        """(namespace, address) that something listens on, as a process that stays sees it."""
+        one_of = {name: pid for pid, (name, _) in self.before.items()}
         return {
             (name, words[1])
             for name, pid in one_of.items()
@@ -156,7 +157,7 @@ class Scene:
         now = self.processes()
         own = {pid: said for pid, said in now.items() if pid not in self.before}
         found = [f"{self.names[name]}: {' '.join(words)[:60]}" for name, words in own.values()]
-        found += [f"{self.names[name]}: port {where}" for name, where in self.ports(now) - self.ports_before]
+        found += [f"{self.names[name]}: port {where}" for name, where in self.ports() - self.ports_before]
         found += [f"group {path}" for path in groups if path.exists()]
         for host in self.made.hosts:
             labs = self.made.home(host) / ".local/state/svload/labs"
@@ -235,6 +236,10 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
             time.sleep(max(0.0, LEFT_AFTER_S - (time.monotonic_ns() - killed_ns) / 1e9))
             left = at.left(groups, middle=victim == "controller")
         said = running.communicate(timeout=_BOUND_S)[1]
+    except AssertionError:
+        running.kill()
+        print(running.communicate(timeout=10)[1], file=sys.stderr)
+        raise
     finally:
         running.kill()
         running.wait()
@@ -304,6 +309,7 @@ def counted(run: RunDir, log: Path, killed_ns: int, ended_ns: int, wrong: list[s
     uncounted = sum(
         len(own) for number, own in enumerate(of) if number not in {last[trial] for trial in sealed}
     )
+    wrong += [f"an attempt of {len(own)} requests, {DUE} were due" for own in of if len(own) > DUE]
     if len(seen) != rows + uncounted:
         wrong.append(f"{len(seen) - rows - uncounted} requests belong to no attempt")
     hit = max((number for number, (when, _) in enumerate(attempts) if when <= killed_ns), default=0)
