@@ -55,7 +55,7 @@ class Bearer:
     def _watch(self) -> None:
         while time.monotonic() - self._heard < SILENCE_S:
             time.sleep(_LOOK_S)
-        self._agent.close()
+        self._let_go()
 
     async def hello(self) -> dict[str, Any]:
         """What the agent said of itself, its folder, what the machine can carry, what killed svloads had left there; where its
@@ -94,9 +94,14 @@ class Bearer:
             details = {name: str(value) for name, value in problem.details.items()}
             return {"error": {"code": problem.code, "details": details}}
 
-    async def close(self) -> None:
-        """End the agent and all that it started; returns when it is gone."""
+    def _let_go(self) -> None:
         if self._listening is not None:
             with contextlib.suppress(OSError):
-                self._listening.close()
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._agent.close)
+                self._listening.shutdown(socket.SHUT_RDWR)  # wakes who waits there; close alone would not
+            self._listening.close()
+        self._agent.close()
+
+    async def close(self) -> None:
+        """End the agent and all that it started; returns when it is gone. The worker may be somebody else's, and live on."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
+        self._pool.shutdown(wait=False)
