@@ -9,9 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
+from typing import Any
 
 import svload
 from svload.store.raw import write_tables
@@ -24,7 +27,7 @@ def main() -> int:
         _take(Path(sys.argv[3]))
     from svload import _native
 
-    tables = _native.run_share(spec, {}, _progress)
+    tables = _run(_native, spec)
     summary = json.loads(tables.pop("summary")["json"][1][0])
     write_tables(Path(sys.argv[2]), tables)
     print(json.dumps(summary | {"load_rss_bytes": max(_resident_bytes, default=0)}))
@@ -41,6 +44,38 @@ def _take(module: Path) -> None:
     sys.modules[name] = found
     spec.loader.exec_module(found)
     setattr(svload, "_native", found)  # noqa: B010  # what `from svload import _native` looks at first
+
+
+def _run(engine: Any, spec: str) -> Any:
+    """An older engine knows fewer fields; one that asks for nothing may be left out for it."""
+    while True:
+        try:
+            return engine.run_share(spec, {}, _progress)
+        except ValueError as why:
+            unknown = re.search("unknown field `([a-z0-9_]+)`", str(why))
+            if unknown is None or any(_asked_for(share := json.loads(spec), unknown[1])):
+                raise
+            spec = json.dumps(_without(share, unknown[1]))
+
+
+def _asked_for(share: Any, field: str) -> Iterator[Any]:
+    """Values of the field, wherever it stands, that ask for something."""
+    if isinstance(share, list):
+        for one in share:
+            yield from _asked_for(one, field)
+    elif isinstance(share, dict):
+        for name, value in share.items():
+            if name == field and value not in (None, False, 0, [], {}, ""):
+                yield value
+            yield from _asked_for(value, field)
+
+
+def _without(share: Any, field: str) -> Any:
+    if isinstance(share, list):
+        return [_without(one, field) for one in share]
+    if isinstance(share, dict):
+        return {name: _without(value, field) for name, value in share.items() if name != field}
+    return share
 
 
 _resident_bytes: list[int] = []

@@ -1,7 +1,9 @@
 """The paper's tables VII to X and its Fig. 5, ours beside them: of one run of the campaign, or of two runs of the study, before and after.
 
-    python studies/001-svload/tables.py RUN [--excel FILE]
-    python studies/001-svload/tables.py BEFORE AFTER
+    python studies/001-svload/tables.py RUN [--report]
+    python studies/001-svload/tables.py BEFORE AFTER [--report]
+
+With --report the run's report and workbook (of two runs the second's) show them, too.
 
 Nothing is ranked by time where success differs: a request that fails early makes a mean of answers shorter. The paper's formula of
 improvement, (before − after) / max(before, after), is a column of that name; ours are ratios with intervals, over pairs of one block
@@ -22,6 +24,7 @@ import numpy as np
 from scipy import stats
 
 from svload import api
+from svload.api import OwnTable
 from svload.model.results import CaseResult, Claim, Estimate, Findings, TrialResult
 from svload.report.told.evidence import gave_way
 
@@ -85,16 +88,6 @@ class Change:
         return value + unit if self.low is None else f"{value}{unit} ({low} to {high})"
 
 
-@dataclass(frozen=True)
-class Table:
-    """A title, what has to be known to read it, and its rows."""
-
-    title: str
-    note: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 class Both:
     """Before and after. `interleaved`: both are of one run, so that trials of one block are pairs."""
 
@@ -137,7 +130,7 @@ def _side(run: Findings, name_of: Callable[[CaseResult], str | None]) -> Side:
 # the tables
 
 
-def tables(both: Both, claims: Sequence[Claim] = ()) -> Iterator[Table]:
+def tables(both: Both, claims: Sequence[Claim] = ()) -> Iterator[OwnTable]:
     """All that can be laid beside the paper's, then what its tables contradict by themselves."""
     yield success(both)
     yield goodput(both)
@@ -153,6 +146,11 @@ def tables(both: Both, claims: Sequence[Claim] = ()) -> Iterator[Table]:
     yield mistakes()
 
 
+def own_table(title: str, note: str, head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> OwnTable:
+    """A table as the report shows it."""
+    return OwnTable(title=title, note=note, head=head, rows=rows)
+
+
 def loaded(both: Both) -> list[str]:
     """The cases with load, in the paper's order."""
     return [
@@ -162,7 +160,7 @@ def loaded(both: Both) -> list[str]:
     ]
 
 
-def success(both: Both) -> Table:
+def success(both: Both) -> OwnTable:
     """Table VII. The paper's miss is a failed request."""
     paper = {row["case"]: row for row in read("success-rates.csv")}
     names = [*paper, *(name for name in loaded(both) if name not in paper)]
@@ -193,10 +191,10 @@ def success(both: Both) -> Table:
         "paper after",
         "direction",
     )
-    return Table("Table VII: success", note, head, tuple(rows))
+    return own_table("Table VII: success", note, head, tuple(rows))
 
 
-def goodput(both: Both) -> Table:
+def goodput(both: Both) -> OwnTable:
     """Time and success in one number, which the paper has not."""
     names = loaded(both)
     changes = [both.over(name, GOODPUT) for name in names]
@@ -210,12 +208,12 @@ def goodput(both: Both) -> Table:
         for name, change, clear in zip(names, changes, clear_ones(changes), strict=True)
     ]
     note = "Requests of the background that were answered rightly within 1 s, a second. It falls by failures as by slow answers."
-    return Table(
+    return own_table(
         "Goodput within 1 s", note, ("case", "before", "after", "after / before", "told apart"), tuple(rows)
     )
 
 
-def times(both: Both) -> Table:
+def times(both: Both) -> OwnTable:
     """Table VIII, with success, without which a mean cannot be read."""
     paper = read("response-times.csv")
     changes = [both.over(row["case"], TIME) for row in paper]
@@ -235,10 +233,10 @@ def times(both: Both) -> Table:
     )
     head = ("case", "ours before", "ours after", "success before", "success after", "after / before", "improvement",
             "paper before", "paper after", "paper after / before", "paper's improvement", "direction")  # fmt: skip
-    return Table("Table VIII: response times", note, head, tuple(rows))
+    return own_table("Table VIII: response times", note, head, tuple(rows))
 
 
-def pairs(number: str, what: str, both: Both, file: str, first: str, second: str, state: str) -> Table:
+def pairs(number: str, what: str, both: Both, file: str, first: str, second: str, state: str) -> OwnTable:
     """Tables IX and X: the second case of a pair against the first, in the state whose means the paper uses, and in the other."""
     used, other = (both.before, both.after) if state == "before" else (both.after, both.before)
     paper = read(file)
@@ -265,10 +263,10 @@ def pairs(number: str, what: str, both: Both, file: str, first: str, second: str
     )
     head = (first[:-5], second[:-5], "ours", "ours, other", "other / first", "improvement", "paper's", "direction",
             f"other / first {elsewhere}", "reverses")  # fmt: skip
-    return Table(f"Table {number}: {what}", note, head, tuple(rows))
+    return own_table(f"Table {number}: {what}", note, head, tuple(rows))
 
 
-def usage(both: Both) -> Table:
+def usage(both: Both) -> OwnTable:
     """Fig. 5, case by case."""
     wanted = [
         (case, f"{service}.{key}")
@@ -285,10 +283,10 @@ def usage(both: Both) -> Table:
     ]  # fmt: skip
     note = "CPU in cores (processes of the service), memory as resident at most."
     head = ("case", "of", "before", "after", "after / before", "told apart")
-    return Table("Fig. 5: CPU and memory, case by case", note, head, tuple(rows))
+    return own_table("Fig. 5: CPU and memory, case by case", note, head, tuple(rows))
 
 
-def usage_of_all(both: Both) -> Table:
+def usage_of_all(both: Both) -> OwnTable:
     """Fig. 5's “almost the same after the tuning”, tested over all cases together."""
     rows = []
     for key, what in USES:
@@ -300,7 +298,7 @@ def usage_of_all(both: Both) -> Table:
         f"The paper says “almost the same after the tuning”, and gives no number. Here: the whole interval lies within {ALMOST:.0%}. "
         "Mean over cases in each block, t over blocks."
     )
-    return Table(
+    return own_table(
         "Fig. 5: is it almost the same?",
         note,
         ("service", "of", "after / before", "almost the same"),
@@ -308,7 +306,7 @@ def usage_of_all(both: Both) -> Table:
     )
 
 
-def gives_way(both: Both) -> Table:
+def gives_way(both: Both) -> OwnTable:
     """What the paper finds “in words”: which limit or counter of each loaded case moves first."""
     rows = []
     for name in loaded(both):
@@ -321,10 +319,10 @@ def gives_way(both: Both) -> Table:
         "The servers' own limits that most trials reached, and counters of refusals that moved in most, in the order of time; at most three. "
         "The paper names memcached, descriptors, thread pools and socket buffers, without a counter."
     )
-    return Table("What gives way first", note, ("case", "before", "after"), tuple(rows))
+    return own_table("What gives way first", note, ("case", "before", "after"), tuple(rows))
 
 
-def interactions(claims: Sequence[Claim]) -> Table:
+def interactions(claims: Sequence[Claim]) -> OwnTable:
     """Whether tuning does the same at each server and with and without load: the run's own planned claims."""
     rows = [
         (one.name, one.outcome, one.sentence)
@@ -335,17 +333,19 @@ def interactions(claims: Sequence[Claim]) -> Table:
         "The paper says that the behaviour “remains same after tuning” and that response improved “by up to 80 %”. Its Table VIII has the "
         "opposite in both: the cache becomes slower than the backend, and the largest gains are those of idle cases."
     )
-    return Table(
+    return own_table(
         "Tuning by server and by load", note, ("comparison", "outcome", "what may be said"), tuple(rows)
     )
 
 
-def mistakes() -> Table:
+def mistakes() -> OwnTable:
     """What the paper's tables contradict by themselves, by the name of the check."""
     found = api.check_tables([str(REFERENCE / f"{name}.csv") for name in PAPER])
     rows = [(one.check, finding.sentence, finding.instead) for one in found for finding in one.findings]
     note = "From the paper's tables alone, as `svload import` checks any table."
-    return Table("What the paper's tables say wrongly", note, ("check", "found", "here instead"), tuple(rows))
+    return own_table(
+        "What the paper's tables say wrongly", note, ("check", "found", "here instead"), tuple(rows)
+    )
 
 
 # what is said of two numbers
@@ -526,52 +526,24 @@ def failed(one: Estimate | None) -> str:
     return "–" if one is None or one.value is None else f"{1 - one.value:.1%}"
 
 
-def markdown(table: Table) -> str:
-    """As a table of Markdown."""
-    lines = [table.head, ("---",) * len(table.head), *table.rows]
-    told = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
-    return f"## {table.title}\n\n{table.note}\n\n" + "\n".join(told) + "\n"
-
-
-def write_excel(found: Sequence[Table], path: Path) -> None:
-    """A sheet a table. Raises OSError."""
-    import xlsxwriter
-
-    with xlsxwriter.Workbook(str(path), {"strings_to_formulas": False}) as book:
-        wrapped = book.add_format({"text_wrap": True, "valign": "top"})
-        bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
-        for at, table in enumerate(found, 1):
-            sheet = book.add_worksheet(
-                f"{at} {table.title}"[:31].translate({ord(sign): None for sign in ":?*[]/"})
-            )
-            sheet.write_string(0, 0, table.title, book.add_format({"bold": True, "font_size": 13}))
-            sheet.merge_range(1, 0, 1, max(len(table.head) - 1, 1), table.note, wrapped)
-            sheet.set_row(1, 48)
-            sheet.set_column(0, len(table.head) - 1, 22)
-            for row, line in enumerate((table.head, *table.rows), 2):
-                for column, cell in enumerate(line):
-                    sheet.write_string(row, column, cell, bold if row == 2 else wrapped)
-            sheet.freeze_panes(3, 1)
-            sheet.set_landscape()
-            sheet.fit_to_pages(1, 0)
-
-
 def main(words: Sequence[str]) -> int:
-    """Print all tables of these runs; with --excel write them as a workbook too."""
+    """Print all tables of these runs; with --report put them into the last one's report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="RUN")
-    parser.add_argument("--excel", type=Path)
+    parser.add_argument("--report", action="store_true")
     asked = parser.parse_args(words)
     if len(asked.runs) > 2:
         parser.error("one run of the campaign, or two runs of the study")
-    runs = [api.read_findings(api.find_run(name)) for name in asked.runs]
+    found_runs = [api.find_run(name) for name in asked.runs]
+    runs = [api.read_findings(run) for run in found_runs]
     both = sides(runs)
     if not (both.before.cases and both.after.cases):
         parser.error(f"{asked.runs[0]} holds no cases of the sets {BEFORE} and {AFTER}")
     found = list(tables(both, runs[-1].claims))
-    print("\n".join(markdown(table) for table in found))
-    if asked.excel:
-        write_excel(found, asked.excel)
+    print("\n".join(table.markdown() for table in found))
+    if asked.report:
+        api.put_tables(found_runs[-1], found, "studies/001-svload/tables.py")
+        api.report(found_runs[-1])
     return 0
 
 

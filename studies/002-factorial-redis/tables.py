@@ -1,10 +1,13 @@
 """The paper's two tables with ours beside them, cell by cell, and all cells predicted from two measured demands.
 
-python studies/002-factorial-redis/tables.py RUN
+python studies/002-factorial-redis/tables.py RUN [--report]
+
+With --report the run's report and workbook show them, too.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +16,7 @@ from pathlib import Path
 
 from svload import api
 from svload.analysis.laws.mva import Station, mean_values
+from svload.api import OwnTable
 from svload.model.results import CaseResult, Estimate
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -57,15 +61,15 @@ def cells() -> list[Cell]:
     ]
 
 
-def tables(ours: Cases) -> Iterator[str]:
-    """All of them, as Markdown."""
+def tables(ours: Cases) -> Iterator[OwnTable]:
+    """All of them."""
     yield beside(ours)
     yield directions(ours, "cpus", THROUGHPUT)
     yield directions(ours, "think", RESPONSE)
     yield predictions(ours)
 
 
-def beside(ours: Cases) -> str:
+def beside(ours: Cases) -> OwnTable:
     """Throughput and mean response of each cell, and N = X·(R + Z) of both."""
     rows = []
     for cell in cells():
@@ -76,10 +80,10 @@ def beside(ours: Cases) -> str:
             cell.name, rate(x), f"{cell.throughput_rps:g}/s", seconds(r), f"{cell.response_s:.3g} s", law, f"{theirs:.1f}",
         ))  # fmt: skip
     head = ("cell", "throughput", "paper's", "mean response", "paper's", "X·(R + Z)", "paper's")
-    return markdown("Cell by cell", f"{USERS} users: X·(R + Z) can be no more.", head, rows)
+    return table("Cell by cell", f"{USERS} users: X·(R + Z) can be no more.", head, rows)
 
 
-def directions(ours: Cases, factor: str, key: str) -> str:
+def directions(ours: Cases, factor: str, key: str) -> OwnTable:
     """Each cell over the one without limit or without delay: does ours go where the paper's goes?"""
     by_name = {cell.name: cell for cell in cells()}
     rows = []
@@ -100,10 +104,10 @@ def directions(ours: Cases, factor: str, key: str) -> str:
     what = "throughput" if key == THROUGHPUT else "mean response"
     note = "“Not told apart”: the intervals of our two cells overlap, so ours goes nowhere."
     title = f"What {'the limit' if factor == 'cpus' else 'think time'} does to {what}"
-    return markdown(title, note, ("cells", "ours", "paper's", "direction"), rows)
+    return table(title, note, ("cells", "ours", "paper's", "direction"), rows)
 
 
-def predictions(ours: Cases) -> str:
+def predictions(ours: Cases) -> OwnTable:
     """Every cell's throughput from what one request of each page asks of web server and Redis, by exact mean value analysis.
 
     The demands are measured in the cells without limit and without think time alone.
@@ -122,7 +126,7 @@ def predictions(ours: Cases) -> str:
             error = "–" if seen is None else f"{told / seen.value - 1:+.1%}"
             rows.append((cell.name, f"{told:.4g}/s", rate(seen), error))
     note = "From two demands, each measured in one cell (F-1.0-0, S-1.0-0): CPU time of web server and of Redis per request."
-    return markdown(
+    return table(
         "All cells from two demands", note, ("cell", "predicted", "measured", "prediction off by"), rows
     )
 
@@ -171,19 +175,23 @@ def shown(one: Number | None, form: str, unit: str) -> str:
     return form.format(one.value) + unit + ends
 
 
-def markdown(title: str, note: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A section with one table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return f"## {title}\n\n{note}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def table(title: str, note: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> OwnTable:
+    """A table as the report shows it."""
+    return OwnTable(title=title, note=note, head=tuple(head), rows=tuple(map(tuple, rows)))
 
 
-def main(names: Sequence[str]) -> int:
-    """Print the tables of a run."""
-    if len(names) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    findings = api.read_findings(api.find_run(names[0]))
-    print("\n".join(tables({case.case: case for case in findings.cases})))
+def main(words: Sequence[str]) -> int:
+    """Print the tables of a run; with --report put them into its report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args(words)
+    run = api.find_run(asked.run)
+    found = list(tables({case.case: case for case in api.read_findings(run).cases}))
+    print("\n".join(table.markdown() for table in found))
+    if asked.report:
+        api.put_tables(run, found, "studies/002-factorial-redis/tables.py")
+        api.report(run)
     return 0
 
 

@@ -1,6 +1,8 @@
 """The paper's summary table beside ours, line by line, of one run or of several.
 
-    python studies/005-file-server/tables.py RUN...
+    python studies/005-file-server/tables.py RUN... [--report]
+
+With --report the last run's report and workbook show it, too.
 
 N* stands as the run found it, three ways, with "not bracketed" where the levels that were run do not hold it. The paper's bottleneck
 stands beside what was full first here, with the most of it that was in use; a direction is told only where both are known.
@@ -8,12 +10,14 @@ stands beside what was full first here, with the most of it that was in use; a d
 
 from __future__ import annotations
 
+import argparse
 import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from svload import api
+from svload.api import OwnTable
 from svload.model.load_curve import LoadCurve, LoadLimit
 from svload.model.results import Findings
 
@@ -33,6 +37,11 @@ HEAD = (
     "limit",
 )
 KINDS = {"file-server-new": "new", "file-server-different": "get-different", "file-server": "get-same"}
+TITLE = "The paper's summary, ours beside it"
+NOTE = (
+    "N* stands as the run found it. The paper's bottleneck stands beside what was full first here, with the most of it that was in use; "
+    "a direction is told only where both are known."
+)
 NEAR = 2.0
 """Two saturation numbers agree within this factor: the levels that were run lie that far apart."""
 
@@ -110,14 +119,23 @@ def read(file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(text))
 
 
-def main(names: Sequence[str]) -> int:
-    """Print one table of these runs."""
-    if not names:
-        print(__doc__, file=sys.stderr)
-        return 2
-    lines = [line for name in names for line in rows(api.read_findings(api.find_run(name)))]
-    for line in [HEAD, ("---",) * len(HEAD), *lines]:
-        print("| " + " | ".join(line) + " |")
+def table(runs: Sequence[Findings]) -> OwnTable:
+    """All lines of these runs."""
+    return OwnTable(title=TITLE, note=NOTE, head=HEAD, rows=tuple(line for run in runs for line in rows(run)))
+
+
+def main(words: Sequence[str]) -> int:
+    """Print one table of these runs; with --report put it into the last one's report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args(words)
+    runs = [api.find_run(name) for name in asked.runs]
+    found = table([api.read_findings(run) for run in runs])
+    print(found.markdown())
+    if asked.report:
+        api.put_tables(runs[-1], [found], "studies/005-file-server/tables.py")
+        api.report(runs[-1])
     return 0
 
 

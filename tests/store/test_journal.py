@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from svload.model.events import Event
 from svload.store.journal import Journal, read_events
 
@@ -43,3 +45,17 @@ def test_a_surrogate_does_not_stop_the_journal(tmp_path: Path) -> None:
     with Journal(tmp_path / "e") as journal:
         journal.write(Event("notice", {"text": "\udcff"}))
     assert len(read_events(tmp_path / "e").events) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["5", "[]", "null", '{"kind":"notice"}', '{"kind":1,"data":{},"wall":1,"monotonic_ns":1}',
+             '{"kind":"trial-sealed","data":7,"wall":1.0,"monotonic_ns":1}', '{"kind":"notice","data":{},"wall":"x","monotonic_ns":1}']
+)  # fmt: skip
+def test_json_that_is_no_event_is_a_damaged_line(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "events.jsonl"
+    with Journal(path) as journal:
+        journal.write(Event("notice", {"text": "first"}))
+    path.write_bytes(path.read_bytes() + line.encode() + b"\n")
+    read = read_events(path)
+    assert [event.text("text") for event in read.events] == ["first"]
+    assert read.dropped == (f"events.jsonl:2: a damaged line was dropped ({len(line)} bytes)",)

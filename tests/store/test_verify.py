@@ -67,6 +67,10 @@ TAMPERED: dict[str, tuple[Callable[[RunDir], object], list[str]]] = {
     "the placement": (lambda run: rewrite(run.placement_path, "{", "{ "), ["placement.json"]),
     "no placement": (lambda run: run.placement_path.unlink(), ["placement.json"]),
     "what the journal held first": (lambda run: rewrite(run.events, "wall", "Wall"), ["events.jsonl"]),
+    "what a seal says of the plan": (
+        lambda run: rewrite(run.trial("TC0.r1").seal, '"plan_sha256": {', '"plan_sha256": [0], "x": {'),
+        ["trials/TC0.r1/seal.json"],
+    ),
     "what the journal told of a seal": (
         lambda run: rewrite(run.events, "trial-sealed", "trial-seales"),
         ["events.jsonl"],

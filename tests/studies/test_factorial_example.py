@@ -71,12 +71,12 @@ def test_think_time_is_decided(findings: Findings) -> None:
 def test_no_direction_is_opposite_and_two_demands_predict_the_rest(
     ours: dict[str, CaseResult], tables: ModuleType
 ) -> None:
-    told = "\n".join(tables.tables(ours))
+    told = "\n".join(table.markdown() for table in tables.tables(ours))
     assert "opposite" not in told
     assert told.count("agrees") == 6
     rows = [
         line.strip("| ").split(" | ")
-        for line in tables.predictions(ours).splitlines()
+        for line in tables.predictions(ours).markdown().splitlines()
         if line.startswith("| ")
     ]
     off = {row[0]: abs(float(row[3].rstrip("%"))) for row in rows if row[0][:2] in ("F-", "S-")}
@@ -87,6 +87,6 @@ def test_no_direction_is_opposite_and_two_demands_predict_the_rest(
 
 def test_the_readme_shows_its_numbers(ours: dict[str, CaseResult], tables: ModuleType) -> None:
     readme = (STUDY / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in tables.beside(ours).splitlines() if line.startswith(("| F-", "| S-"))]
+    rows = [line for line in tables.beside(ours).markdown().splitlines() if line.startswith(("| F-", "| S-"))]
     assert len(rows) == 18
     assert [row for row in rows if row not in readme] == []

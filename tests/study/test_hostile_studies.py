@@ -86,6 +86,15 @@ INTERNAL = [
     lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "no plain value"),
     lab("a directive's odd name", '{w: {kit: nginx, tuning: {"Send File": "on"}}}', "no name of a directive"),
     lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "no host name"),
+    added(
+        "factors to compare by in a profile",
+        "factors: {a: [x, y], b: [x, y]}\nprofiles: {p: {compare: [{factor: a, baseline: x, metric: g.response.p50, by: [b, b]}]}}\n",
+        "by",
+        6,
+    ),
+    added("a number as abort_if", "abort_if: 0.5\n", "abort_if"),
+    lab("a number as needs", "{w: {kit: truth, role: store, needs: 7}}", "needs"),
+    Hostile("a weight that stands for nothing", ASKS, "mix: {a: 1, f: '${a}'}", "a", 3),
     added("a level that a terminal obeys", 'factors: {a: ["\\e[2J", b]}\n', "a level's name was expected"),
 ]
 GROWING = (

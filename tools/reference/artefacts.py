@@ -15,7 +15,17 @@ Models = list[tuple[str, type[Any]]]
 
 def files() -> Models:
     """Every file of a run that is an artefact, by what it is called here."""
-    from svload.model import certificates, facts, load_summary, plan, results, seals, stacks, study
+    from svload.model import (
+        certificates,
+        facts,
+        load_summary,
+        own_tables,
+        plan,
+        results,
+        seals,
+        stacks,
+        study,
+    )
 
     return [
         ("study.lock.json", study.Lock),
@@ -28,6 +38,7 @@ def files() -> Models:
         ("trials/TRIAL/seal.json", seals.Seal),
         ("thinned.json", seals.Thinned),
         ("derived/findings.json", results.Findings),
+        ("derived/tables.json", own_tables.OwnTables),
         ("what `svload load --json` prints", load_summary.LoadSummary),
     ]
 

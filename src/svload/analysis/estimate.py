@@ -108,9 +108,9 @@ def measured(events: Sequence[Event]) -> Measured | None:
     for event in events:
         beside_s, seconds = event.number("beside_s"), event.number("seconds")
         if event.kind == "trial-sealed" and beside_s is not None:
-            beside.setdefault(str(event.data["case"]), []).append(beside_s)
+            beside.setdefault(event.text("case"), []).append(beside_s)
         elif event.kind == "phase" and seconds is not None:
-            phases.setdefault(str(event.data["name"]), []).append(seconds)
+            phases.setdefault(event.text("name"), []).append(seconds)
     if not beside:
         return None
     before_s, after_s = (

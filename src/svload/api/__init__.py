@@ -30,6 +30,7 @@ from svload.api.labs import (
     warm_keep,
 )
 from svload.api.load import LoadFiles, LoadResult, load
+from svload.api.own_tables import put_tables, read_tables
 from svload.api.runs import (
     RUNS,
     analyse,
@@ -47,6 +48,7 @@ from svload.api.runs import (
     why,
 )
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, demo, load_lock, plan, resume, run_study
+from svload.model.own_tables import OwnTable
 from svload.study.quick_load import QuickLoad
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "ImportedRun",
     "LoadFiles",
     "LoadResult",
+    "OwnTable",
     "QuickLoad",
     "RunResult",
     "aa",
@@ -96,8 +99,10 @@ __all__ = [
     "pack",
     "plan",
     "probe",
+    "put_tables",
     "query",
     "read_findings",
+    "read_tables",
     "report",
     "resume",
     "run_study",

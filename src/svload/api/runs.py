@@ -193,8 +193,8 @@ def _phase(name: str, emit: Emit) -> Iterator[None]:
 
 
 def _attempt(name: str, events: Sequence[Event]) -> dict[str, Any]:
-    last = next((event.data for event in reversed(events) if event.kind == "notice"), {})
-    return {"attempt": name, "why": last.get("why", "interrupted"), "text": last.get("text", "")}
+    last = next((event for event in reversed(events) if event.kind == "notice"), Event("notice"))
+    return {"attempt": name, "why": last.text("why") or "interrupted", "text": last.text("text")}
 
 
 def _environment(events: Sequence[Event], trials: Sequence[TrialData]) -> dict[str, str]:

@@ -31,8 +31,9 @@ def needs_of(specs: Sequence[ServiceSpec]) -> dict[str, tuple[str, ...]]:
 
 def said_needs(spec: ServiceSpec) -> list[str]:
     """The services under `needs`, as written."""
-    said = spec.options.get("needs", [])
-    return [one for one in ([said] if isinstance(said, str) else said or []) if isinstance(one, str)]
+    said = spec.options.get("needs")
+    named = [said] if isinstance(said, str) else said
+    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
 def check_needs(needs: Needs) -> list[Mistake]:

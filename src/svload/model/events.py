@@ -49,6 +49,11 @@ class Event:
         value = self.data.get(key)
         return float(value) if isinstance(value, (int, float)) else None
 
+    def text(self, key: str) -> str:
+        """A text of `data`; empty where there is none."""
+        value = self.data.get(key)
+        return value if isinstance(value, str) else ""
+
     def to_json(self) -> str:
         """One line without its newline."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"), default=str)
@@ -57,4 +62,12 @@ class Event:
     def from_json(line: str) -> Event:
         """The inverse of `to_json`; raises ValueError on a damaged line."""
         raw = json.loads(line)
-        return Event(raw["kind"], raw["data"], raw["wall"], raw["monotonic_ns"])
+        match raw:
+            case {
+                "kind": str(kind),
+                "data": dict(data),
+                "wall": int() | float() as wall,
+                "monotonic_ns": int(at_ns),
+            }:
+                return Event(kind, data, wall, at_ns)  # type: ignore[arg-type]
+        raise ValueError("no event")

@@ -67,7 +67,7 @@ def read_events(path: Path) -> Journalled:
             continue
         try:
             events.append(Event.from_json(line.decode("utf-8")))
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             end = "the torn last line" if number == len(lines) else "a damaged line"
             dropped.append(f"{path.name}:{number}: {end} was dropped ({len(line)} bytes)")
     return Journalled(tuple(events), tuple(dropped))

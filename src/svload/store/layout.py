@@ -132,6 +132,11 @@ class RunDir:
         return self.derived / "findings.json"
 
     @property
+    def tables_path(self) -> Path:
+        """derived/tables.json: the study's own tables, if a script made any."""
+        return self.derived / "tables.json"
+
+    @property
     def events(self) -> Path:
         """events.jsonl of the whole run."""
         return self.path / "events.jsonl"

@@ -72,8 +72,9 @@ def _against_run(run: RunDir, seal: Seal) -> list[Problem]:
         "certificates.json": seal.facts.get("certificates_sha256"),
     }
     for folder in ("plan", "inputs"):
-        digests = dict(seal.facts.get(f"{folder}_sha256") or {})
-        wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
+        digests = seal.facts.get(f"{folder}_sha256")
+        if isinstance(digests, dict):
+            wanted |= {f"{folder}/{name}": digest for name, digest in digests.items()}
     for name, digest in wanted.items():
         path = run.path / name
         if digest and not path.is_file():
@@ -144,9 +145,9 @@ def _as_thinned(path: Path, run: RunDir, thinned: Thinned) -> list[Problem]:
 def _against_journal(run: RunDir) -> list[Problem]:
     """Trials that the run's journal saw sealed, and that have no seal now or another one."""
     told = {
-        str(event.data["trial"]): str(event.data.get("seal_sha256", ""))
+        trial: event.text("seal_sha256")
         for event in read_events(run.events).events
-        if event.kind == "trial-sealed"
+        if event.kind == "trial-sealed" and (trial := event.text("trial"))
     }
     problems = []
     for name, digest in told.items():

@@ -21,7 +21,7 @@ from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
 from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
-from svload.study.tree import Path, kit_of, section_of
+from svload.study.tree import Path, kit_of, section_of, sequence_of
 
 WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "compare", "abort_if", "profiles")
 
@@ -141,7 +141,7 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
 
 def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
     for section in ("exclude", "before_trial", "faults", "compare", "thresholds"):
-        for index, item in enumerate(_sequence(data, section)):
+        for index, item in enumerate(sequence_of(data, section)):
             if isinstance(item, dict):
                 yield (section, index, "when"), item.get("when")
     for name, group in section_of(data, "traffic").items():
@@ -158,7 +158,7 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
             yield unknown_name(path, name, kind, known)
 
     for name, item in _dicts(services):
-        for place, secret in enumerate(_sequence(item, "secrets")):
+        for place, secret in enumerate(sequence_of(item, "secrets")):
             yield from named(("lab", name, "secrets", place), secret, "secret", section_of(data, "secrets"))
     for name, item in _dicts(section_of(data, "data")):
         yield from named(("data", name, "in"), item.get("in"), "service", services)
@@ -166,11 +166,11 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
         yield from named(
             ("feeders", name, "from"), item.get("from"), "set under data", section_of(data, "data")
         )
-    for index, item in enumerate(_sequence(data, "setup")):
+    for index, item in enumerate(sequence_of(data, "setup")):
         request = item.get("request") if isinstance(item, dict) else item
         if isinstance(request, str) and " " not in request.strip():
             yield from named(("setup", index), request, "request", section_of(data, "requests"))
-    for index, step in enumerate(_sequence(data, "before_trial")):
+    for index, step in enumerate(sequence_of(data, "before_trial")):
         if not isinstance(step, dict):
             continue
         path: Path = ("before_trial", index)
@@ -204,7 +204,7 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
 def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored: Known) -> Iterable[Mistake]:
     owners = owners_of(data)
     texts: list[tuple[Path, Any]] = []
-    for index, item in enumerate(_sequence(data, "thresholds")):
+    for index, item in enumerate(sequence_of(data, "thresholds")):
         that = item.get("that") if isinstance(item, dict) else item
         texts.append(
             (("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index), that)
@@ -222,12 +222,12 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
             yield bad_criterion(path, text, str(why))
     aborts: list[tuple[Path, Any]] = [
         (("abort_if", index), text)
-        for index, text in enumerate(_sequence(data, "abort_if"))
+        for index, text in enumerate(sequence_of(data, "abort_if"))
         if not values.holds_reference(text)
     ]
     yield from abort_mistakes(aborts, owners)
     written += [(path, text) for path, text in aborts if isinstance(text, str)]
-    for index, item in enumerate(_sequence(data, "compare")):
+    for index, item in enumerate(sequence_of(data, "compare")):
         metric = item.get("metric") if isinstance(item, dict) else None
         if isinstance(metric, str):
             written.append((("compare", index, "metric"), metric))
@@ -259,7 +259,7 @@ def check_given(
     texts: list[tuple[Path, str]] = [(places.get(text, ("thresholds",)), text) for text in config.thresholds]
     texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
     refs = [(path, text, parse_criterion(text, owners).ref) for path, text in texts if _parses(text, owners)]
-    for index, item in enumerate(_sequence(data, "compare")):
+    for index, item in enumerate(sequence_of(data, "compare")):
         metric = item.get("metric") if isinstance(item, dict) else None
         if isinstance(metric, str) and (ref := _metric(metric, owners)):
             refs.append((("compare", index, "metric"), metric, ref))
@@ -300,7 +300,7 @@ def _parses(text: str, owners: dict[str, Source]) -> bool:
 def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
     """Each threshold's text → where it stands."""
     found: dict[str, Path] = {}
-    for index, item in enumerate(_sequence(data, "thresholds")):
+    for index, item in enumerate(sequence_of(data, "thresholds")):
         path: Path = ("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)
         found[str(item.get("that") if isinstance(item, dict) else item)] = path
     return found
@@ -320,7 +320,7 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
     """Comparisons that have no pair of cases left: their baseline, or all that it is compared with, is excluded."""
     if all(case.excluded is not None for case in cases):
         return  # told as such
-    for index, item in enumerate(_sequence(data, "compare")):
+    for index, item in enumerate(sequence_of(data, "compare")):
         factor = item.get("factor") if isinstance(item, dict) else None
         if not isinstance(factor, str) or item.get("baseline") is None:
             continue
@@ -336,11 +336,6 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         elif len(run) < 2:
             told = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
             yield bad_value(("compare", index, "factor"), told, factor)
-
-
-def _sequence(data: Mapping[str, Any], section: str) -> list[Any]:
-    raw = data.get(section)
-    return raw if isinstance(raw, list) else []
 
 
 def _dicts(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:

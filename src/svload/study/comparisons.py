@@ -84,10 +84,10 @@ def mixed_loads(
     """Comparisons of a closed loop with an open one: their numbers describe different
     populations (docs/method.md §1)."""
     for path, item in _comparisons(data):
-        factor, metric = item.get("factor"), item.get("metric")
+        factor, metric, by = item.get("factor"), item.get("metric"), item.get("by")
         if not isinstance(factor, str) or not isinstance(metric, str):
             continue
-        varied = {factor, item.get("by")}
+        varied = {factor, by} if isinstance(by, str) else {factor}
         when = item.get("when") if isinstance(item.get("when"), dict) else {}
         models: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         for case in cases:
@@ -107,7 +107,7 @@ def mixed_loads(
             )
 
 
-def _is_among(case: Case, when: Mapping[str, Any], varied: set[Any]) -> bool:
+def _is_among(case: Case, when: Mapping[str, Any], varied: set[str]) -> bool:
     return all(
         case.levels.get(name) == level_name(level) for name, level in when.items() if name not in varied
     )

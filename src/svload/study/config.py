@@ -49,7 +49,7 @@ from svload.study.sets import options_of_set, with_set
 from svload.study.steps import RawStep, hosts_of, populations, raw_scenarios, secrets, variables
 from svload.study.templates import Names
 from svload.study.traffic import group_mistakes, read_group, read_think_time
-from svload.study.tree import Node, Path
+from svload.study.tree import Node, Path, section_of, sequence_of
 from svload.study.values import holds_reference
 from svload.study.variables import secret_in_address, taken_twice, unknown_to, untaken, written_apart
 
@@ -74,7 +74,7 @@ def resolve(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> CaseConfig:
 
 def measure_of(lock: Lock, case: Case, at: Point = AS_THE_LOCK_SAYS) -> Measure:
     """How long and how often a case is measured: `resolve(…).measure`, without the rest. Raises as it does."""
-    if not any(map(holds_reference, _mapping(lock.source, "measure").values())):
+    if not any(map(holds_reference, section_of(lock.source, "measure").values())):
         return _as_locked(lock.measure, lock, at)
     reader = _Reader(lock.source, lock.factors, case, at.values)
     if reader.measure is None:
@@ -87,7 +87,7 @@ _WRITTEN_AS = {"duration_ns": "duration"}
 
 def _as_locked(measure: Measure, lock: Lock, at: Point) -> Measure:
     """What no level says is the lock's; a batch's own time comes before both."""
-    written = _mapping(lock.source, "measure")
+    written = section_of(lock.source, "measure")
     fixed = {
         name: value
         for name, value in lock.measure
@@ -143,7 +143,7 @@ class _Reader:
         self.case = case
         self.levels = {factor.name: _level_of(factor, case, values) for factor in factors}
         feeders, taken = feeder_columns(source), frozenset(variables(source))
-        lab = _mapping(source, "lab")
+        lab = section_of(source, "lab")
         self.mistakes: list[Mistake] = []
         self.vocabulary = Vocabulary(
             {factor.name: factor for factor in factors}, feeders, variables=taken, services=frozenset(lab)
@@ -159,7 +159,7 @@ class _Reader:
         if not isinstance(raw, str):
             return source
         name = self.text(raw, ("tuning",))
-        known = _mapping(source, "sets")
+        known = section_of(source, "sets")
         if name not in known:
             self.mistakes.append(unknown_name(("tuning",), name, "set under sets", known))
         self.set_name = name
@@ -172,9 +172,9 @@ class _Reader:
         )
         sysctl = {
             name: self.text(str(int(value) if isinstance(value, bool) else value), ("sysctl", name))
-            for name, value in _mapping(self.source, "sysctl").items()
+            for name, value in section_of(self.source, "sysctl").items()
         }
-        written = _mapping(self.source, "data")
+        written = section_of(self.source, "data")
         objects = tuple(
             _objects(entry.name, part, written[entry.name])
             for entry, part in self.parts("data", schema.Objects)
@@ -225,14 +225,14 @@ class _Reader:
             profile=sampled,
             expects=tuple(expects),
             thresholds=tuple(thresholds),
-            abort_ifs=tuple(text for text in self.source.get("abort_if") or () if isinstance(text, str)),
+            abort_ifs=tuple(text for text in sequence_of(self.source, "abort_if") if isinstance(text, str)),
         )
 
     def _sampled(self, services: Sequence[ServiceSpec]) -> str:
         """The service whose stacks are sampled in this case; empty: none."""
         raw = self.source.get("profile")
         name = self.text(raw, PROFILE) if isinstance(raw, str) else ""
-        self.mistakes += sampling_mistakes(name, _mapping(self.source, "lab"), services)
+        self.mistakes += sampling_mistakes(name, section_of(self.source, "lab"), services)
         return name
 
     def entries(self, section: str) -> list[tuple[str, Path, Any]]:
@@ -346,7 +346,7 @@ class _Reader:
         if part.start_when is None:
             return None
         other, _, event = part.start_when.partition(".")
-        if event == "ramped" and other != path[-1] and other in _mapping(self.source, "traffic"):
+        if event == "ramped" and other != path[-1] and other in section_of(self.source, "traffic"):
             return None
         return bad_value((*path, "start_when"), "GROUP.ramped of another group was expected", part.start_when)
 
@@ -357,13 +357,13 @@ class _Reader:
         own = {**raw, "scenario": part.scenario if isinstance(part.scenario, str) else raw.get("scenario")}
         found = []
         for scenario in raw_scenarios(own, path, self.source):
-            weight = part.mix[scenario.name] if part.mix else 1
+            weight = part.mix.get(scenario.name, 1) if part.mix else 1  # a wrong one is told as such
             steps = [step for raw_step in scenario.steps if (step := self.step(raw_step))]
             if not scenario.known:
                 where = (*path, "mix", scenario.name) if part.mix else (*path, "scenario")
                 known = {
-                    *_mapping(self.source, "scenarios"),
-                    *(_mapping(self.source, "requests") if part.mix else ()),
+                    *section_of(self.source, "scenarios"),
+                    *(section_of(self.source, "requests") if part.mix else ()),
                 }
                 self.mistakes.append(unknown_name(where, scenario.name, "scenario", known))
             elif steps and len(steps) == len(scenario.steps):
@@ -409,7 +409,7 @@ class _Reader:
     @cached_property
     def measure(self) -> Measure | None:
         """How long and how often this case is measured; None if that is broken."""
-        pair = self.part("measure", ("measure",), _mapping(self.source, "measure"), schema.MeasurePart)
+        pair = self.part("measure", ("measure",), section_of(self.source, "measure"), schema.MeasurePart)
         if pair is None:
             return None
         plain = pair[1].model_dump()
@@ -417,7 +417,7 @@ class _Reader:
 
     def request(self, raw: Any, path: Path) -> Request | None:
         """A group's request, inline or by name."""
-        name, requests = "request", _mapping(self.source, "requests")
+        name, requests = "request", section_of(self.source, "requests")
         if isinstance(raw, str) and raw in requests:
             name, raw, path = raw, requests[raw], ("requests", raw)
         pair = self.part(name, path, raw, schema_requests.InlineRequest)
@@ -499,11 +499,6 @@ class _Reader:
             for factor, level in self.levels.items()
             for text in level.expect
         ]
-
-
-def _mapping(source: Mapping[str, Any], section: str) -> dict[str, Any]:
-    raw = source.get(section)
-    return raw if isinstance(raw, dict) else {}
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}

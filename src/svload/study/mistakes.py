@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -51,9 +52,15 @@ likeness takes a millisecond for 20."""
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The valid word that was probably meant."""
-    words = sorted(set(known))
+    words = tuple(sorted(set(known)))
     if len(words) > MOST_LIKE or len(word) > MOST_SIGNS:
-        words = [other for other in words if other.lower() == word.lower()]
+        words = tuple(other for other in words if other.lower() == word.lower())
+    return _most_like(word, words)
+
+
+@lru_cache(maxsize=1000)
+def _most_like(word: str, words: tuple[str, ...]) -> str | None:
+    """Kept, since a mistake of a study is found again in each case."""
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     return near[0] if near else None
 

@@ -250,6 +250,12 @@ def section_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
+def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
+    """A section of a study that is a list; empty where it is missing, or none."""
+    raw = data.get(name)
+    return raw if isinstance(raw, list) else []
+
+
 def override(tree: Node, key: str, value: Any) -> Node:
     """`tree` with the dotted `key` (`traffic.background.vus`) set; a text is read as a YAML scalar or flow value."""
     place = f"override {key}"

@@ -86,12 +86,16 @@ def report(
     markdown: bool = typer.Option(
         False, "--markdown", help="Only print the summary for a CI job's page, as Markdown."
     ),
+    tables: Path | None = typer.Option(
+        None, "--tables", help="Tables of your own (JSON) that its reports show from now on."
+    ),
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
     """Make a run's report anew from its sealed trials."""
     from svload import api
 
+    own = api.read_tables(tables) if tables is not None else None
     _tell_damage(run, _out(out))
     if figures is not None:
         _say_files(api.figures(run, figures, _out(out)), json)
@@ -99,7 +103,10 @@ def report(
         typer.echo(api.summary(run, _out(out)), nl=False)
     if figures is not None or markdown:
         return
-    findings, files = api.report(api.find_run(run, _out(out)))
+    found = api.find_run(run, _out(out))
+    if own is not None and tables is not None:
+        api.put_tables(found, own, str(tables))
+    findings, files = api.report(found)
     if json:
         print_json(
             {

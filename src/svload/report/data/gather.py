@@ -13,6 +13,7 @@ from svload import study
 from svload.host.process.forks import spread
 from svload.model.errors import SvloadError
 from svload.model.events import Event
+from svload.model.own_tables import OwnTables
 from svload.model.plan import Batch, Placement, TrialPlan
 from svload.model.results import CaseResult, Findings, TrialResult
 from svload.model.study import CaseConfig, Lock
@@ -44,6 +45,7 @@ class Gathered:
     digests: dict[str, TrialDigest]
     inputs: tuple[tuple[str, int, str], ...] = ()
     notes: tuple[str, ...] = ()
+    own: OwnTables | None = None
 
     @cached_property
     def plan(self) -> dict[str, TrialPlan]:
@@ -135,6 +137,7 @@ def gather(run: RunDir, findings: Findings) -> Gathered:
         events=tuple(_events(run, notes)),
         digests=digests,
         inputs=tuple(_inputs(run)),
+        own=_own_tables(run, notes),
         notes=tuple(notes),
     )
 
@@ -154,6 +157,12 @@ def _tried(read: Callable[[], T], what: str, notes: list[str]) -> T | None:
     except (SvloadError, OSError, ValueError, KeyError) as why:
         notes.append(f"{what}: {why}")
         return None
+
+
+def _own_tables(run: RunDir, notes: list[str]) -> OwnTables | None:
+    if not run.tables_path.exists():
+        return None
+    return _tried(lambda: OwnTables.read(run.tables_path), "the study's own tables cannot be read", notes)
 
 
 def _events(run: RunDir, notes: list[str]) -> list[Event]:

@@ -152,9 +152,7 @@ class _Exposition(CollectorRegistry):
         told: list[tuple[str, str, str, str, float | None]] = []
         for event in self._events:
             if event.kind == "trial-sealed" and "instrument" in event.data:
-                trial, instrument, server = (
-                    str(event.data[key]) for key in ("trial", "instrument", "server")
-                )
+                trial, instrument, server = map(event.text, ("trial", "instrument", "server"))
                 told.append((trial, case_of.get(trial, ""), instrument, server, event.wall))
         yield from self._states(told)
 

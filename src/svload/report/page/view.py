@@ -33,6 +33,7 @@ from svload.report.told.claimed import Claimed, details, lost_words, pair_bound
 from svload.report.told.claimed import Detail as Behind
 from svload.report.told.criteria import OUTCOME_MARKS, kept, measured_words, open_or_failed
 from svload.report.told.numbers import Number, too_few_rule
+from svload.report.told.own import own_note
 from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
 
 SECTIONS = {
@@ -42,6 +43,7 @@ SECTIONS = {
     "comparisons": "Comparisons",
     "load": "Load",
     "overview": "Cases",
+    "own": "The study’s tables",
     "anatomy": "Anatomy",
     "usage": "CPU and memory",
     "profile": "Flame graph",
@@ -170,6 +172,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
             ("anatomy", overall[0]),
             ("usage", overall[1:]),
             ("profile", flame),
+            ("own", gathered.own),
         )
         if not there
     ]
@@ -222,6 +225,8 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         "curves": curves,
         "limited": limited,
         "search": search,
+        "own": gathered.own,
+        "own_note": own_note(gathered.own, findings.sealed_trials) if gathered.own else "",
         "data": packed(
             {one.place: one.table for one in (*overall, *curves, *limited, search) if one}
             | ({"flame-graph": flame.table} if flame else {})

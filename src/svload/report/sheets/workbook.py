@@ -17,11 +17,13 @@ from svload.report.sheets.generators import fill_generators, has_generators
 from svload.report.sheets.guide import fill_counters, fill_guide, fill_verdicts
 from svload.report.sheets.load_sheet import NAME as LOAD
 from svload.report.sheets.load_sheet import fill_load, has_curves
+from svload.report.sheets.own import fill_own
 from svload.report.sheets.rows import LongTables
 from svload.report.sheets.search_sheet import NAME as SEARCH
 from svload.report.sheets.search_sheet import fill_search
 from svload.report.sheets.summary import fill_response, fill_success, fill_summary, fill_usage
 from svload.report.sheets.trials import fill_trials
+from svload.report.told.own import own_note
 
 
 def write_workbook(gathered: Gathered, path: Path) -> None:
@@ -45,6 +47,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
     parts = [book.sheet(GENERATORS)] if has_generators(gathered) else []
     faults = [book.sheet(FAULTS)] if has_faults(gathered) else []
     functions = [book.sheet(FUNCTIONS)] if has_functions(gathered) else []
+    own = [(table, book.sheet(table.title)) for table in gathered.own.tables] if gathered.own else []
     usage, trials, verdicts, counters = (
         book.sheet(name) for name in ("CPU and memory", "Trials", "Verdicts", "Counters")
     )
@@ -67,6 +70,8 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
         fill_faults(sheet, gathered)
     for sheet in functions:
         fill_functions(sheet, gathered)
+    for own_table, sheet in own:
+        fill_own(sheet, own_table, own_note(gathered.own, findings.sealed_trials) if gathered.own else "")
     fill_usage(usage, gathered, table)
     fill_verdicts(verdicts, gathered)
     fill_counters(counters, gathered)
@@ -123,6 +128,7 @@ def write_workbook(gathered: Gathered, path: Path) -> None:
             (sheet.name, "The functions of the sampled service that used most CPU, case by case.")
             for sheet in functions
         ),
+        *((sheet.name, f"{own_table.title}: a table of the study’s own.") for own_table, sheet in own),
         (usage.name, "CPU and memory of each service in each case, with charts."),
         (
             trials.name,

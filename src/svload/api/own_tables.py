@@ -1,0 +1,60 @@
+"""A study's own tables, put beside a run's findings: each report of the run shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from svload.api.damage import damage_is_told
+from svload.api.runs import read_findings
+from svload.api.typed import writing
+from svload.model.errors import fail
+from svload.model.own_tables import OwnTable, OwnTables
+
+if TYPE_CHECKING:
+    from svload.store import RunDir
+
+MOST_BYTES = 16 << 20
+
+
+@damage_is_told
+def put_tables(found: RunDir, tables: Sequence[OwnTable], made_by: str) -> Path:
+    """Let the run's next reports show these tables in place of those before; the file they are in.
+
+    `made_by` is told with them. Raises SvloadError run-damaged, usage where the run cannot be written.
+    """
+    from svload.store import write_artefact
+
+    own = OwnTables(made_by=made_by, trials=read_findings(found).sealed_trials, tables=tuple(tables))
+    with writing(found.tables_path):
+        write_artefact(found.tables_path, own)
+    return found.tables_path
+
+
+def read_tables(path: Path) -> list[OwnTable]:
+    """Tables from a file: {"tables": [{"title": …, "note": …, "head": […], "rows": [[…], …]}, …]}, or such a list alone.
+    Raises SvloadError usage."""
+    from pydantic import TypeAdapter, ValidationError
+
+    def wrong(reason: str) -> Exception:
+        hint = 'It holds {"tables": [{"title": "…", "note": "…", "head": ["…"], "rows": [["…"]]}]}.'
+        return fail("usage", reason=f"--tables {path}: {reason}", hint=hint)
+
+    import json
+
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise wrong(f"it is larger than {MOST_BYTES >> 20} MiB")
+        raw = json.loads(path.read_bytes())
+        return TypeAdapter(list[OwnTable]).validate_python(
+            raw["tables"] if isinstance(raw, dict) and "tables" in raw else raw
+        )
+    except ValidationError as why:
+        first = why.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise wrong(f"{where}: {first['msg']}" if where else first["msg"]) from why
+    except (ValueError, RecursionError) as why:
+        raise wrong(f"it is no JSON ({' '.join(str(why).split())[:120]})") from why
+    except OSError as why:
+        raise wrong(why.strerror or str(why)) from why
