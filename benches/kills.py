@@ -257,6 +257,7 @@ def once(at: Scene, victim: str, draw: random.Random) -> Case:
     answer = json.loads(out) if out.startswith("{") else {}
     complete = bool(answer.get("complete")) and answer.get("sealed") == TRIALS
     if not complete:
+        print(more, file=sys.stderr)
         wrong.append((more.strip().splitlines() or ["no word"])[-1][:200])
     return Case(
         victim=victim, host="" if victim in ("scheduler", "controller") else host.name, after_s=round(after_s, 2),

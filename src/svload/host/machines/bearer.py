@@ -19,6 +19,8 @@ from svload.model.errors import SvloadError
 
 SILENCE_S = 4.0
 """A controller that has said nothing for so long is gone: the load ends within 5 s of its death."""
+_GREETED_WITHIN_S = 60.0
+"""Before it is greeted there is no load: machines are greeted one after another, and some are slower by many seconds."""
 _LOOK_S = 0.25
 _AT_ONCE = 8
 
@@ -35,7 +37,7 @@ class Bearer:
         self._left = finish_leftovers()
         self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", Lease(), owner)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="svload-ask")
-        self._heard = time.monotonic()
+        self._heard = time.monotonic() + _GREETED_WITHIN_S
         self._listening: socket.socket | None = None
         self._port, self._closed = 0, ""
         self._answer_for_the_clock(port, word)
