@@ -145,7 +145,7 @@ def table(made: Sequence[Trial], seed: int) -> tuple[str, bool]:
     lines = [
         "# N machines beside one\n",
         f"`python -m benches.equal`, seed {seed}: {RATE} requests/s for {SECONDS} s, open loop, of 1 to {MACHINES[-1]} machines (namespaces of one guest of "
-        f"{os.cpu_count()} cores, which was not quiet), a server with a service time of {SERVICE_MS} ms in a namespace and on a core of its own. Medians over trials;",
+        f"{os.cpu_count()} cores), a server with a service time of {SERVICE_MS} ms in a namespace and on a core of its own. Medians over trials;",
         f"limits: counts exactly, throughput and median within {LIMIT:.0%} of one machine's, merged histograms those of all rows.\n",
         "| machines | trials | due | ok | requests/s | beside one | median ms | beside one | histograms of all rows |",
         "|---|---|---|---|---|---|---|---|---|",
