@@ -35,7 +35,7 @@ svload() {
         while (($#)); do
             case $1 in
             --trust|--wait) ;;  # of a run alone
-            --out) shift ;;
+            --out|--scheduler) shift ;;
             *) kept+=("$1") ;;
             esac
             shift

@@ -26,7 +26,7 @@ READY_WITHIN_S = 20.0
 @dataclass
 class Host:
     """One machine: its clock stands `ahead_s` ahead; `bare` has no Python that runs, `small` little room; its link carries `rate`
-    each way, as tc spells it."""
+    each way, as tc spells it; `own_tmp`: a /tmp that no other machine sees."""
 
     name: str
     number: int
@@ -34,6 +34,7 @@ class Host:
     bare: bool = False
     small: bool = False
     rate: str = ""
+    own_tmp: bool = False
 
     @property
     def address(self) -> str:
@@ -88,6 +89,10 @@ class Fabric:
 
     def home(self, host: Host) -> Path:
         return self.folder / host.name / "home"
+
+    def temporary(self, host: Host) -> Path:
+        """Its /tmp, if it has one of its own; the fabric's folder is in it."""
+        return self.folder / host.name / "tmp"
 
     def inventory(self, text: str) -> str:
         """A file with `text`, below the variables by which SSH reaches these machines."""
@@ -197,10 +202,15 @@ def _serve(made: Fabric, host: Host) -> subprocess.Popen[bytes]:
     )
     # Ansible's remote home is root's: each machine has one of its own.
     little = "mount -t tmpfs -o size=8m tmpfs /root\n" if host.small else ""
+    tmp = ""
+    if host.own_tmp:
+        there = made.temporary(host)
+        (there / made.folder.relative_to("/tmp")).mkdir(parents=True)
+        tmp = f"mount --rbind {made.folder} {there / made.folder.relative_to('/tmp')}\nmount --rbind {there} /tmp\n"
     hide = "for p in /usr/bin/python3*; do mount --bind /bin/false $p; done\n" if host.bare else ""
     (folder / "init.sh").write_text(
         f"mount --make-rprivate /\n{_python_stays(folder)}mount --rbind {folder}/home /root\nmkdir -p /run/sshd\nhostname "
-        f"{host.name}\n{hide}{little}"
+        f"{host.name}\n{hide}{little}{tmp}"
         f"exec /usr/sbin/sshd -D -e -f {folder}/sshd_config\n"
     )
     with open(folder / "log", "wb") as log:

@@ -210,7 +210,8 @@ def process(machines: Fabric, host: Host | None, module: str) -> int:
             continue
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if module in words and os.readlink(folder / "ns/net") == network:
+            titles = {word.partition(": ")[2] for word in words}  # sshd and its sessions say what they do
+            if module in (*words, *titles) and os.readlink(folder / "ns/net") == network:
                 return int(folder.name)
         except OSError:
             continue
@@ -226,6 +227,7 @@ def loading(machines: Fabric, run: Path) -> bool:
 VICTIMS = {
     "a generator": ("svload.drive.generator", False),
     "a worker": ("svload.host.machines.worker", False),
+    "an SSH session": ("root@notty", False),
     "the scheduler": ("svload.host.machines.scheduler", True),
     "the controller": ("svload", True),
 }

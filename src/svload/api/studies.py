@@ -63,6 +63,12 @@ class Choices:
     look_round: bool = True
     write_report: bool = True
     inventory: Path | None = None
+    scheduler: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other machines make the load."""
+        return self.inventory is not None or bool(self.scheduler)
 
 
 @dataclass
@@ -270,7 +276,7 @@ def run_study(
 
         _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    must_fit(lock, fleet=choices.inventory is not None)
+    must_fit(lock, fleet=choices.elsewhere)
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
     return execute_run(begun, emit, choices, abort_if, early)
@@ -313,7 +319,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
-    must_fit(lock, fleet=choices.inventory is not None)
+    must_fit(lock, fleet=choices.elsewhere)
     return execute_run(found, emit, choices)
 
 
@@ -379,9 +385,9 @@ def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) ->
 
 
 def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
-    """The machines that make the load, as the inventory has them; none: this one. Raises SvloadError
-    fleet-inventory, fleet-group, fleet-cannot."""
-    if choices.inventory is None:
+    """The machines that make the load, as the inventory or the cluster has them; none: this one. Raises SvloadError
+    fleet-inventory, fleet-group, fleet-cannot, fleet-scheduler, fleet-other-svload."""
+    if not choices.elsewhere:
         return ()
     from svload import fleet, lab
     from svload.model.parameters import is_network
@@ -394,6 +400,8 @@ def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
         raise fail("fleet-cannot", what="A network of the lab's own", hint=hint)
     if lock.plants:
         raise fail("fleet-cannot", what="A planted fault", hint="Run it on one machine.")
+    if choices.inventory is None:
+        return fleet.workers_of(choices.scheduler)
     return fleet.reaches(choices.inventory)
 
 

@@ -43,6 +43,7 @@ def choices(
     wait: bool = True,
     wait_quiet: str | None = None,
     inventory: Path | None = None,
+    scheduler: str | None = None,
 ) -> Choices:
     """What was typed, as the API understands it."""
     from svload.api import RUNS, Choices
@@ -50,6 +51,8 @@ def choices(
     cases = tuple(part.strip() for part in (only or "").split(",") if part.strip())
     if only is not None and not cases:
         raise fail("usage", reason=f"--only {only} names no case", hint="Write --only TC1,TC2.")
+    if inventory is not None and scheduler is not None:
+        raise fail("usage", reason="--inventory and --scheduler name two fleets", hint="Give one of them.")
     return Choices(
         profile=profile,
         seed=seed,
@@ -63,6 +66,7 @@ def choices(
         wait_s=None if wait else 0.0,
         wait_quiet_s=quiet_seconds(wait_quiet),
         inventory=inventory,
+        scheduler=scheduler or "",
     )
 
 

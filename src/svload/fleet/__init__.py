@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from svload.fleet.actions import Package, check, clean, install, status
     from svload.fleet.bears import FleetResult, MachineTold
     from svload.fleet.inventory import Fleet, Member
+    from svload.fleet.joined import workers_of
     from svload.fleet.reaching import reaches
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "install",
     "reaches",
     "status",
+    "workers_of",
 ]
 
 __getattr__ = late(
@@ -31,6 +33,7 @@ __getattr__ = late(
         "actions": ("Package", "check", "clean", "install", "status"),
         "bears": ("FleetResult", "MachineTold"),
         "inventory": ("Fleet", "Member"),
+        "joined": ("workers_of",),
         "reaching": ("reaches",),
     },
 )

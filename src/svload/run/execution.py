@@ -392,7 +392,7 @@ class _Execution:
             server_cores=cores.servers if here else tuple(agent.cores),
             pinned=cores.pinned and here,
             room=room,
-            apart=any(reach.ssh for reach in self.options.reaches),
+            apart=any(not reach.here for reach in self.options.reaches),
             sites={}
             if fleet is None
             else {reach.name: reach.site for reach in self.options.reaches if reach.site},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -72,14 +73,27 @@ def gather(
             descriptors=min(room.descriptors for room in rooms),
             local_ports=sum(room.local_ports for room in rooms),
         ),
-        notices=tuple(
-            f"the clock of {machine.name} can't be asked at {machine.address} ({machine.clock_closed}): it is asked "
-            "by its agent's messages, and known less well"
-            for machine in machines
-            if machine.clock_closed
+        notices=(
+            *sharing(reaches),
+            *(
+                f"the clock of {machine.name} can't be asked at {machine.address} ({machine.clock_closed}): it is asked "
+                "by its agent's messages, and known less well"
+                for machine in machines
+                if machine.clock_closed
+            ),
         ),
         folder=folder,
         left=tuple((machine.name, machine.left) for machine in machines),
+    )
+
+
+def sharing(reaches: Sequence[Reach]) -> tuple[str, ...]:
+    """What is told of a cluster's workers that stand on one machine."""
+    of = Counter(reach.address for reach in reaches if reach.joined is not None)
+    return tuple(
+        f"{count} workers of the cluster are on {address}: they make load on the same cores"
+        for address, count in of.items()
+        if count > 1
     )
 
 
@@ -107,7 +121,7 @@ def must_bear(configs: Iterable[CaseConfig], machine: Machine, place: str) -> No
 
 def must_be_reached(endpoints: Mapping[str, Endpoint], reaches: Sequence[Reach]) -> None:
     """Raises SvloadError fleet-loopback for a server that listens where other machines cannot come."""
-    if all(not reach.ssh for reach in reaches):
+    if all(reach.here for reach in reaches):
         return
     for name, endpoint in endpoints.items():
         try:

@@ -39,6 +39,11 @@ FLEET = typer.Option(
     "-i",
     help="An Ansible inventory: its group generators makes the load (docs/fleet.md).",
 )
+CLUSTER = typer.Option(
+    None,
+    "--scheduler",
+    help="The scheduler of a Dask cluster, tls://HOST:PORT: its workers make the load (docs/fleet.md).",
+)
 JSON = typer.Option(False, "--json", help="The result as JSON on stdout.")
 
 
@@ -152,6 +157,7 @@ def run(
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
     inventory: Path = FLEET,
+    scheduler: str = CLUSTER,
     json: bool = JSON,
 ) -> None:
     """Run a study: every case in randomised, replicated trials, judged and reported."""
@@ -160,6 +166,7 @@ def run(
     chosen = choices(
         profile=profile, seed=seed, out=out, trust=trust, authorise=authorise, only=only, wait=not no_wait, wait_quiet=wait_quiet,
         host_settings=host_settings, overrides=measure_overrides(replicates, duration), inventory=inventory,
+        scheduler=scheduler,
     )  # fmt: skip
     with live() as emit:
         result = api.run_study(study, chosen, emit)
@@ -177,6 +184,7 @@ def resume(
     no_wait: bool = NO_WAIT,
     wait_quiet: str = WAIT_QUIET,
     inventory: Path = FLEET,
+    scheduler: str = CLUSTER,
     json: bool = JSON,
 ) -> None:
     """Go on with a run where it stopped; sealed trials are kept as they are."""
@@ -190,6 +198,7 @@ def resume(
         wait=not no_wait,
         wait_quiet=wait_quiet,
         inventory=inventory,
+        scheduler=scheduler,
     )
     with live() as emit:
         result = api.resume(run, chosen, emit)

@@ -19,6 +19,8 @@ from svload.model.errors import SvloadError
 
 SILENCE_S = 4.0
 """A controller that has said nothing for so long is gone: the load ends within 5 s of its death."""
+_GREETED_WITHIN_S = 60.0
+"""Before it is greeted there is no load: machines are greeted one after another, and some are slower by many seconds."""
 _LOOK_S = 0.25
 _AT_ONCE = 8
 
@@ -35,7 +37,7 @@ class Bearer:
         self._left = finish_leftovers()
         self._agent = start_agent(labs_dir() / f"{name}-{os.getpid()}", Lease(), owner)
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="svload-ask")
-        self._heard = time.monotonic()
+        self._heard = time.monotonic() + _GREETED_WITHIN_S
         self._listening: socket.socket | None = None
         self._port, self._closed = 0, ""
         self._answer_for_the_clock(port, word)
@@ -55,7 +57,7 @@ class Bearer:
     def _watch(self) -> None:
         while time.monotonic() - self._heard < SILENCE_S:
             time.sleep(_LOOK_S)
-        self._agent.close()
+        self._let_go()
 
     async def hello(self) -> dict[str, Any]:
         """What the agent said of itself, its folder, what the machine can carry, what killed svloads had left there; where its
@@ -94,9 +96,14 @@ class Bearer:
             details = {name: str(value) for name, value in problem.details.items()}
             return {"error": {"code": problem.code, "details": details}}
 
-    async def close(self) -> None:
-        """End the agent and all that it started; returns when it is gone."""
+    def _let_go(self) -> None:
         if self._listening is not None:
             with contextlib.suppress(OSError):
-                self._listening.close()
-        await asyncio.get_running_loop().run_in_executor(self._pool, self._agent.close)
+                self._listening.shutdown(socket.SHUT_RDWR)  # wakes who waits there; close alone would not
+            self._listening.close()
+        self._agent.close()
+
+    async def close(self) -> None:
+        """End the agent and all that it started; returns when it is gone. The worker may be somebody else's, and live on."""
+        await asyncio.get_running_loop().run_in_executor(self._pool, self._let_go)
+        self._pool.shutdown(wait=False)

@@ -1,7 +1,7 @@
 """The fleet of one run, brought together: Dask's scheduler here, a worker on every machine by SSH, an agent by each.
 
 All of Dask's connections lie within SSH's: the scheduler listens on this machine's loopback alone, and so does each
-worker on its own. A cluster that somebody else runs is used by its scheduler's address.
+worker on its own. A cluster that somebody else runs (`Joined`) is used by its scheduler's address, as its own configuration says.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from svload.model.private import private_folder
 
 if TYPE_CHECKING:
     from distributed import Client
+    from distributed.security import Security
 
 _SCHEDULER_WITHIN_S = 30.0
 _WORKER_WITHIN_S = 60.0
@@ -65,11 +66,15 @@ def gathered(reaches: Sequence[Reach], owner: str, folder: Path) -> Iterator[lis
     _silence()
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(SETTINGS))
-        pems = make_pems()
-        address = _scheduler(stack, pems, folder)
-        workers = _workers(stack, reaches, pems, address, folder)
-        client = _client(stack, address, pems)
-        yield _machines(stack, client, workers, owner)
+        joined = reaches[0].joined
+        if joined is None:
+            pems = make_pems()
+            address = _scheduler(stack, pems, folder)
+            _workers(stack, reaches, pems, address, folder)
+            client = _client(stack, address, security_of(pems))
+        else:
+            client = _client(stack, joined.scheduler, None)
+        yield _machines(stack, client, reaches, owner)
 
 
 def _silence() -> None:
@@ -102,9 +107,7 @@ def _scheduler(stack: ExitStack, pems: Pems, folder: Path) -> str:
     return str(said["address"])
 
 
-def _workers(
-    stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path
-) -> list[_Started]:
+def _workers(stack: ExitStack, reaches: Sequence[Reach], pems: Pems, scheduler: str, folder: Path) -> None:
     """Started side by side. Raises SvloadError with all that did not come up."""
     started, scheduler_port = [], int(scheduler.rsplit(":", 1)[1])
     for reach in reaches:
@@ -117,42 +120,46 @@ def _workers(
     problems = [_why_not(one) for one in started if _first_line(one.process, deadline) is None]
     if problems:
         raise SvloadError(*problems)
-    return started
 
 
-def _client(stack: ExitStack, address: str, pems: Pems) -> Client:
+def _client(stack: ExitStack, address: str, security: Security | None) -> Client:
+    """Without `security` it is what the user's own configuration of Dask says. Raises SvloadError fleet-scheduler."""
     from distributed import Client
 
-    client = Client(  # type: ignore[no-untyped-call]
-        address, security=security_of(pems), timeout=_SCHEDULER_WITHIN_S, set_as_default=True
-    )
+    try:
+        client = Client(  # type: ignore[no-untyped-call]
+            address, security=security, timeout=_SCHEDULER_WITHIN_S, set_as_default=True
+        )
+    except OSError as why:
+        raise fail(
+            "fleet-scheduler", address=address, reason=str(why), hint="See whether it still runs."
+        ) from why
     stack.callback(client.close, timeout=_END_WITHIN_S)
     return client
 
 
-def _machines(
-    stack: ExitStack, client: Client, workers: Sequence[_Started], owner: str
-) -> list[RemoteMachine]:
+def _machines(stack: ExitStack, client: Client, reaches: Sequence[Reach], owner: str) -> list[RemoteMachine]:
     word = secrets.token_hex(16)
     asked = [
         client.submit(
-            Bearer, f"{owner}-{one.reach.name}", owner, one.reach.port, word, actor=True, workers=[one.reach.name],
-            allow_other_workers=False, pure=False, retries=0, resources={"svload": 1},
+            Bearer, f"{owner}-{one.name}", owner, one.port, word, actor=True,
+            workers=[one.name if one.joined is None else one.joined.worker],
+            allow_other_workers=False, pure=False, retries=0, resources={"svload": 1} if one.joined is None else None,
         )
-        for one in workers
+        for one in reaches
     ]  # fmt: skip
     machines: list[RemoteMachine] = []
     problems: list[Problem] = []
     deadline = time.monotonic() + _AGENT_WITHIN_S
-    for one, future in zip(workers, asked, strict=True):
+    for one, future in zip(reaches, asked, strict=True):
         try:
             actor = future.result(timeout=max(1.0, deadline - time.monotonic()))
-            machine = RemoteMachine(one.reach, DaskCarrier(one.reach.name, actor), word)
+            machine = RemoteMachine(one, DaskCarrier(one.name, actor), word)
         except SvloadError as why:
             problems += why.problems
         except Exception as why:  # what the bearer's start raised there, or Dask
             problems.append(
-                Problem("fleet-worker", {"host": one.reach.name, "reason": f"{type(why).__name__}: {why}"})
+                Problem("fleet-worker", {"host": one.name, "reason": f"{type(why).__name__}: {why}"})
             )
         else:
             stack.callback(machine.close)

@@ -1,7 +1,10 @@
-"""The certificates of one run's Dask cluster: made for it, held in memory, handed over standard input alone."""
+"""The certificates of one run's Dask cluster: made for it, held in memory, handed over standard input alone; its settings."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,3 +45,16 @@ def security_of(pems: Pems) -> Security:
 
     parts = {f"tls_{role}_{what}": pems[what] for role in ROLES for what in ("cert", "key")}
     return Security(require_encryption=True, tls_ca_file=pems["ca"], **parts)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def no_folder_left() -> Iterator[None]:
+    """Dask's scheduler and workers take a folder as they are made. Nothing is ever spilled to it, and whoever is killed could
+    not remove it: so it goes at once."""
+    import dask
+
+    with (
+        tempfile.TemporaryDirectory(prefix="svload-dask-") as folder,
+        dask.config.set({"temporary-directory": folder}),
+    ):
+        yield

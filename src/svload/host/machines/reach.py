@@ -22,9 +22,18 @@ PYTHON = "~/.svload-fleet/venv/bin/python"
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A worker of a Dask cluster that somebody else runs: the scheduler's address, and its own; `here`: on this machine."""
+
+    scheduler: str
+    worker: str
+    here: bool
+
+
+@dataclass(frozen=True)
 class Reach:
     """One machine that makes load. `ssh` are the words before the remote command, without forwarded ports;
-    none of them: it is this machine. `port` is where its clock answers, at `address`."""
+    none of them: it is this machine, or a worker that is `joined`. `port` is where its clock answers, at `address` (0: any free one)."""
 
     name: str
     address: str
@@ -32,6 +41,12 @@ class Reach:
     port: int
     python: str
     ssh: tuple[str, ...] = ()
+    joined: Joined | None = None
+
+    @property
+    def here(self) -> bool:
+        """Whether it is the controller's own machine."""
+        return not self.ssh if self.joined is None else self.joined.here
 
     def words(self, module: str, forwards: Mapping[str, int]) -> list[str]:
         """The command that runs a module there; `forwards`: -R (its port leads here) and -L (ours leads there)."""

@@ -31,7 +31,7 @@ class RemoteMachine(Machine):
         told = carrier.call("hello")
         super().__init__(CarriedAgent(carrier, Path(told["dir"]), told["said"]))
         self.name, self.address, self.site = reach.name, reach.address, reach.site
-        self.here = not reach.ssh
+        self.here = reach.here
         self.left = tuple(
             Leftover(lab, what, undone, Path(journal)) for lab, what, undone, journal in told["left"]
         )

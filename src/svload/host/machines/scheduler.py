@@ -10,21 +10,22 @@ import asyncio
 import json
 import sys
 
-from svload.host.machines.cluster_security import SETTINGS, security_of
+from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of
 
 
 async def serve(pems: dict[str, str]) -> None:
     """Listen on a free port of this machine alone until the input ends."""
     from distributed import Scheduler
 
-    made = Scheduler(
-        host="127.0.0.1",
-        port=0,
-        protocol="tls",
-        security=security_of(pems),
-        dashboard=False,
-        dashboard_address=None,
-    )
+    with no_folder_left():
+        made = Scheduler(
+            host="127.0.0.1",
+            port=0,
+            protocol="tls",
+            security=security_of(pems),
+            dashboard=False,
+            dashboard_address=None,
+        )
     async with made as scheduler:
         print(json.dumps({"address": scheduler.address}), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -10,11 +10,10 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import threading
 from typing import Any
 
-from svload.host.machines.cluster_security import SETTINGS, security_of
+from svload.host.machines.cluster_security import SETTINGS, no_folder_left, security_of
 
 _BEGUN_WITHIN_S = 30
 
@@ -25,15 +24,15 @@ async def serve(told: dict[str, Any]) -> None:
 
     import svload
 
-    with tempfile.TemporaryDirectory(prefix="svload-worker-") as folder:
+    with no_folder_left():
         made = Worker(
             told["scheduler"], name=told["name"], nthreads=1, host="127.0.0.1", port=told["port"],
-            security=security_of(told["pems"]), local_directory=folder, dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
+            security=security_of(told["pems"]), dashboard=False, dashboard_address="127.0.0.1:0", memory_limit=0,
             death_timeout=_BEGUN_WITHIN_S, resources={"svload": 1},
         )  # fmt: skip
-        async with made as worker:
-            print(json.dumps({"ready": svload.__version__}), flush=True)
-            await worker.finished()
+    async with made as worker:
+        print(json.dumps({"ready": svload.__version__}), flush=True)
+        await worker.finished()
 
 
 def _end_with_input() -> None:

@@ -1,0 +1,381 @@
+"""What is left when a part of a fleet's run dies: `python -m benches.kills [--rounds 5] [--only sshd] [--seed 1]`.
+
+Ten machines (namespaces with a sshd, a process table, a clock and a /tmp of their own) make a load. At a seeded random moment one of
+them loses its generator, its Dask worker or its SSH session, or the scheduler or svload itself is killed (SIGKILL, always). Then
+`svload resume`. Of each:
+
+- nothing sent twice: every request carries `${request.id}`, and a server that svload did not start writes down each with its time. The
+  journal says when each attempt began. Within an attempt no identity may come twice; of a trial that counts the
+  server saw as many as the trial has rows, and as were due. What is left over belongs to attempts that do not count, by its time (the rows of a
+  generator that was killed died with it, so the server alone knows them): no more of each than were due.
+- nothing left 10 s after: processes, listening ports, control groups, labs' folders and temporary files, on every machine. svload itself
+  may still write its report, so who commands the run is looked at when it has ended, and the machines of a run that goes on 10 s after its end.
+- the load ends within 5 s: the last request of the attempt, and the last generator process.
+
+What is made is kept under build/bench; when all is there the table is written beside this file. Root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.fleet.fabric import NETWORK, Fabric, Host, fabric
+from tests.servers import wait_until
+
+from benches.command import KEPT, Kept
+from svload.store import RunDir, read_trial
+
+VICTIMS = {
+    "generator": "svload.drive.generator",
+    "worker": "svload.host.machines.worker",
+    "sshd": "",
+    "scheduler": "svload.host.machines.scheduler",
+    "controller": "",
+}
+MACHINES, RATE, SECONDS, TRIALS = 10, 200, 2, 2
+DUE = RATE * SECONDS
+FIRST_S, LAST_S = 1.0, 8.0
+"""A kill lies so long after the first trial began: both trials' loads and what is between them."""
+LEFT_AFTER_S, LOAD_ENDS_S = 10.0, 5.0
+SERVER, PORT = f"{NETWORK}.254", 8080
+TABLE = Path(__file__).with_suffix(".md")
+_BOUND_S = 120.0
+STUDY = f"""\
+name: kills
+question: What is left of a load when a part of it dies?
+lab:
+  web: {{at: "http://{SERVER}:{PORT}"}}
+  side: {{kit: truth, role: store, cpus: 0.5}}
+traffic:
+  users:
+    executor: constant-arrival-rate
+    rate: {RATE}/s
+    generators: {MACHINES}
+    record: rows
+    request: {{get: "http://web/${{request.id}}", timeout: 2s}}
+  other:
+    executor: constant-arrival-rate
+    rate: 10/s
+    request: {{get: "http://side/v1/a/c/o", expect_status: 404, timeout: 2s}}
+measure: {{duration: {SECONDS}s, replicates: {TRIALS}}}
+"""
+
+
+@dataclass
+class Case:
+    """One kill. `after_s`: since the first trial began. Seconds since the kill: `last_request_s`, `load_gone_s`
+    (0: no load then; the second is null where the run goes on)."""
+
+    victim: str
+    host: str
+    after_s: float
+    last_request_s: float
+    load_gone_s: float | None
+    left: list[str]
+    seen: int
+    rows: int
+    uncounted: int
+    twice: int
+    attempts: int
+    resume_s: float
+    complete: bool
+    wrong: list[str]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether all that is promised was so."""
+        ends = max(self.last_request_s, self.load_gone_s or 0.0) <= LOAD_ENDS_S
+        return self.complete and ends and not (self.left or self.twice or self.wrong)
+
+
+class Scene:
+    """The machines, the counting server and what was there before any run."""
+
+    def __init__(self, made: Fabric) -> None:
+        self.made = made
+        self.networks = {
+            f"net:[{os.stat(f'/run/netns/{name}').st_ino}]": name
+            for name in (made.middle, *(made.namespace(host) for host in made.hosts))
+        }
+        self.names = {made.middle: "controller", **{made.namespace(host): host.name for host in made.hosts}}
+        (made.folder / "study").mkdir()
+        (made.folder / "study" / "study.yaml").write_text(STUDY)
+        (made.folder / "tmp").mkdir()
+        lines = "".join(f"    {host.name}: {{ansible_host: {host.address}}}\n" for host in made.hosts)
+        self.inventory = made.inventory(
+            f"generators:\n  vars: {{svload_python: {sys.executable}}}\n  hosts:\n{lines}"
+        )
+        self.before = self.processes()
+        self.ports_before = self.ports()
+
+    def svload(self, *words: str) -> subprocess.Popen[str]:
+        """In the middle's network, with this machine's control groups (which `ip netns exec` would hide)."""
+        program = ["nsenter", f"--net=/run/netns/{self.made.middle}", sys.executable, "-m", "svload"]
+        return subprocess.Popen(
+            [*program, *words, "-i", self.inventory, "--authorise", SERVER, "--json"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.made.folder,
+            env={**os.environ, **self.made.own, "TMPDIR": str(self.made.folder / "tmp")}, start_new_session=True,
+        )  # fmt: skip
+
+    def processes(self) -> dict[int, tuple[str, list[str]]]:
+        """pid → (namespace, command line) of all that lives on the machines."""
+        found = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if (name := self.networks.get(os.readlink(folder / "ns/net"))) is not None:
+                        words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                        found[int(folder.name)] = (name, words)
+        return found
+
+    def ports(self) -> set[tuple[str, str]]:
+        """(namespace, address) that something listens on, as a process that stays sees it."""
+        one_of = {name: pid for pid, (name, _) in self.before.items()}
+        return {
+            (name, words[1])
+            for name, pid in one_of.items()
+            for kind in ("tcp", "tcp6")
+            for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
+            if (words := line.split())[3] == "0A"
+        }
+
+    def left(self, groups: set[Path], *, middle: bool) -> list[str]:
+        """What there is that was not before the run."""
+        now = self.processes()
+        own = {pid: said for pid, said in now.items() if pid not in self.before}
+        found = [f"{self.names[name]}: {' '.join(words)[:60]}" for name, words in own.values()]
+        found += [f"{self.names[name]}: port {where}" for name, where in self.ports() - self.ports_before]
+        found += [f"group {path}" for path in groups if path.exists()]
+        for host in self.made.hosts:
+            labs = self.made.home(host) / ".local/state/svload/labs"
+            temporary = [
+                path for path in self.made.temporary(host).iterdir() if path.name != self.made.folder.name
+            ]
+            found += [f"{host.name}: {path.name}" for path in [*labs.glob("*"), *temporary]]
+        for folder in (self.made.folder / "state/labs", self.made.folder / "tmp"):
+            found += [f"controller: {folder.name}/{path.name}" for path in folder.glob("*")]
+        return [one for one in found if middle or not one.startswith(("controller", "group"))]
+
+    def groups(self) -> set[Path]:
+        """Control groups that svload made and that its processes here are in."""
+        found = set()
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+                    _, kinds, place = line.split(":", 2)
+                    if "svload" in place:
+                        found.add(Path("/sys/fs/cgroup", kinds.removeprefix("name="), place.lstrip("/")))
+        return {path for path in found if path.exists()}
+
+    def pids(self, victim: str, host: Host, running: subprocess.Popen[str]) -> list[int]:
+        """Whom to kill."""
+        if victim == "controller":
+            return [running.pid]
+        there = self.made.middle if victim == "scheduler" else self.made.namespace(host)
+        own = [
+            (pid, words)
+            for pid, (name, words) in self.processes().items()
+            if name == there and pid not in self.before
+        ]
+        if victim == "sshd":
+            return [pid for pid, words in own if words[0].startswith(("sshd:", "sshd-session:"))]
+        return [pid for pid, words in own if VICTIMS[victim] in words]
+
+
+@contextlib.contextmanager
+def scene() -> Iterator[Scene]:
+    """Ten machines and the server, until the block ends."""
+    hosts = [Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, MACHINES + 1)]
+    with fabric(hosts) as made:
+        words = [sys.executable, "-m", "benches.counting", str(PORT), str(made.folder / "seen")]
+        server = subprocess.Popen(
+            ["nsenter", f"--net=/run/netns/{made.middle}", *words], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            yield Scene(made)
+        finally:
+            server.kill()
+            server.wait()
+
+
+def once(at: Scene, victim: str, draw: random.Random) -> Case:
+    """One run, one kill, one resume."""
+    host, after_s = draw.choice(at.made.hosts), draw.uniform(FIRST_S, LAST_S)
+    runs, log = at.made.folder / "runs", at.made.folder / "seen"
+    had = {path.name for path in runs.glob("kills-*")}
+    log.write_bytes(b"")
+    running = at.svload("run", str(at.made.folder / "study"))
+    try:
+        wait_until(lambda: {path.name for path in runs.glob("kills-*")} > had, 60)
+        (run,) = (RunDir(path) for path in runs.glob("kills-*") if path.name not in had)
+        wait_until(lambda: bool(starts(run)), 60)
+        wait_until(lambda: time.monotonic() - starts(run)[0][0] / 1e9 >= after_s, 60)
+        wait_until(lambda: bool(at.pids(victim, host, running)), 10)
+        groups, pids = at.groups(), at.pids(victim, host, running)
+        killed_ns = time.monotonic_ns()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        gone_s = None if victim == "generator" else load_gone_s(at, killed_ns)
+        left: list[str] = []
+        if victim != "generator":
+            time.sleep(max(0.0, LEFT_AFTER_S - (time.monotonic_ns() - killed_ns) / 1e9))
+            left = at.left(groups, middle=victim == "controller")
+        said = running.communicate(timeout=_BOUND_S)[1]
+    except AssertionError:
+        running.kill()
+        print(running.communicate(timeout=10)[1], file=sys.stderr)
+        raise
+    finally:
+        running.kill()
+        running.wait()
+    if victim != "controller":
+        until = time.monotonic() + (LEFT_AFTER_S if victim == "generator" else 0)
+        while (found := at.left(groups, middle=True)) and time.monotonic() < until:
+            time.sleep(0.5)
+        left += [one for one in found if one not in left]
+    ended_ns = time.monotonic_ns()
+    begun = time.monotonic()
+    resuming = at.svload("resume", str(run.path))
+    out, more = resuming.communicate(timeout=_BOUND_S)
+    resume_s = time.monotonic() - begun
+    wrong = ["a traceback"] * ("Traceback" in said + more)
+    answer = json.loads(out) if out.startswith("{") else {}
+    complete = bool(answer.get("complete")) and answer.get("sealed") == TRIALS
+    if not complete:
+        print(more, file=sys.stderr)
+        wrong.append((more.strip().splitlines() or ["no word"])[-1][:200])
+    return Case(
+        victim=victim, host="" if victim in ("scheduler", "controller") else host.name, after_s=round(after_s, 2),
+        load_gone_s=None if gone_s is None else round(gone_s, 2), left=left, resume_s=round(resume_s, 1),
+        complete=complete, **counted(run, log, killed_ns, ended_ns, wrong),
+    )  # fmt: skip
+
+
+def load_gone_s(at: Scene, since_ns: int) -> float:
+    """Seconds from then until no generator lives on any machine; 20 at most."""
+    while (now_s := (time.monotonic_ns() - since_ns) / 1e9) < 20:
+        if not any(VICTIMS["generator"] in words for _, words in at.processes().values()):
+            break
+        time.sleep(0.1)
+    return now_s
+
+
+def starts(run: RunDir) -> list[tuple[int, str]]:
+    """(when, trial) of every attempt, by the journal."""
+    if not run.events.exists():
+        return []
+    found = []
+    for line in run.events.read_text().splitlines():
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if event["kind"] == "trial-started":
+                found.append((event["monotonic_ns"], event["data"]["trial"]))
+    return found
+
+
+def counted(run: RunDir, log: Path, killed_ns: int, ended_ns: int, wrong: list[str]) -> dict[str, Any]:
+    """What the server saw against what the run says it sent."""
+    seen = [(int(words[0]), words[1]) for line in log.read_text().splitlines() if (words := line.split())]
+    attempts = starts(run)
+    ends = [*(when for when, _ in attempts[1:]), time.monotonic_ns()]
+    of = [
+        [identity for when, identity in seen if begun <= when < end]
+        for (begun, _), end in zip(attempts, ends, strict=True)
+    ]
+    twice = sum(count - 1 for own in of for count in Counter(own).values())
+    last = {trial: number for number, (_, trial) in enumerate(attempts)}
+    sealed, rows = run.sealed_trials(), 0
+    for trial in sealed:
+        data = read_trial(run.trial(trial).path)
+        users = next(at for at, group in enumerate(data.summary.groups) if group.name == "users")
+        own = int((data.samples["group"] == users).sum())
+        rows += own
+        if not own == len(of[last[trial]]) == data.summary.groups[users].due == DUE:
+            wrong.append(f"{trial}: {own} rows, the server saw {len(of[last[trial]])}, {DUE} were due")
+    uncounted = sum(
+        len(own) for number, own in enumerate(of) if number not in {last[trial] for trial in sealed}
+    )
+    wrong += [f"an attempt of {len(own)} requests, {DUE} were due" for own in of if len(own) > DUE]
+    if len(seen) != rows + uncounted:
+        wrong.append(f"{len(seen) - rows - uncounted} requests belong to no attempt")
+    hit = max((number for number, (when, _) in enumerate(attempts) if when <= killed_ns), default=0)
+    until = min(ends[hit], ended_ns)
+    late = [when for when, _ in seen if killed_ns < when < until]
+    return {
+        "last_request_s": round((max(late) - killed_ns) / 1e9, 3) if late else 0.0,
+        "seen": len(seen), "rows": rows, "uncounted": uncounted, "twice": twice, "attempts": len(attempts), "wrong": wrong,
+    }  # fmt: skip
+
+
+def table(cases: Sequence[Case], seed: int) -> str:
+    """The page beside this file."""
+    kept = sum(case.is_kept for case in cases)
+    lines = [
+        "# What is left when something dies\n",
+        f"`python -m benches.kills`, seed {seed}: {MACHINES} machines (namespaces of one guest of {os.cpu_count()} cores), {RATE} requests/s for "
+        f"{SECONDS} s, {TRIALS} trials. SIGKILL at a random moment, then `svload resume`. {kept} of {len(cases)} kills kept all that is promised:",
+        "no request's identity twice in an attempt; of each trial that counts as many requests at the server as rows; nothing left after 10 s; "
+        f"the load ended within {LOAD_ENDS_S:g} s; the plan complete.\n",
+        f"Longest until the last request: {max(case.last_request_s for case in cases):.2f} s; until the last generator was gone: "
+        f"{max(case.load_gone_s or 0 for case in cases):.2f} s.\n",
+        "| killed | on | after s | last request s | generators gone s | left after 10 s | server saw | rows that count | of attempts that do not "
+        "| twice | complete after resume |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for case in cases:
+        gone = "goes on" if case.load_gone_s is None else f"{case.load_gone_s:.2f}"
+        complete = f"yes, {case.resume_s:.0f} s" if case.complete else "**no**"
+        left = "nothing" if not case.left else "**" + "; ".join(case.left[:3]) + "**"
+        note = "" if not case.wrong else " **" + "; ".join(case.wrong) + "**"
+        lines.append(
+            f"| {case.victim} | {case.host or '–'} | {case.after_s:.1f} | {case.last_request_s:.2f} | {gone} | {left} | {case.seen} "
+            f"| {case.rows} | {case.uncounted} | {case.twice} | {complete}{note} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Make what is missing; 0 where all is kept, 1 where something is not."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=list(VICTIMS), nargs="+", default=list(VICTIMS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--anew", action="store_true", help="drop what is kept")
+    told = parser.parse_args()
+    kept = Kept.at(KEPT / "kills.json", {"seed": told.seed}, told.anew)
+    wanted = [(victim, number) for number in range(told.rounds) for victim in told.only]
+    with scene() as at:
+        for victim, number in wanted:
+            name = f"{victim}-{number}"
+            if name in kept.results:
+                continue
+            case = once(at, victim, random.Random(f"{told.seed}-{name}"))
+            kept.keep(name, asdict(case))
+            print(f"{name}: {'kept' if case.is_kept else 'NOT KEPT'} {case}", flush=True)
+    every = [f"{victim}-{number}" for victim in VICTIMS for number in range(told.rounds)]
+    if all(name in kept.results for name in every):
+        TABLE.write_text(table([Case(**kept.results[name]) for name in every], told.seed), encoding="utf-8")
+    made = [Case(**kept.results[f"{victim}-{number}"]) for victim, number in wanted]
+    print(f"{sum(case.is_kept for case in made)} of {len(made)} kept")
+    return 0 if all(case.is_kept for case in made) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

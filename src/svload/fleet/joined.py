@@ -1,0 +1,148 @@
+"""The workers of a Dask cluster that somebody else runs, as machines that make load.
+
+How it is encrypted says the user's own configuration of Dask. Nothing is known there of sites and of what the workers do beside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pkgutil
+import re
+import socket
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import svload
+from svload.host.machines.reach import Joined, Reach
+from svload.model.errors import Problem, SvloadError, fail
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_SCHEDULER_WITHIN_S = 10.0
+_WORKER_WITHIN_S = 30.0
+_END_WITHIN_S = 5.0
+_SCHEMES = ("tcp", "tls")
+_SECURE = "Name it as Dask does, tls://HOST:PORT or tcp://HOST:PORT; certificates are named by Dask's own configuration (distributed.comm.tls)."
+
+
+def workers_of(scheduler: str) -> tuple[Reach, ...]:
+    """All of its workers, by name. Raises SvloadError fleet-scheduler, fleet-other-svload (each worker that lacks this version),
+    fleet-worker, tool-missing."""
+    if not _is_address(scheduler):
+        raise fail(
+            "fleet-scheduler", address=scheduler, reason="that is no address of a scheduler", hint=_SECURE
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        hint = "pip install 'svload[fleet]'."
+        raise fail("tool-missing", kit="svload run --scheduler", what="distributed", hint=hint) from None
+    with contextlib.ExitStack() as stack:
+        _silent(stack)
+        try:
+            client = Client(scheduler, timeout=_SCHEDULER_WITHIN_S, set_as_default=False)  # type: ignore[no-untyped-call]
+        except Exception as why:  # Dask raises whatever its transports and its configuration raise
+            raise fail("fleet-scheduler", address=scheduler, reason=_in_words(why), hint=_SECURE) from why
+        stack.callback(client.close, timeout=_END_WITHIN_S)
+        workers: Mapping[str, Any] = client.scheduler_info()["workers"]
+        found = reaches_of(
+            scheduler, {address: str(told.get("name", "")) for address, told in workers.items()}
+        )
+        if not found:
+            hint = "Start some, or wait for the queue to start them; then say the command again."
+            raise fail("fleet-scheduler", address=scheduler, reason="it has no worker", hint=hint)
+        _must_have_svload(client, found)
+    return found
+
+
+def reaches_of(scheduler: str, names: Mapping[str, str]) -> tuple[Reach, ...]:
+    """Machines of workers: address → name. Raises SvloadError fleet-worker."""
+    found: dict[str, Reach] = {}
+    for address, told in sorted(names.items(), key=lambda one: (one[1], one[0])):
+        place = urlsplit(address)
+        if place.scheme not in _SCHEMES or not place.hostname:
+            raise fail(
+                "fleet-worker",
+                host=told or address,
+                reason=f"it is at {address}, which no connection reaches",
+            )
+        # A worker without a name of its own has its address for one; a name becomes part of a folder's there.
+        own = told if told and told != address else place.netloc
+        name = re.sub(r"[^\w.:-]+", "-", own)
+        name = name if name not in found else f"{name}-{place.port}"
+        joined = Joined(scheduler, address, _is_own(place.hostname))
+        found[name] = Reach(name, place.hostname, "", 0, "", joined=joined)
+    return tuple(found.values())
+
+
+def _must_have_svload(client: Client, workers: tuple[Reach, ...]) -> None:
+    asked = [
+        client.submit(
+            pkgutil.resolve_name, "svload:__version__", workers=[one.joined.worker], allow_other_workers=False, pure=False,
+            retries=0,
+        )
+        for one in workers if one.joined is not None
+    ]  # fmt: skip
+    problems = []
+    for one, future in zip(workers, asked, strict=True):
+        try:
+            version = str(future.result(timeout=_WORKER_WITHIN_S))
+        except (ImportError, AttributeError):
+            version = ""
+        except TimeoutError:
+            reason = f"it took no task within {_WORKER_WITHIN_S:.0f} s; it is busy"
+            problems.append(Problem("fleet-worker", {"host": one.name, "reason": reason}))
+            continue
+        except Exception as why:  # whatever Dask raises for a worker that goes
+            problems.append(Problem("fleet-worker", {"host": one.name, "reason": _in_words(why)}))
+            continue
+        if version != svload.__version__:
+            told: dict[str, object] = {
+                "host": one.name,
+                "found": f"svload {version}" if version else "no svload",
+                "own": svload.__version__,
+            }
+            problems.append(Problem("fleet-other-svload", told))
+    if problems:
+        raise SvloadError(*problems)
+
+
+def _silent(stack: contextlib.ExitStack) -> None:
+    """What is wrong is told in our own words; Dask sets its loggers' levels when it is imported."""
+    import distributed  # noqa: F401
+
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("asyncio", "distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    stack.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("ignore")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        place = urlsplit(text)
+        return place.scheme in _SCHEMES and bool(place.hostname) and place.port is not None
+    except ValueError:
+        return False
+
+
+def _is_own(address: str) -> bool:
+    """Whether this machine has that address: it can listen there."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(place)
+    except OSError:
+        return False
+    return True
+
+
+def _in_words(why: BaseException) -> str:
+    """The last cause says what happened; Dask wraps it."""
+    while why.__cause__ is not None:
+        why = why.__cause__
+    return " ".join(str(why).split())[:300] or type(why).__name__

@@ -1,0 +1,25 @@
+"""What a machine does for a controller that is late, and for one that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.host.machines import bearer
+
+
+def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
+    monkeypatch.setattr(bearer, "SILENCE_S", 0.3)
+    made = bearer.Bearer("it", "a test", 0, "word")
+    asyncio.run(asyncio.sleep(3 * bearer.SILENCE_S))  # other machines are greeted meanwhile
+    said = asyncio.run(made.ask("CLOCK", 5, {}))
+    assert "error" not in said
+    made = bearer.Bearer("it-too", "a test", 0, "word")
+    pid = asyncio.run(made.hello())["said"]["agent_pid"]
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
+    wait_until(lambda: not list((tmp_path / "labs").glob("*")), 10)

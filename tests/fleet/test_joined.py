@@ -1,0 +1,266 @@
+"""`svload run --scheduler`: a Dask cluster that somebody else runs makes the load, and is as it was afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.servers import wait_until
+
+from svload.fleet.joined import reaches_of, workers_of
+from svload.model.errors import SvloadError
+from svload.store import RunDir, read_trial
+
+pytestmark = pytest.mark.timeout(240)
+READY_WITHIN_S = 60.0
+STUDY = """\
+name: joined
+question: Do a cluster's workers ask for the same as one machine?
+lab: {web: {kit: truth, role: store, service_time: 1 ms, workers: 16}}
+traffic:
+  users:
+    executor: constant-arrival-rate
+    rate: 100/s
+    generators: 2
+    record: rows
+    request: {get: http://web/v1/a/c/o, expect_status: 404, timeout: 2s}
+measure: {duration: 2s, replicates: 1}
+"""
+
+
+@dataclass
+class Cluster:
+    """A scheduler and its workers, started as users start them."""
+
+    folder: Path
+    environment: dict[str, str]
+    protocol: str
+    address: str = ""
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def svload(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "svload", *words], capture_output=True, text=True, timeout=120, check=False, cwd=self.folder,
+            env={**self.environment, **environment},
+        )  # fmt: skip
+
+    def start(self, stack: ExitStack, name: str, words: list[str], **more: str) -> subprocess.Popen[bytes]:
+        with open(self.folder / f"{name}.log", "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={**self.environment, "SVLOAD_STATE": str(self.folder / name), **more},
+            )  # fmt: skip
+        stack.callback(process.wait, 20)
+        stack.callback(process.terminate)
+        return process
+
+    def worker(self, stack: ExitStack, name: str, *words: str, **more: str) -> None:
+        place = ["--name", name, "--host", "127.0.0.1", "--local-directory", str(self.folder / "scratch")]
+        program = ["distributed.cli.dask_worker", self.address, "--nthreads", "1", "--no-dashboard"]
+        self.workers[name] = self.start(stack, name, [*program, *place, *words], **more)
+
+    def processes(self) -> dict[int, list[str]]:
+        """pid → command line of the workers and of all below them."""
+        parents: dict[int, list[int]] = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                except OSError:
+                    continue
+                parents.setdefault(parent, []).append(int(folder.name))
+        found, todo = {}, [process.pid for process in self.workers.values()]
+        while todo:
+            pid = todo.pop()
+            todo += parents.get(pid, [])
+            try:
+                found[pid] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            except OSError:
+                continue
+        return found
+
+    def listening(self) -> set[str]:
+        """Sockets that they listen on."""
+        held = set()
+        for pid in self.processes():
+            for one in Path(f"/proc/{pid}/fd").iterdir():
+                try:
+                    held.add(os.readlink(one))
+                except OSError:
+                    continue
+        rows = [
+            line.split()
+            for kind in ("tcp", "tcp6")
+            for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]
+        ]
+        return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held}
+
+
+@contextmanager
+def cluster(folder: Path, protocol: str = "tcp", **environment: str) -> Iterator[tuple[Cluster, ExitStack]]:
+    """A scheduler on loopback; workers are the test's to start."""
+    own = {f"SVLOAD_{name.upper()}": str(folder / name) for name in ("state", "cache", "lock")}
+    made = Cluster(folder, {**os.environ, **own, **environment}, protocol)
+    told = folder / "scheduler.json"
+    words = [
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--protocol",
+        protocol,
+        "--no-dashboard",
+        "--scheduler-file",
+        str(told),
+    ]
+    with ExitStack() as stack:
+        made.start(stack, "scheduler", ["distributed.cli.dask_scheduler", *words])
+        wait_until(lambda: told.exists() and told.read_text().endswith("}"), READY_WITHIN_S)
+        made.address = json.loads(told.read_text())["address"]
+        yield made, stack
+
+
+def certificates(folder: Path) -> Mapping[str, str]:
+    """A cluster's own, named as Dask's users name them."""
+    import trustme
+
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    issued.private_key_and_cert_chain_pem.write_to_path(folder / "own.pem")
+    prefix = "DASK_DISTRIBUTED__COMM__TLS__"
+    own = {f"{prefix}{role}__CERT": str(folder / "own.pem") for role in ("SCHEDULER", "WORKER", "CLIENT")}
+    return {f"{prefix}CA_FILE": str(folder / "ca.pem"), **own}
+
+
+def ready(made: Cluster) -> bool:
+    return all((made.folder / f"{name}.log").read_text().count("Registered to:") for name in made.workers)
+
+
+@pytest.mark.truth_long
+def test_a_clusters_workers_make_the_load_and_stay_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    with cluster(tmp_path, "tls", **certificates(tmp_path)) as (made, stack):
+        made.worker(stack, "alpha")
+        made.worker(stack, "beta", "--no-nanny")
+        wait_until(lambda: ready(made), READY_WITHIN_S)
+        processes, ports = made.processes(), made.listening()
+        done = made.svload("run", "study.yaml", "--scheduler", made.address, "--json")
+        assert done.returncode in (0, 4), done.stderr
+        assert "2 workers of the cluster are on 127.0.0.1" in done.stderr
+        run = RunDir(tmp_path / json.loads(done.stdout)["run"])
+        placement = run.placement()
+        assert placement is not None
+        assert sorted(placement.machines) == ["alpha", "beta"]
+        assert not placement.apart
+        (trial,) = (read_trial(run.trial(name).path) for name in run.sealed_trials())
+        (users,) = trial.summary.groups
+        assert (users.due, users.ok) == (200, 200)
+        assert {one.place: one.ok for one in trial.summary.places if one.kind == "machine"} == {
+            "alpha": 100,
+            "beta": 100,
+        }
+        wait_until(lambda: made.processes() == processes, 10)
+        wait_until(lambda: made.listening() == ports, 10)
+        assert not [path for name in made.workers for path in (tmp_path / name / "labs").glob("*")]
+        again = made.svload("resume", str(run.path), "--scheduler", made.address, "--json")
+        assert json.loads(again.stdout)["complete"], again.stderr
+
+
+@pytest.mark.truth_long
+def test_a_killed_svload_leaves_no_load_on_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.replace("duration: 2s", "duration: 30s"))
+    with cluster(tmp_path) as (made, stack):
+        made.worker(stack, "alpha")
+        made.worker(stack, "beta", "--no-nanny")
+        wait_until(lambda: ready(made), READY_WITHIN_S)
+        processes, ports = made.processes(), made.listening()
+        words = [sys.executable, "-m", "svload", "run", "study.yaml", "--scheduler", made.address]
+        with subprocess.Popen(
+            words, cwd=tmp_path, env=made.environment, stderr=subprocess.DEVNULL
+        ) as running:
+            try:
+                wait_until(
+                    lambda: any(
+                        '"progress"' in path.read_text()
+                        for path in tmp_path.glob("runs/*/trials/*/events.jsonl")
+                    ),
+                    60,
+                )
+            finally:
+                running.kill()
+        wait_until(
+            lambda: not any("svload.drive.generator" in words for words in made.processes().values()), 5
+        )
+        wait_until(lambda: made.processes() == processes and made.listening() == ports, 5)
+        assert not [path for name in made.workers for path in (tmp_path / name / "labs").glob("*")]
+
+
+@pytest.mark.truth_long
+def test_a_worker_must_have_this_svload(tmp_path: Path) -> None:
+    for name, text in {"none": "raise ModuleNotFoundError('svload')", "old": "__version__ = '0.0.1'"}.items():
+        (tmp_path / name / "svload").mkdir(parents=True)
+        (tmp_path / name / "svload" / "__init__.py").write_text(text)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    with cluster(tmp_path) as (made, stack):
+        for name in ("none", "old"):
+            made.worker(stack, f"with-{name}", "--no-nanny", PYTHONPATH=str(tmp_path / name))
+        wait_until(lambda: ready(made), READY_WITHIN_S)
+        done = made.svload("run", "study.yaml", "--scheduler", made.address)
+    assert done.returncode == 3
+    assert "with-none has no svload, and this machine svload " in done.stderr
+    assert "with-old has svload 0.0.1, and this machine svload " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.truth_long
+def test_a_scheduler_without_workers_is_told(tmp_path: Path) -> None:
+    with cluster(tmp_path) as (made, _), pytest.raises(SvloadError) as caught:
+        workers_of(made.address)
+    assert "it has no worker" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("10.0.0.1", "that is no address of a scheduler"),
+        ("http://10.0.0.1:8786", "that is no address of a scheduler"),
+        ("tcp://127.0.0.1:9", "can't be used"),
+        ("tcp://127.0.0.1:none", "that is no address of a scheduler"),
+    ],
+)
+def test_a_wrong_address_is_told_in_a_line(
+    address: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("svload.fleet.joined._SCHEDULER_WITHIN_S", 1.0)
+    with pytest.raises(SvloadError) as caught:
+        workers_of(address)
+    assert caught.value.problems[0].code == "fleet-scheduler"
+    assert expected in str(caught.value)
+
+
+def test_workers_names_are_the_machines() -> None:
+    found = reaches_of(
+        "tls://192.0.2.1:8786",
+        {
+            "tls://192.0.2.7:40001": "slurm/0 a",
+            "tls://192.0.2.8:40002": "tls://192.0.2.8:40002",
+            "tls://192.0.2.9:40003": "slurm-0-a",
+            "tls://127.0.0.1:40004": "3",
+        },
+    )
+    assert [(one.name, one.address, one.here) for one in found] == [
+        ("3", "127.0.0.1", True),
+        ("slurm-0-a", "192.0.2.9", False),
+        ("slurm-0-a-40001", "192.0.2.7", False),
+        ("192.0.2.8:40002", "192.0.2.8", False),
+    ]
+    with pytest.raises(SvloadError, match="no connection reaches"):
+        reaches_of("tcp://192.0.2.1:8786", {"inproc://192.0.2.1/12/3": "0"})
