@@ -218,12 +218,6 @@ def process(machines: Fabric, host: Host | None, module: str) -> int:
     raise LookupError(f"no {module} at {name}")
 
 
-def loading(machines: Fabric, run: Path) -> bool:
-    """Whether a trial of the run makes load now."""
-    events = run / "events.jsonl"
-    return events.exists() and events.read_text().count('"progress"') > 0
-
-
 VICTIMS = {
     "a generator": ("svload.drive.generator", False),
     "a worker": ("svload.host.machines.worker", False),
