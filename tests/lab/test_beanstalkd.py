@@ -12,6 +12,7 @@ from io import BufferedRWPair
 from typing import Any
 
 import pytest
+from tests.servers import wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
 from svload.lab import Lab
@@ -133,7 +134,12 @@ def test_a_worker_that_is_too_slow_is_told_and_saturates_nothing(lab_of: Any) ->
     calm = monitor.until(lambda read: read["jobs_ready"] == 0)
     with client(lab) as slow, client(lab) as next_one:
         assert slow("put 0 0 1 5\r\nhello", "reserve") == ["INSERTED 1", "RESERVED 1 5"]
-        assert next_one("reserve") == ["RESERVED 1 5"], "as soon as it is taken back"
+
+        def taken_back() -> bool:
+            # beanstalkd 1.12 forgets a deadline that falls on the microsecond of its look: a word of the worker renews it
+            return (slow("use default") + next_one("reserve-with-timeout 0"))[-1] == "RESERVED 1 5"
+
+        wait_until(taken_back)
         late = monitor.until(lambda read: read["job_timeouts_total"] == 1)
     monitor.monitor.close()
     assert (states(calm), moved(calm), saturated(calm)) == ({"its only thread": "clear"}, set(), ())
