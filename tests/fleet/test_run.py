@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.fleet.fabric import Fabric, Host, fabric
+from tests.fleet.runs import begin, left, load, newest, process
 from tests.servers import wait_until
 
 from svload.analysis.quantiles import bucket_middles
@@ -89,39 +89,6 @@ def study(
     return str(path)
 
 
-def load(machines: Fabric, *words: str) -> tuple[subprocess.CompletedProcess[str], RunDir | None]:
-    done = machines.svload("run", *words, "--json")
-    assert "Traceback" not in done.stderr, done.stderr
-    found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-    path = found.get("run") or found.get("folder")
-    return done, RunDir(machines.folder / str(path)) if path else None
-
-
-def newest(machines: Fabric) -> RunDir:
-    runs = sorted((machines.folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
-    return RunDir([path for path in runs if path.is_dir() and not path.is_symlink()][-1])
-
-
-def left(machines: Fabric) -> list[str]:
-    """Command lines of generators, agents and workers that still live anywhere."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                network = os.readlink(folder / "ns/net")
-            except OSError:
-                continue
-            if any(word.startswith("svload.") for word in words) and network in networks(machines):
-                found.append(" ".join(words))
-    return found
-
-
-def networks(machines: Fabric) -> set[str]:
-    names = [machines.middle, *(machines.namespace(host) for host in machines.hosts)]
-    return {f"net:[{os.stat(f'/run/netns/{name}').st_ino}]" for name in names}
-
-
 def test_ten_machines_ask_for_what_one_asks_for(machines: Fabric) -> None:
     done, _ = load(machines, study(machines, 10), "-i", inventory(machines, HOSTS))
     assert done.returncode in (0, 4), done.stderr
@@ -190,32 +157,6 @@ def test_merged_histograms_are_those_of_all_rows(machines: Fabric) -> None:
     mine = table["metric"] == 0
     assert int(table["count"][mine].sum()) == sum(part.ok for part in trial.summary.parts) == 400
     assert bucket_middles(np.asarray(table["bucket"][mine], dtype=np.int64)).min() > 1e6
-
-
-def begin(machines: Fabric, *words: str) -> subprocess.Popen[str]:
-    """A run that goes on while the test acts."""
-    return subprocess.Popen(
-        ["ip", "netns", "exec", machines.middle, sys.executable, "-m", "svload", *words],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=machines.folder,
-        env={**os.environ, **machines.own}, start_new_session=True,
-    )  # fmt: skip
-
-
-def process(machines: Fabric, host: Host | None, module: str) -> int:
-    """The pid of a process that runs a module in a host's network, or in the middle."""
-    name = machines.middle if host is None else machines.namespace(host)
-    network = f"net:[{os.stat(f'/run/netns/{name}').st_ino}]"
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            titles = {word.partition(": ")[2] for word in words}  # sshd and its sessions say what they do
-            if module in (*words, *titles) and os.readlink(folder / "ns/net") == network:
-                return int(folder.name)
-        except OSError:
-            continue
-    raise LookupError(f"no {module} at {name}")
 
 
 VICTIMS = {

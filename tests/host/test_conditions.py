@@ -105,6 +105,19 @@ def test_loopback_and_timers_are_measured_once_a_boot(
     assert preflight.preflight(state=tmp_path) == first
 
 
+def test_a_figure_of_a_busy_moment_is_measured_anew_before_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "measure_timer_floor", lambda: 50_000.0)
+    monkeypatch.setattr(preflight, "measure_loopback", lambda tries=5: 1e9 if tries == 5 else 4e9)
+    assert preflight.preflight(state=tmp_path).loopback_bytes_per_s == 1e9
+    assert preflight.above(0.9e9, 1e9, state=tmp_path) == 1e9, "nothing is doubted"
+    assert preflight.above(2e9, 1e9, state=tmp_path) == 4e9
+    assert preflight.preflight(state=tmp_path).loopback_bytes_per_s == 4e9, "kept"
+    monkeypatch.setattr(preflight, "measure_loopback", lambda tries=5: 3e9)
+    assert preflight.above(9e9, 4e9, state=tmp_path) == 4e9, "what cannot be stays above what was measured"
+
+
 def test_a_new_boot_and_a_damaged_file_are_measured_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

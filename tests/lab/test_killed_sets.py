@@ -115,7 +115,7 @@ def begins_with_its_own_values(tmp_path: Path, cache: Path) -> None:
         lab = Lab(services, agent, agent.dir, cache, sysctl=sysctl)
         try:
             lab.up()
-            shown = lab._up["cache"].kit.parameters()
+            shown = lab._here._standing["cache"].kit.parameters()
             named = {
                 name
                 for path in SETS.glob("*.yaml")

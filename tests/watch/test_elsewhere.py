@@ -1,11 +1,12 @@
-"""Of a machine's readings those come to the run that its judge asks for, and no other."""
+"""Of a machine's readings those of its servers come to the run, and those that its judge asks for."""
 
 from __future__ import annotations
 
 from array import array
 from typing import Any
 
-from svload.watch.fleet import as_fleet, together
+from svload.watch.fleet import as_fleet
+from svload.watch.series import together
 
 ROWS = [
     (0, "", "host", "cpu0", "steal_seconds_total", 0.5),
@@ -36,15 +37,16 @@ def rows_of(found: dict[str, tuple[str, Any]]) -> list[Any]:
     return list(zip(offsets, *names, values, strict=True))
 
 
-def test_what_disturbs_a_machine_is_told_under_its_name() -> None:
+def test_what_disturbs_a_machine_is_told_under_its_name_and_its_servers_under_theirs() -> None:
     assert rows_of(as_fleet(table(ROWS), "h1")) == [
         (0, "", "fleet", "h1/cpu0", "steal_seconds_total", 0.5),
         (1, "", "fleet", "h1/cpu1", "busy_seconds_total", 3.0),
         (3, "", "fleet", "h1", "others_cpu_seconds_total", 0.25),
+        (5, "web", "process", "", "cpu_seconds_total", 9.0),
     ]
 
 
 def test_readings_of_several_machines_are_one_table() -> None:
     both = together([table(ROWS), as_fleet(table(ROWS), "h1"), as_fleet(table([]), "h2")])
     assert rows_of(both)[: len(ROWS)] == ROWS
-    assert len(rows_of(both)) == len(ROWS) + 3
+    assert len(rows_of(both)) == len(ROWS) + 4

@@ -276,6 +276,7 @@ def run_study(
 
         _refuse_undecidable(analysis.plan_comparisons(lock), lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
+    _must_be_possible(lock, choices)
     must_fit(lock, fleet=choices.elsewhere)
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
@@ -319,6 +320,7 @@ def resume(run_name: str | None, choices: Choices, emit: Emit) -> RunResult:
                 },
             )
         )
+    _must_be_possible(lock, choices)
     must_fit(lock, fleet=choices.elsewhere)
     return execute_run(found, emit, choices)
 
@@ -384,15 +386,18 @@ def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) ->
     return [replace(problem, place=place) for problem in found]
 
 
-def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
-    """The machines that make the load, as the inventory or the cluster has them; none: this one. Raises SvloadError
-    fleet-inventory, fleet-group, fleet-cannot, fleet-scheduler, fleet-other-svload."""
-    if not choices.elsewhere:
-        return ()
-    from svload import fleet, lab
+def _must_be_possible(lock: Lock, choices: Choices) -> None:
+    """Whether what the study asks for can be had where these choices put load and servers. Raises SvloadError fleet-cannot, fleet-on."""
+    from svload import lab
     from svload.model.parameters import is_network
 
     configs = case_configs(lock).values()
+    if (on := lab.machines_of(configs)) and choices.inventory is None:
+        called, service = next(iter(on.items()))
+        reason = "a Dask cluster's workers serve nothing" if choices.elsewhere else "no inventory is given"
+        raise fail("fleet-on", lock.study_dir, service=service, on=called, reason=reason, hint=lab.ON_HINT)
+    if not choices.elsewhere:
+        return
     if any(map(is_network, (name for config in configs for name in config.sysctl))) or any(
         lab.is_linked(spec) for config in configs for spec in config.services
     ):
@@ -400,9 +405,21 @@ def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
         raise fail("fleet-cannot", what="A network of the lab's own", hint=hint)
     if lock.plants:
         raise fail("fleet-cannot", what="A planted fault", hint="Run it on one machine.")
+    for config in configs:
+        if what := lab.cannot_be_elsewhere(config):
+            raise fail("fleet-cannot", what=what, hint="Leave it out, or let all services run here.")
+
+
+def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
+    """The machines that make the load, as the inventory or the cluster has them, and those that serve; none: this one. Raises
+    SvloadError fleet-inventory, fleet-group, fleet-on, fleet-scheduler, fleet-other-svload."""
+    if not choices.elsewhere:
+        return ()
+    from svload import fleet, lab
+
     if choices.inventory is None:
         return fleet.workers_of(choices.scheduler)
-    return fleet.reaches(choices.inventory)
+    return fleet.reaches(choices.inventory, lab.machines_of(case_configs(lock).values()))
 
 
 def _gated(lock: Lock) -> set[str]:

@@ -40,6 +40,8 @@ class Fleet:
 
     path: str
     members: tuple[Member, ...]
+    servers: tuple[str, ...] = ()
+    """The names of those that serve, in their group's order."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,6 +80,7 @@ def read_inventory(listing: Mapping[str, Any], path: str) -> Fleet:
             )
             for name in names
         ),
+        tuple(servers),
     )
 
 

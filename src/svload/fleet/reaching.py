@@ -4,23 +4,55 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from svload.fleet import ansible
-from svload.fleet.inventory import Member, read_inventory
+from svload.fleet.inventory import SERVERS, Member, read_inventory
 from svload.host.machines.reach import PYTHON, Reach, connects_by_itself
+from svload.model.errors import Problem, SvloadError
 
 LOOPBACK = "127.0.0.1"
 
 
-def reaches(inventory: Path) -> tuple[Reach, ...]:
-    """The machines that make load. Raises SvloadError fleet-inventory, fleet-group, tool-missing."""
+def reaches(inventory: Path, on: Collection[str] = ()) -> tuple[Reach, ...]:
+    """The machines that make load, and those that a study calls `on`. Raises SvloadError fleet-inventory, fleet-group,
+    fleet-on, tool-missing."""
     listing = ansible.list_inventory(inventory)
     fleet = read_inventory(listing, str(inventory))
     variables: Mapping[str, Any] = listing.get("_meta", {}).get("hostvars", {})
-    return tuple(reach_of(one, variables.get(one.name, {})) for one in fleet.members if one.generates)
+    names = {one.name: names_of(one.name, fleet.servers) for one in fleet.members if one.serves}
+    known = {called for called_so in names.values() for called in called_so}
+    if lacking := [one for one in on if one not in known]:
+        raise SvloadError(*(_no_server(one, names, str(inventory)) for one in lacking))
+    return tuple(
+        replace(
+            reach_of(one, variables.get(one.name, {})),
+            generates=one.generates,
+            known_as=names.get(one.name, ()),
+        )
+        for one in fleet.members
+        if one.generates or set(on) & set(names.get(one.name, ()))
+    )
+
+
+def names_of(name: str, servers: Sequence[str]) -> tuple[str, ...]:
+    """What a study may call a machine that serves: by its place in the group, or by its name. Pure."""
+    return (f"{SERVERS}[{servers.index(name)}]", name)
+
+
+def _no_server(on: str, names: Mapping[str, tuple[str, ...]], inventory: str) -> Problem:
+    told = "; ".join(" or ".join(called) for called in names.values())
+    hint = f"Name one of it: {told}." if told else "Give the inventory a group “servers” with that machine."
+    details: dict[str, object] = {
+        "service": "a service",
+        "on": on,
+        "reason": "the inventory's group “servers” has no such machine",
+        "hint": hint,
+    }
+    return Problem("fleet-on", details, inventory)
 
 
 def reach_of(member: Member, variables: Mapping[str, Any]) -> Reach:

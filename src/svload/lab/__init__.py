@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from svload.lab.lab import Lab
     from svload.lab.links import cannot_be_linked, is_linked
     from svload.lab.objects import ObjectTable
+    from svload.lab.on import ON_HINT, cannot_be_elsewhere, machines_of
     from svload.lab.setup import check, find_mistakes, install, measures
     from svload.lab.trust import asks_trust
 
 __all__ = [
+    "ON_HINT",
     "Lab",
     "ObjectTable",
     "all_kits",
     "asks_trust",
+    "cannot_be_elsewhere",
     "cannot_be_linked",
     "cautions",
     "check",
@@ -35,6 +38,7 @@ __all__ = [
     "install",
     "is_linked",
     "kit_options",
+    "machines_of",
     "measures",
 ]
 
@@ -48,6 +52,7 @@ __getattr__ = late(
         "lab": ("Lab",),
         "links": ("cannot_be_linked", "is_linked"),
         "objects": ("ObjectTable",),
+        "on": ("ON_HINT", "cannot_be_elsewhere", "machines_of"),
         "setup": ("check", "find_mistakes", "install", "measures"),
         "trust": ("asks_trust",),
     },

@@ -106,6 +106,9 @@ class KitOptions(BaseModel):
         le=REPLICAS,
         doc="how many servers of it there are, all alike, as web[1], web[2] …; they count as one",
     )
+    on: str | None = option(
+        None, doc="a machine of the inventory's group servers that it runs on: servers[0], or its name"
+    )
     link: Link | None = option(
         None,
         unit="mapping",

@@ -4,37 +4,46 @@ and taken down without a trace."""
 from __future__ import annotations
 
 import datetime
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from svload.host.machine.page_cache import drop_from_page_cache
-from svload.host.machine.sock_diag import end_time_wait
 from svload.lab import setup
 from svload.lab.addresses import endpoints
 from svload.lab.data import Filled, OnProgress
 from svload.lab.deaths import death_of, out_of_memory
-from svload.lab.faults import FaultHands
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kernel import KernelSettings
 from svload.lab.kit import LOOPBACK, Host, KitOptions
 from svload.lab.links import ServiceLinks, reached_from_links
 from svload.lab.objects import ObjectTable
+from svload.lab.on import ON_HINT
+from svload.lab.place import Here, Place
 from svload.lab.replicas import added, merged, needs_of_servers, servers, service_of
-from svload.lab.standing import READY_WITHIN_S, OnEvent, Standing, Starter
+from svload.lab.standing import READY_WITHIN_S, OnEvent, Starter
 from svload.lab.stores import Stores
 from svload.lab.together import together
 from svload.model.errors import Problem, SvloadError, fail
+from svload.model.events import Event
 from svload.model.facts import Counters, Death, Endpoint, ServiceFacts, Setting
 from svload.model.private import private_folder
 from svload.model.study import ObjectSet, ServiceSpec
 
 LIFE = datetime.timedelta(days=30)
 """Of certificates: longer than any run, shorter than forgetting."""
+
+
+@dataclass
+class _Up:
+    """A server that is up, or coming up, and where. `facts` are None until it answers."""
+
+    spec: ServiceSpec
+    place: Place
+    facts: ServiceFacts | None = None
 
 
 class Lab:
@@ -47,7 +56,7 @@ class Lab:
     machine only with `host_settings`. `live_limits`: service, or part of one (`backend.object`), → limits of its
     control group that faults will change. Variables that
     hold `secrets` (as a case has them) reach no service that does not name them. `address` is the one of this
-    machine where servers listen.
+    machine where servers listen; `elsewhere` are other machines' places, by what a service's `on` says.
     """
 
     def __init__(
@@ -68,19 +77,19 @@ class Lab:
         host_settings: bool = False,
         live_limits: Mapping[str, Sequence[str]] | None = None,
         address: str = LOOPBACK,
+        elsewhere: Mapping[str, Place] | None = None,
     ) -> None:
-        self._take(specs)
+        self._elsewhere = dict(elsewhere or {})
         self._cache = cache_dir.absolute()
-        self._work, self._logs = work_dir.absolute() / "services", work_dir.absolute() / "logs"
+        self._logs = work_dir.absolute() / "logs"
         self._tell = on_event or (lambda event: None)
-        self._groups = ServiceGroups(host, live_limits)
         cores = tuple(server_cores) if server_cores else None
         links = ServiceLinks(host, work_dir.absolute() / "links", cores)
         self._starter = Starter(
             host=host,
-            groups=self._groups,
+            groups=ServiceGroups(host, live_limits),
             links=links,
-            work=self._work,
+            work=work_dir.absolute() / "services",
             logs=self._logs,
             cache=self._cache,
             study=(study_dir or Path.cwd()).absolute(),
@@ -93,11 +102,13 @@ class Lab:
             address=address,
         )
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
-        self._up: dict[str, Standing] = {}
-        self.faults = FaultHands(self._up, self._groups, links, self._renewed)
+        self._up: dict[str, _Up] = {}
+        self._here = Here(self._starter, self._renewed)
+        self.faults = self._here.faults
         self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()
         self._fallen: set[str] = set()
+        self._take(specs)
 
     def _take(self, specs: Sequence[ServiceSpec]) -> None:
         """Have these services from now on; none of them is touched. Raises SvloadError where one is wrong."""
@@ -106,12 +117,30 @@ class Lab:
         self._options = {name: options[service_of(name)] for name in self._servers}
         self._needs = needs_of(specs)
         self._order = needs_of_servers(specs, self._needs)
+        for spec in specs:
+            self._place_of(spec)
 
     # before
 
     def check(self) -> list[Problem]:
         """What this machine lacks for the lab; empty if it can come up. Starts nothing."""
-        return setup.check(self.specs, self._cache)
+        return self._lacks(self.specs)
+
+    def _lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
+        """What the machine of each of these lacks for it."""
+        by_place: dict[Place, list[ServiceSpec]] = {}
+        for spec in specs:
+            by_place.setdefault(self._place_of(spec), []).append(spec)
+        return [problem for place, own in by_place.items() for problem in place.lacks(own)]
+
+    def _place_of(self, spec: ServiceSpec) -> Place:
+        """Where it runs. Raises SvloadError fleet-on."""
+        on = spec.options.get("on")
+        if on is None:
+            return self._here
+        if on not in self._elsewhere:
+            raise fail("fleet-on", f"lab.{spec.name}.on", service=spec.name, on=on, reason="no such machine is at hand", hint=ON_HINT)  # fmt: skip
+        return self._elsewhere[on]
 
     def install(self, root: bool | None = None) -> list[str]:
         """Install what `check` misses; what was done, a line each. Raises SvloadError for what could not be."""
@@ -137,7 +166,16 @@ class Lab:
         before = self._kernel.found
         self._kernel.hold(sysctl)
         self._sysctl = dict(sysctl)
-        self._starter.tell_settings("", tuple(one for one in self._kernel.found if one not in before))
+        self._tell_settings("", tuple(one for one in self._kernel.found if one not in before))
+
+    def _tell_settings(self, whose: str, settings: Iterable[Setting]) -> None:
+        """Tell each setting that is not as it was asked."""
+        for one in settings:
+            if one.asked is not None and (one.why or one.found not in (None, one.asked)):
+                what = f"{whose}{one.name}"
+                self._tell(
+                    Event("setting", {"what": what, "asked": one.asked, "found": one.found, "why": one.why})
+                )
 
     def _bring_up(self, names: Collection[str]) -> None:
         for wave in waves(self._order):
@@ -147,14 +185,14 @@ class Lab:
         began = time.monotonic()
         neighbours = {name: self._facts_of(name) for name in self._needs[service_of(spec.name)]}
         options = self._options[spec.name]
-        self._up[spec.name] = server = self._starter.make(
-            spec, options, neighbours, reached=spec.name in reached_from_links(self._servers, self._order)
-        )
+        reached_by_links = spec.name in reached_from_links(self._servers, self._order)
+        self._up[spec.name] = server = _Up(spec, self._place_of(spec))
         try:
-            self._starter.bring_up(server, options, neighbours)
+            server.facts = server.place.start(spec, options, neighbours, reached_by_links)
         except BaseException:
             self._stop(spec.name)
             raise
+        self._tell_settings(f"{spec.name}.", server.facts.settings)
         self._starter.say("ready", spec.name, seconds=round(time.monotonic() - began, 3))
 
     def down(self) -> None:
@@ -166,17 +204,19 @@ class Lab:
         self._take_down(set(self._up), self._order)
         with suppress(SvloadError):  # the agent is gone, and with it what it held
             self._kernel.hold({})
-        self.free_ports()
-        shutil.rmtree(self._work, ignore_errors=True)
+        for place in (self._here, *set(self._elsewhere.values())):
+            with suppress(SvloadError):  # one that is lost has ended by itself
+                place.free_ports()
+                place.wipe()
 
     def _take_down(self, names: set[str], order: Mapping[str, tuple[str, ...]]) -> None:
         for wave in reversed(waves(order)):
             together(self._stop, [name for name in wave if name in names and name in self._up])
 
     def _stop(self, name: str) -> None:
-        self._starter.stop(self._up[name])
+        with suppress(SvloadError):
+            self._up[name].place.stop(name)
         del self._up[name]
-        self.faults.forget(name)
 
     def apply(
         self,
@@ -220,7 +260,8 @@ class Lab:
         for name in live:
             self._up[name].spec = self._servers[name]
             if name not in stale:  # what it reports of itself has changed with the option
-                self._starter.describe(self._up[name], self._options[name])
+                self._describe(name)
+                self._tell_settings(f"{name}.", self._facts_of(name).settings)
         return self._again(stale)
 
     def restart(self, services: Iterable[str]) -> list[str]:
@@ -235,7 +276,7 @@ class Lab:
         """Start these servers, in the study's order, and give stores their data back."""
         wanted = [name for name in self._servers if name in names]
         self._fallen -= names
-        if wanted and (lacking := setup.check([self._servers[name] for name in wanted], self._cache)):
+        if wanted and (lacking := self._lacks([self._servers[name] for name in wanted])):
             raise SvloadError(*lacking)
         self._bring_up(wanted)
         self._stores.refill({service_of(name) for name in wanted})
@@ -248,7 +289,7 @@ class Lab:
         if not all(type(after).change_of(*one) in ("live", "reload") for one in old.differing(after)):
             return False
         with self._asking(name):
-            return self._up[name].kit.adjust(after)
+            return self._up[name].place.adjust(name, after)
 
     # while it runs
 
@@ -282,15 +323,14 @@ class Lab:
         found = []
         for name, service in self._up.items():
             if self._options[name].on_death == "finding" and service.facts is not None:
-                death = death_of(service.facts, self._ends_of(name), self._groups.oom_kills(name))
+                death = death_of(service.facts, self._ends_of(name), service.place.ends(name)[1])
                 found += [death] if death else []
         self._fallen = {death.service for death in found}
         return found
 
     def _ends_of(self, name: str) -> list[Problem]:
         service = self._up[name]
-        ends = [problem for part in service.parts for problem in part.alive()]
-        kills = self._groups.oom_kills(name)
+        ends, kills = service.place.ends(name)
         ends = [one for one in ends if not self.faults.excuses(name, one)]
         return ends + (
             out_of_memory(self._facts_of(name), kills, self._logs / name) if kills and service.facts else []
@@ -304,7 +344,7 @@ class Lab:
             own = {}
             for name in self._own(service):
                 with self._asking(name):
-                    own[name] = self._up[name].kit.reset()
+                    own[name] = self._up[name].place.reset(name)
             proofs[service] = own.get(service, own)
         return proofs
 
@@ -316,20 +356,8 @@ class Lab:
         """
         proofs = {}
         for service in services:
-            folders = {folder for name in self._own(service) for folder in self._up[name].kit.folders()}
-            dropped = [found for folder in sorted(folders) if (found := drop_from_page_cache(folder))]
-            if not dropped:
-                raise fail(
-                    "reset-failed",
-                    service=service,
-                    reason="it tells of no files whose pages could be dropped",
-                    log=self._logs / service,
-                )
-            proofs[service] = {
-                "files_bytes": sum(one.size_bytes for one, _ in dropped),
-                "resident_before_bytes": sum(one.resident_bytes for one, _ in dropped),
-                "resident_after_bytes": sum(one.resident_bytes for _, one in dropped),
-            }
+            names = self._own(service)
+            proofs[service] = self._up[names[0]].place.drop_cache(service, names)
         return proofs
 
     def counters(self) -> dict[str, Counters]:
@@ -345,7 +373,7 @@ class Lab:
 
     def _counters_of(self, name: str) -> tuple[str, Counters | None]:
         with self._asking(name):
-            return name, self._up[name].kit.counters()
+            return name, self._up[name].place.counters(name)
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
@@ -380,7 +408,7 @@ class Lab:
 
         `close: reset` spares the load's own; those that a TLS front opens to its server rest all the same.
         """
-        return end_time_wait(self._starter.ports.given())
+        return sum(place.free_ports() for place in {server.place for server in self._up.values()})
 
     def settings(self) -> tuple[Setting, ...]:
         """Settings of the kernel that the study asked for, as they were found when they were set."""
@@ -389,7 +417,7 @@ class Lab:
     def read_back(self) -> dict[str, tuple[Setting, ...]]:
         """Each server's settings as it reports them now."""
         return {
-            name: self._starter.described(server, self._options[name]).settings
+            name: server.place.described(name, self._options[name]).settings
             for name, server in self._up.items()
         }
 
@@ -398,7 +426,7 @@ class Lab:
         planted = False
         for name in self._own(service):
             with self._asking(name):
-                if self._up[name].kit.plant(fault):
+                if self._up[name].place.plant(name, fault):
                     self._planted.add(name)
                     planted = True
         return planted
@@ -406,7 +434,7 @@ class Lab:
     def _unplant(self) -> None:
         for name in self._planted & set(self._up):
             with self._asking(name):
-                self._up[name].kit.plant(None)
+                self._up[name].place.plant(name, None)
         self._planted.clear()
 
     # data
@@ -439,17 +467,22 @@ class Lab:
 
     def _renewed(self, server: str) -> None:
         """A fault is over and the server runs again: other processes, and what a store held in memory alone is gone."""
-        self._up[server].facts = facts = self._starter.described(self._up[server], self._options[server])
+        facts = self._describe(server)
         store = facts.admin.get("object_store")
         if store is not None and not store.get("data_dir"):
             self._stores.refill({service_of(server)})
 
     def _hold(self, service: str, key: str) -> ServiceFacts:
         """Let a store use the data of that name; what it offers then."""
-        store = self._up[self._own(service)[0]]
-        store.kit.hold(key)
-        store.facts = self._starter.described(store, self._options[store.spec.name])
-        return store.facts
+        name = self._own(service)[0]
+        self._up[name].place.hold(name, key)
+        return self._describe(name)
+
+    def _describe(self, server: str) -> ServiceFacts:
+        """Its facts, read anew."""
+        found = self._up[server]
+        found.facts = facts = found.place.described(server, self._options[server])
+        return facts
 
     def _own(self, service: str) -> list[str]:
         """The servers of a service."""

@@ -12,6 +12,7 @@ from svload.lab.groups import group_mistakes
 from svload.lab.installs import apt_install
 from svload.lab.kit import KitOptions
 from svload.lab.names import named_in
+from svload.lab.on import elsewhere_mistakes
 from svload.lab.replicas import replica_mistakes
 from svload.model.errors import Problem, SvloadError
 from svload.model.private import private_folder
@@ -26,6 +27,7 @@ def find_mistakes(specs: Sequence[ServiceSpec]) -> list[Mistake]:
     told = [*_unknown_needs(specs), *replica_mistakes(specs), *named_of_several(specs)]
     options, found = check_specs(specs)
     told += group_mistakes(specs, options)
+    told += elsewhere_mistakes(specs)
     return found + check_needs(needs_of(specs)) + _ports_twice(specs) + told
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from svload.lab.ports import Ports
 from svload.lab.replicas import service_of
 from svload.model.errors import SvloadError
 from svload.model.events import Event
-from svload.model.facts import ServiceFacts, Setting
+from svload.model.facts import ServiceFacts
 from svload.model.messages import Limits
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
@@ -36,12 +36,11 @@ OnEvent = Callable[[Event], None]
 
 @dataclass
 class Standing:
-    """A server that is up, or coming up. `facts` are None until it answers."""
+    """A server that is up, or coming up."""
 
     spec: ServiceSpec
     kit: Kit
     front: Hitch | None
-    facts: ServiceFacts | None = None
 
     @property
     def parts(self) -> tuple[Kit, ...]:
@@ -92,8 +91,10 @@ class Starter:
         kit = all_kits()[spec.kit](options, context)
         return Standing(spec, kit, _front(spec.name, context) if options.tls == "hitch" else None)
 
-    def bring_up(self, server: Standing, options: KitOptions, neighbours: Mapping[str, ServiceFacts]) -> None:
-        """Start it; returns once it answers and its facts are known. Raises SvloadError."""
+    def bring_up(
+        self, server: Standing, options: KitOptions, neighbours: Mapping[str, ServiceFacts]
+    ) -> ServiceFacts:
+        """Start it; its facts, once it answers. Raises SvloadError."""
         name, kit, front = server.spec.name, server.kit, server.front
         kit.up(neighbours)
         self.say("up", name)
@@ -101,12 +102,7 @@ class Starter:
         if front:
             front.up({name: kit.facts()})
             front.ready(READY_WITHIN_S)
-        self.describe(server, options)
-
-    def describe(self, server: Standing, options: KitOptions) -> None:
-        """Read its facts anew, and tell each setting that is not as it was asked."""
-        server.facts = facts = self.described(server, options)
-        self.tell_settings(f"{server.spec.name}.", facts.settings)
+        return self.described(server, options)
 
     def described(self, server: Standing, options: KitOptions) -> ServiceFacts:
         """Its facts as it gives them now."""
@@ -135,15 +131,6 @@ class Starter:
     def say(self, state: str, service: str, **more: object) -> None:
         """Tell that a service is `up`, `ready` or `down`."""
         self.tell(Event("service", {"service": service, "state": state, **more}))
-
-    def tell_settings(self, whose: str, settings: Iterable[Setting]) -> None:
-        """Tell each setting that is not as it was asked."""
-        for one in settings:
-            if one.asked is not None and (one.why or one.found not in (None, one.asked)):
-                what = f"{whose}{one.name}"
-                self.tell(
-                    Event("setting", {"what": what, "asked": one.asked, "found": one.found, "why": one.why})
-                )
 
     def _context(self, spec: ServiceSpec, options: KitOptions, reached: bool) -> KitContext:
         work = self.work / spec.name

@@ -128,6 +128,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("fleet-worker", _LAB, "{host} did not come up for the run: {reason}.", "Run “svload fleet status” and “svload fleet check”; both say what a machine lacks."),
         ErrorKind("fleet-loopback", _USAGE, "{target} listens at {address}, which no other machine reaches.", "Name an address of the server that the machines of the inventory reach, with --authorise; servers that svload starts listen where they are reached."),
         ErrorKind("fleet-cannot", _USAGE, "{what} can't be had where other machines make the load.", "{hint}"),
+        ErrorKind("fleet-on", _USAGE, "{service} is on {on}: {reason}.", "{hint}"),
         ErrorKind("fleet-step", _LAB, "{host} failed at “{step}”: {reason}.", "Mend it there, then say the same command again; what was done is not done twice."),
         ErrorKind("interrupted", ExitCode.INTERRUPTED, "Interrupted; what was sealed is kept.", "“svload resume {run}” continues where it stopped."),
         ErrorKind("load-interrupted", ExitCode.INTERRUPTED, "Interrupted; the load was stopped before its end.", "{hint}"),

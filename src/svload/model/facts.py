@@ -171,6 +171,8 @@ class ServiceFacts(Frozen):
     """control groups that hold its processes, its own first; empty: neither it nor what it is within has a limit"""
     links: tuple[LinkFact, ...] = ()
     """the links that its servers have of their own; empty: they listen in the lab's network as all do"""
+    machine: str = ""
+    """machine of the inventory that it runs on (`on`); empty: the one that commands the run"""
     outputs: dict[str, str] = {}
     """what else the kit tells, name → value; secrets as digests alone"""
 

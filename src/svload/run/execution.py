@@ -28,7 +28,7 @@ from svload.host import (
 )
 from svload.host.machine.conditions import machine
 from svload.host.machine.preflight import preflight
-from svload.lab import Lab, is_linked
+from svload.lab import Lab, is_linked, machines_of
 from svload.lab.kit import LOOPBACK
 from svload.model.bounds import VUS
 from svload.model.certificates import Certificates
@@ -312,9 +312,15 @@ class _Execution:
         room = hands.machine.room(VUS.most) if fleet is None else fleet.room
         pinned = cores.servers if cores.pinned and fleet is None else None
         self._place(agent, cores, room, fleet)
+        patience_s = min(PATIENCE_S, self._longest_timeout_s())
+        elsewhere = (
+            {}
+            if fleet is None
+            else fleet.places(Path(self.lock.study_dir), self.emit, self.stop.is_set, patience_s)
+        )
         lab = Lab(config.services, agent, agent.dir, cache_dir(), pinned, self.emit,
                   study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets,
-                  answers_within_s=min(PATIENCE_S, self._longest_timeout_s()), sysctl=config.sysctl,
+                  answers_within_s=patience_s, sysctl=config.sysctl, elsewhere=elsewhere,
                   host_settings=self.options.host_settings, live_limits=live_limits(list(self.configs.values())),
                   address=LOOPBACK if fleet is None else fleet.address)  # fmt: skip
         stack.callback(lab.down)
@@ -323,6 +329,8 @@ class _Execution:
         if fleet is not None:
             must_be_reached({**lab.endpoints(), **named_endpoints(permitted)}, self.options.reaches)
         tables = dict(self._filled(config, lab, {}))
+        if fleet is not None:
+            hands.sampler.elsewhere = fleet.watched()
         hands.sampler.start(lab.facts(), SAMPLE_INTERVAL_S)
         for text in what_is_lacking(self.configs.values()):
             self._notice(text)
@@ -340,7 +348,6 @@ class _Execution:
             self.emit,
             self.stop.is_set,
             pinned,
-            () if fleet is None else fleet.watched(SAMPLE_INTERVAL_S),
         )
 
     def _longest_timeout_s(self) -> float:
@@ -367,7 +374,10 @@ class _Execution:
         if not self.options.reaches:
             return None
         with self._phase("fleet"):
-            fleet = gather(stack, self.options.reaches, self.run.name, agent.dir / "fleet", agent, VUS.most)
+            on = machines_of(self.configs.values())
+            fleet = gather(
+                stack, self.options.reaches, self.run.name, agent.dir / "fleet", agent, VUS.most, on
+            )
         for text in fleet.notices:
             self._notice(text)
         for name, left in fleet.left:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from svload.lab.elsewhere import There
+from svload.lab.lab import LIFE
 from svload.model.conditions import Machine
 from svload.model.errors import SvloadError, fail
 from svload.model.facts import Endpoint
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from svload.host import Agent
     from svload.host.agent.leftovers import Leftover
     from svload.host.machines.reach import Reach
+    from svload.host.machines.remote import RemoteMachine
+    from svload.model.events import Event
 
 
 @dataclass
@@ -34,16 +38,42 @@ class FleetHands:
     machine: Machine
     room: Room
     folder: Path
+    servers: Mapping[str, RemoteMachine] = field(default_factory=dict)
+    """what a study's `on` says → the machine"""
     notices: tuple[str, ...] = ()
     left: tuple[tuple[str, tuple[Leftover, ...]], ...] = ()
     """machine → what killed svloads had left on it"""
 
-    def watched(self, interval_s: float) -> tuple[MachineWatch, ...]:
-        """A sampler on every machine that makes load, started. Raises SvloadError agent-refused, agent-lost."""
-        watches = tuple(MachineWatch(part.machine, self.folder) for part in self.generators.parts)
+    def watched(self) -> tuple[MachineWatch, ...]:
+        """A sampler on every machine, started. Raises SvloadError agent-refused, agent-lost."""
+        machines = {part.machine.name: part.machine for part in self.generators.parts}
+        machines |= {machine.name: machine for machine in self.servers.values()}
+        watches = tuple(MachineWatch(machine, self.folder) for machine in machines.values())
         for watch in watches:
-            watch.start(interval_s)
+            watch.spawn()
         return watches
+
+    def places(
+        self,
+        study: Path,
+        emit: Callable[[Event], None],
+        should_stop: Callable[[], bool],
+        answers_within_s: float,
+    ) -> dict[str, There]:
+        """Where servers run that are not here: what a study's `on` says → the place. Raises SvloadError."""
+        made: dict[str, There] = {}
+        for machine in self.servers.values():
+            if machine.name not in made:
+                made[machine.name] = There(
+                    machine,
+                    study,
+                    self.folder,
+                    emit,
+                    should_stop,
+                    answers_within_s=answers_within_s,
+                    life=LIFE,
+                )
+        return {called: made[machine.name] for called, machine in self.servers.items()}
 
     def placed(self, shares: Iterable[Sequence[str]]) -> dict[str, tuple[str, ...]]:
         """Machine → names of the shares that run on it, in any case."""
@@ -55,20 +85,28 @@ class FleetHands:
 
 
 def gather(
-    stack: ExitStack, reaches: Sequence[Reach], owner: str, folder: Path, agent: Agent, wanted: int
+    stack: ExitStack,
+    reaches: Sequence[Reach],
+    owner: str,
+    folder: Path,
+    agent: Agent,
+    wanted: int,
+    on: Collection[str] = (),
 ) -> FleetHands:
-    """Have every machine, until the stack ends; `agent` is this machine's own, `wanted` the open files of a generator.
+    """Have every machine, until the stack ends; `agent` is this machine's own, `wanted` the open files of a generator, `on` what the
+    study's services call the machines that they run on.
     Raises SvloadError with each that could not be had."""
     from svload.drive.fleet_generators import FleetGenerators
     from svload.host.machine.addresses import own_address_towards
     from svload.host.machines.cluster import gathered
 
     machines = stack.enter_context(gathered(reaches, owner, folder))
-    rooms = [machine.room(wanted) for machine in machines]
+    loading = [machine for machine, reach in zip(machines, reaches, strict=True) if reach.generates]
+    rooms = [machine.room(wanted) for machine in loading]
     return FleetHands(
-        generators=FleetGenerators(agent, machines),
+        generators=FleetGenerators(agent, loading),
         address=own_address_towards(reaches[0].address),
-        machine=as_one([machine.facts for machine in machines]),
+        machine=as_one([machine.facts for machine in loading]),
         room=Room(
             descriptors=min(room.descriptors for room in rooms),
             local_ports=sum(room.local_ports for room in rooms),
@@ -83,6 +121,12 @@ def gather(
             ),
         ),
         folder=folder,
+        servers={
+            called: machine
+            for machine, reach in zip(machines, reaches, strict=True)
+            for called in reach.known_as
+            if called in on
+        },
         left=tuple((machine.name, machine.left) for machine in machines),
     )
 
@@ -121,7 +165,7 @@ def must_bear(configs: Iterable[CaseConfig], machine: Machine, place: str) -> No
 
 def must_be_reached(endpoints: Mapping[str, Endpoint], reaches: Sequence[Reach]) -> None:
     """Raises SvloadError fleet-loopback for a server that listens where other machines cannot come."""
-    if all(reach.here for reach in reaches):
+    if all(reach.here for reach in reaches if reach.generates):
         return
     for name, endpoint in endpoints.items():
         try:

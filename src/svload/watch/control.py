@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from svload.watch.series import SeriesReader
+from svload.watch.series import SeriesReader, together
 
 if TYPE_CHECKING:
     from svload.model.facts import ServiceFacts
@@ -32,6 +32,19 @@ class AgentLike(Protocol):
         """Carry actions out, one result each."""
 
 
+class Elsewhere(Protocol):
+    """The sampler of another machine (`watch.fleet.MachineWatch`)."""
+
+    def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
+        """Watch that machine, and those of these services that run on it."""
+
+    def mark(self) -> None:
+        """One reading of everything now: the first of the next slice."""
+
+    def readings(self, origin_ns: int) -> dict[str, tuple[str, Any]]:
+        """From the mark to now."""
+
+
 class Sampler:
     """Watches the host and every service from `start` until its agent ends. `problems`: monitors
     that could not start, in words.
@@ -50,6 +63,8 @@ class Sampler:
         self._interval_s = 1.0
         self._spawned = False
         self.problems: tuple[str, ...] = ()
+        self.elsewhere: tuple[Elsewhere, ...] = ()
+        """Samplers of other machines: what they read is told with this one's."""
 
     def spawn(self) -> None:
         """Start the process, without waiting until it can be told what to watch. Raises
@@ -77,16 +92,17 @@ class Sampler:
 
     def attach(self, facts: Mapping[str, ServiceFacts]) -> tuple[str, ...]:
         """Watch these services from now on (others than before, or the same after a restart); the monitors' names."""
-        services = [one.model_dump(mode="json") for one in facts.values()]
+        here = [one for one in facts.values() if not one.machine]
         message = {
-            "services": services,
-            "own": sorted(_own(facts.values())),
+            "services": [one.model_dump(mode="json") for one in here],
+            "own": sorted(_own(here)),
             "interval_s": self._interval_s,
             "out": str(self._out),
         }
-        ready = self._tell({"prepare": message})
-        self.problems = tuple(ready["problems"])
-        return tuple(ready["monitors"])
+        ready = [self._tell({"prepare": message})]
+        ready += [watch.attach(list(facts.values()), self._interval_s) for watch in self.elsewhere]
+        self.problems = tuple(problem for one in ready for problem in one["problems"])
+        return tuple(name for one in ready for name in one["monitors"])
 
     def renew(self, facts: ServiceFacts) -> None:
         """Watch a service whose processes are others now, in the midst of a load; all else is watched on."""
@@ -94,6 +110,11 @@ class Sampler:
 
     def mark(self) -> int:
         """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""
+        for watch in self.elsewhere:
+            watch.mark()
+        return self._sample()
+
+    def _sample(self) -> int:
         return int(self._tell({"sample": True})["at_ns"])
 
     def readings(self, marked_ns: int, to_ns: int, origin_ns: int) -> dict[str, tuple[str, Any]]:
@@ -103,8 +124,9 @@ class Sampler:
         A table of `model.columns.MONITORS`; `offset_ns` counts from `origin_ns`, so the
         marked reading's is just below zero.
         """
-        last_ns = max(to_ns, self.mark())
-        return self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
+        last_ns = max(to_ns, self._sample())
+        own = self._reader.between(marked_ns, last_ns + PASS_NS, origin_ns)
+        return together([own, *(watch.readings(origin_ns) for watch in self.elsewhere)])
 
     def busy_cores(self) -> dict[str, float]:
         """Each service's busy cores between its last two readings, for a live view; a

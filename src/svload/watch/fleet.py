@@ -1,24 +1,25 @@
-"""What disturbs the machines of a fleet that make load: each has a sampler of its own, and of its readings those
-come here that the judge asks for (monitor `fleet`)."""
+"""The other machines of a run: each has a sampler of its own. What it reads of its servers comes here as it is, of what disturbs
+the machine those readings that the judge asks for (monitor `fleet`)."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from svload.watch.control import CHILD, PASS_NS, PREPARE_S
 from svload.watch.series import SeriesReader
 
 if TYPE_CHECKING:
     from svload.host.clock.offset import Offset
+    from svload.model.facts import ServiceFacts
 
 MONITOR = "fleet"
 METRICS: Mapping[str, str] = {
-    "busy_seconds_total": "per core of a machine that makes load, `machine/core`: time that it was busy",
-    "steal_seconds_total": "per core of a machine that makes load: time that its hypervisor gave to others",
-    "others_cpu_seconds_total": "per machine that makes load: CPU time of processes that are no part of the measurement",
+    "busy_seconds_total": "per core of another machine, `machine/core`: time that it was busy",
+    "steal_seconds_total": "per core of another machine: time that its hypervisor gave to others",
+    "others_cpu_seconds_total": "per other machine: CPU time of processes that are no part of the measurement",
 }
 """By metric: its meaning."""
 _TAKEN = {
@@ -59,8 +60,8 @@ class MachineWatch:
         self._copied = 0
         self._marked_ns = 0
 
-    def start(self, interval_s: float) -> None:
-        """Start it. Raises SvloadError agent-refused, agent-lost."""
+    def spawn(self) -> None:
+        """Start its process. Raises SvloadError agent-refused, agent-lost."""
         from svload.model.messages import Limits, Spawn
 
         agent, cores = self._machine.agent, self._machine.cores
@@ -72,8 +73,18 @@ class MachineWatch:
             limits=Limits(cores=cores.servers if cores.pinned else None),
         )
         agent.prepare([order])
-        told = {"services": [], "own": [self._machine.pid], "interval_s": interval_s, "out": str(self._there)}
-        self._tell({"prepare": told})
+
+    def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
+        """Watch the machine from now on, and those of these services that run on it; the sampler's answer."""
+        own = [one for one in facts if one.machine == self._machine.name]
+        pids = {process.pid for one in own for process in one.processes}
+        told = {
+            "services": [one.model_dump(mode="json") for one in own],
+            "own": sorted({self._machine.pid} | pids),
+            "interval_s": interval_s,
+            "out": str(self._there),
+        }
+        return self._tell({"prepare": told})
 
     def mark(self) -> None:
         """One reading of everything now: the first of the next slice."""
@@ -103,39 +114,37 @@ class MachineWatch:
 
 
 def as_fleet(table: Mapping[str, tuple[str, Any]], machine: str) -> Table:
-    """Of a machine's readings those that are asked for, told as the monitor `fleet` of this run. Pure."""
+    """Of a machine's readings those of its servers, and those that are asked for of the machine, told as the monitor `fleet` of
+    this run. Pure."""
     kept = list(_kept(table, machine))
     offsets, values = array("q"), array("d")
     offsets.frombytes(table["offset_ns"][1])
     values.frombytes(table["value"][1])
     return {
-        "offset_ns": ("i64", array("q", (offsets[row] for row, _, _ in kept)).tobytes()),
-        "service": ("utf8", [""] * len(kept)),
-        "monitor": ("utf8", [MONITOR] * len(kept)),
-        "entity": ("utf8", [entity for _, entity, _ in kept]),
-        "metric": ("utf8", [metric for _, _, metric in kept]),
-        "value": ("f64", array("d", (values[row] for row, _, _ in kept)).tobytes()),
+        "offset_ns": ("i64", array("q", (offsets[one.row] for one in kept)).tobytes()),
+        "service": ("utf8", [one.service for one in kept]),
+        "monitor": ("utf8", [one.monitor for one in kept]),
+        "entity": ("utf8", [one.entity for one in kept]),
+        "metric": ("utf8", [one.metric for one in kept]),
+        "value": ("f64", array("d", (values[one.row] for one in kept)).tobytes()),
     }
 
 
-def _kept(table: Mapping[str, tuple[str, Any]], machine: str) -> Iterator[tuple[int, str, str]]:
+class _Kept(NamedTuple):
+    row: int
+    service: str
+    monitor: str
+    entity: str
+    metric: str
+
+
+def _kept(table: Mapping[str, tuple[str, Any]], machine: str) -> Iterator[_Kept]:
     rows = zip(*(table[name][1] for name in ("service", "monitor", "entity", "metric")), strict=True)
     for row, (service, monitor, entity, metric) in enumerate(rows):
-        taken = _TAKEN.get((monitor, metric))
-        if taken is None or service or (monitor == "others" and entity):
+        if service:
+            yield _Kept(row, service, monitor, entity, metric)
             continue
-        yield row, f"{machine}/{entity}" if entity else machine, taken
-
-
-def together(tables: Sequence[Table]) -> Table:
-    """Tables of readings as one."""
-    first = tables[0]
-    return {
-        name: (kind, _joined(kind, [table[name][1] for table in tables])) for name, (kind, _) in first.items()
-    }
-
-
-def _joined(kind: str, columns: Iterable[Any]) -> Any:
-    if kind == "utf8":
-        return [cell for column in columns for cell in column]
-    return b"".join(columns)
+        taken = _TAKEN.get((monitor, metric))
+        if taken is None or (monitor == "others" and entity):
+            continue
+        yield _Kept(row, "", MONITOR, f"{machine}/{entity}" if entity else machine, taken)

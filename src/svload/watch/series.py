@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -160,3 +160,17 @@ def _parsed(line: bytes) -> Any:
     if isinstance(value, list) and len(value) >= 2 and all(isinstance(one, (int, float)) for one in value):
         return value
     return value if isinstance(value, dict) else None
+
+
+def together(tables: Sequence[dict[str, tuple[str, Any]]]) -> dict[str, tuple[str, Any]]:
+    """Tables of readings as one."""
+    first = tables[0]
+    return {
+        name: (kind, _joined(kind, [table[name][1] for table in tables])) for name, (kind, _) in first.items()
+    }
+
+
+def _joined(kind: str, columns: Iterable[Any]) -> Any:
+    if kind == "utf8":
+        return [cell for column in columns for cell in column]
+    return b"".join(columns)

@@ -36,8 +36,9 @@ def on_this_host(trial: TrialData) -> bool:
     conditions = trial.lab.conditions
     if conditions is not None and conditions.clocks and not any(clock.here for clock in conditions.clocks):
         return False
-    return any(facts.processes for facts in trial.lab.services) or any(
-        _is_loopback(end.address) for facts in trial.lab.services for end in facts.endpoints
+    here = [facts for facts in trial.lab.services if not facts.machine]
+    return any(facts.processes for facts in here) or any(
+        _is_loopback(end.address) for facts in here for end in facts.endpoints
     )
 
 

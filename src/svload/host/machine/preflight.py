@@ -18,6 +18,7 @@ from svload.model.private import private_folder
 
 FORMAT = 1
 _TRIES, _TRY_S = 5, 0.01
+_TRIES_IN_DOUBT = 30
 _CHUNK_BYTES = 1 << 18
 _SLEEPS, _SLEEP_S = 20, 0.001
 _PR_SET_TIMERSLACK = 29
@@ -36,31 +37,52 @@ def preflight(*, anew: bool = False, state: Path | None = None) -> Preflight:
     `anew` measures in any case; the faster of two figures for loopback is kept, since a
     busy machine can only be too slow.
     """
-    path = (state or state_dir()) / "preflight.json"
-    known = _kept(path)
+    known = _kept(_path(state))
     if known is not None and not anew:
         return known
     found = Preflight(measure_loopback(), measure_timer_floor())
     if known is not None and known.loopback_bytes_per_s is not None:
         rate = max(known.loopback_bytes_per_s, found.loopback_bytes_per_s or 0.0)
         found = found._replace(loopback_bytes_per_s=rate)
+    _keep(found, state)
+    return found
+
+
+def _path(state: Path | None) -> Path:
+    return (state or state_dir()) / "preflight.json"
+
+
+def _keep(found: Preflight, state: Path | None) -> None:
+    path = _path(state)
     text = json.dumps({"format": FORMAT, "boot": _boot(), **found._asdict()})
     with contextlib.suppress(OSError):
         private_folder(path.parent)
         fresh = path.with_name(f".{path.name}.{os.getpid()}")
         fresh.write_text(text + "\n", encoding="utf-8")
         fresh.replace(path)
+
+
+def above(bytes_per_s: float, known: float, *, state: Path | None = None) -> float:
+    """What one stream over loopback carries, where a trial received more than the figure `known`: measured anew, for longer, since
+    whatever else used the machine then has made it too small. The greater of both, kept."""
+    if bytes_per_s <= known:
+        return known
+    kept = preflight(state=state)
+    found = max(known, kept.loopback_bytes_per_s or 0.0)
+    if bytes_per_s > found:
+        found = max(found, measure_loopback(_TRIES_IN_DOUBT) or 0.0)
+        _keep(kept._replace(loopback_bytes_per_s=found), state)
     return found
 
 
-def measure_loopback() -> float | None:
+def measure_loopback(tries: int = _TRIES) -> float | None:
     """Bytes a second of one TCP stream over loopback: the best of a few short tries; None where sockets are refused.
 
     The sender hands over a file's pages without a copy (sendfile), as the fastest servers do, so
     that no honest server is faster.
     """
     try:
-        return max(_stream() for _ in range(_TRIES))
+        return max(_stream() for _ in range(tries))
     except OSError:
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pkgutil
 import socket
 import threading
 import time
@@ -40,6 +41,7 @@ class Bearer:
         self._heard = time.monotonic() + _GREETED_WITHIN_S
         self._listening: socket.socket | None = None
         self._port, self._closed = 0, ""
+        self._hands: dict[str, Any] = {}
         self._answer_for_the_clock(port, word)
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -95,6 +97,17 @@ class Bearer:
             problem = why.problems[0]
             details = {name: str(value) for name, value in problem.details.items()}
             return {"error": {"code": problem.code, "details": details}}
+
+    async def hand(self, name: str, made_by: str, fields: dict[str, Any]) -> None:
+        """Keep under `name` what a higher room has for its machine: `made_by` (`module:class`) of the agent and `fields`."""
+        self._heard = time.monotonic()
+        make = partial(pkgutil.resolve_name(made_by), self._agent, **fields)
+        self._hands[name] = await asyncio.get_running_loop().run_in_executor(self._pool, make)
+
+    async def tell(self, name: str, method: str, words: tuple[Any, ...]) -> Any:
+        """Call a method of what is kept under `name`; it may take long."""
+        called = partial(getattr(self._hands[name], method), *words)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, called)
 
     def _let_go(self) -> None:
         if self._listening is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from svload.model.errors import SvloadError, fail
@@ -13,6 +13,7 @@ BEAT_S = 1.0
 CALL_S = 30.0
 _MORE_S = 5.0
 _END_S = 25.0
+_LOOK_S = 0.25
 
 
 class DaskCarrier:
@@ -42,20 +43,40 @@ class DaskCarrier:
         """A method of the bearer. Raises SvloadError agent-lost."""
         return self._call(method, CALL_S, *words)
 
+    def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
+        """A method of the bearer that may take as long as its machine lives; until it answers `waiting` is called again and
+        again. Raises SvloadError agent-lost."""
+        if self._lost:
+            raise fail("agent-lost", reason=self._lost)
+        try:
+            future = getattr(self._actor, method)(*words)
+            while not self._lost:
+                try:
+                    return future.result(timeout=_LOOK_S)
+                except TimeoutError:
+                    waiting()
+        except SvloadError:
+            raise
+        except Exception as why:
+            raise self._gone(why, lost=True) from why
+        raise fail("agent-lost", reason=self._lost)
+
     def _call(self, method: str, bound_s: float, *words: Any) -> Any:
         if self._lost:
             raise fail("agent-lost", reason=self._lost)
         try:
             return getattr(self._actor, method)(*words).result(timeout=bound_s)
-        except (
-            Exception
-        ) as why:  # whatever Dask raises for a worker, a scheduler or a connection that is gone
-            reason = (
-                f"{self._name} is lost ({type(why).__name__}: {why})" if str(why) else f"{self._name} is lost"
-            )
-            if method != "ask" or not isinstance(why, TimeoutError):
-                self.lose(reason)
-            raise fail("agent-lost", reason=reason) from why
+        except Exception as why:
+            raise self._gone(why, lost=method != "ask" or not isinstance(why, TimeoutError)) from why
+
+    def _gone(self, why: Exception, *, lost: bool) -> SvloadError:
+        """What is told of whatever Dask raises for a worker, a scheduler or a connection that is gone."""
+        reason = (
+            f"{self._name} is lost ({type(why).__name__}: {why})" if str(why) else f"{self._name} is lost"
+        )
+        if lost:
+            self.lose(reason)
+        return fail("agent-lost", reason=reason)
 
     def close(self) -> None:
         """End the agent there, if it can be told; one that cannot ends by itself within 5 s."""

@@ -32,8 +32,9 @@ class Joined:
 
 @dataclass(frozen=True)
 class Reach:
-    """One machine that makes load. `ssh` are the words before the remote command, without forwarded ports;
-    none of them: it is this machine, or a worker that is `joined`. `port` is where its clock answers, at `address` (0: any free one)."""
+    """One machine of a run. `ssh` are the words before the remote command, without forwarded ports;
+    none of them: it is this machine, or a worker that is `joined`. `port` is where its clock answers, at `address` (0: any free one).
+    `generates`: it makes load; `known_as`: what a study's `on` may call it where it serves."""
 
     name: str
     address: str
@@ -42,6 +43,8 @@ class Reach:
     python: str
     ssh: tuple[str, ...] = ()
     joined: Joined | None = None
+    generates: bool = True
+    known_as: tuple[str, ...] = ()
 
     @property
     def here(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,9 @@ class Bearing(Carrier, Protocol):
 
     def call(self, method: str, *words: Any) -> Any:
         """A method of the machine's bearer."""
+
+    def wait_for(self, method: str, *words: Any, waiting: Callable[[], None]) -> Any:
+        """One that may take as long as the machine lives."""
 
 
 class RemoteMachine(Machine):
@@ -40,6 +44,14 @@ class RemoteMachine(Machine):
         self._carrier, self._word = carrier, word
         self._clock_port: int = told["clock_port"]
         self.clock_closed: str = told["clock_closed"]
+
+    def hand(self, name: str, made_by: str, fields: Mapping[str, Any]) -> None:
+        """Have an object of a higher room made there (`module:class`, of the agent and `fields`). Raises SvloadError agent-lost."""
+        self._carrier.call("hand", name, made_by, dict(fields))
+
+    def tell(self, name: str, method: str, words: Sequence[Any], waiting: Callable[[], None]) -> Any:
+        """Call a method of it; `waiting` is called again and again until it answers. Raises SvloadError agent-lost."""
+        return self._carrier.wait_for("tell", name, method, tuple(words), waiting=waiting)
 
     def room(self, wanted: int) -> Room:
         """As /proc and the limits of its worker say."""

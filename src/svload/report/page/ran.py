@@ -193,7 +193,10 @@ def _services(gathered: Gathered) -> Iterator[tuple[str, str, str, str]]:
     for digest in gathered.digests.values():
         for facts in digest.lab.services:
             endpoints = seen.setdefault((facts.service, facts.kit, facts.version), set())
-            endpoints |= {f"{end.scheme}" + (f" via {end.via}" if end.via else "") for end in facts.endpoints}
+            where = f" on {facts.machine}" if facts.machine else ""
+            endpoints |= {
+                end.scheme + (f" via {end.via}" if end.via else "") + where for end in facts.endpoints
+            }
     for (service, kit, version), endpoints in seen.items():
         yield service, kit, version, ", ".join(sorted(endpoints))
 

@@ -1,0 +1,273 @@
+"""Servers on other machines (`on:`): `There` is their place as the controller sees it, `Hosted` what holds it on that
+machine, in the process that holds the agent.
+
+Kits run where their servers do, so that no kit knows the difference: they write files there, find programs there, ask
+their servers there. What crosses is values alone (specs, facts, counters), events, and what went wrong.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import socket
+import tarfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from svload.lab.kit import KitOptions
+from svload.lab.place import Dropped, Here
+from svload.model.errors import Problem, SvloadError, fail
+from svload.model.facts import Counters, ServiceFacts
+from svload.model.private import private_folder
+from svload.model.study import ServiceSpec
+
+if TYPE_CHECKING:
+    from svload.host import Agent
+    from svload.host.clock.offset import Offset
+
+HAND = "svload.lab.elsewhere:Hosted"
+MOST_STUDY_BYTES = 64 << 20
+"""Of a study's folder: what is copied to a machine where it serves."""
+_LEFT_BEHIND = frozenset({".git", ".venv", "__pycache__", "runs", "results", "build", "node_modules"})
+
+
+class MachineLike(Protocol):
+    """What is used of `svload.host.machines.RemoteMachine`."""
+
+    name: str
+    address: str
+
+    def offset(self) -> Offset:
+        """Its clock minus this one's."""
+
+    def collect(self, path: str | Path) -> bytes:
+        """A file of it, whole."""
+
+    def hand(self, name: str, made_by: str, fields: Mapping[str, Any]) -> None:
+        """Have an object of a higher room made there."""
+
+    def tell(self, name: str, method: str, words: Sequence[Any], waiting: Callable[[], None]) -> Any:
+        """Call a method of it; `waiting` is called again and again until it answers."""
+
+
+class There:
+    """The servers on `machine`. Files of the study are copied there first (`study`: its folder). Raises SvloadError."""
+
+    def __init__(
+        self,
+        machine: MachineLike,
+        study: Path,
+        folder: Path,
+        emit: Callable[[Any], None],
+        should_stop: Callable[[], bool],
+        *,
+        answers_within_s: float,
+        life: datetime.timedelta,
+    ) -> None:
+        self._machine, self._folder = machine, folder
+        self._emit, self._should_stop = emit, should_stop
+        self._stopped = False
+        fields = {
+            "study": packed_folder(study),
+            "address": _numeric(machine),
+            "answers_within_s": answers_within_s,
+            "life": life,
+        }
+        machine.hand("servers", HAND, fields)
+
+    def lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
+        found: list[Problem] = self._ask("lacks", list(specs))
+        return [
+            Problem(one.code, {**one.details, "host": self._machine.name}, self._machine.name)
+            for one in found
+        ]
+
+    def start(
+        self, spec: ServiceSpec, options: KitOptions, neighbours: Mapping[str, ServiceFacts], reached: bool
+    ) -> ServiceFacts:
+        return self._brought(self._ask("start", spec, options, dict(neighbours), reached))
+
+    def stop(self, name: str) -> None:
+        self._ask("stop", name)
+
+    def described(self, name: str, options: KitOptions) -> ServiceFacts:
+        return self._brought(self._ask("described", name, options))
+
+    def adjust(self, name: str, options: KitOptions) -> bool:
+        return bool(self._ask("adjust", name, options))
+
+    def ends(self, name: str) -> tuple[list[Problem], int]:
+        found: tuple[list[Problem], int] = self._ask("ends", name)
+        return found
+
+    def reset(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask("reset", name)
+        return found
+
+    def drop_cache(self, service: str, names: Sequence[str]) -> Dropped:
+        found: Dropped = self._ask("drop_cache", service, list(names))
+        return found
+
+    def counters(self, name: str) -> Counters | None:
+        found: Counters | None = self._ask("counters", name)
+        return found and found.model_copy(update={"at_ns": self._machine.offset().here(found.at_ns)})
+
+    def plant(self, name: str, fault: str | None) -> bool:
+        return bool(self._ask("plant", name, fault))
+
+    def hold(self, name: str, key: str) -> None:
+        self._ask("hold", name, key)
+
+    def free_ports(self) -> int:
+        return int(self._ask("free_ports"))
+
+    def wipe(self) -> None:
+        self._ask("wipe")
+
+    def _ask(self, method: str, *words: Any) -> Any:
+        """What `Hosted.do` answers; what it tells is told here, what it raises is raised here."""
+        said = self._machine.tell("servers", "do", (method, words), self._look)
+        for event in said["events"]:
+            self._emit(event)
+        if said["problems"]:
+            raise SvloadError(*(self._told(one) for one in said["problems"]))
+        if said["silent"]:
+            raise OSError(said["silent"])
+        return said["answer"]
+
+    def _told(self, problem: Problem) -> Problem:
+        """With the machine before a path of it."""
+        details = dict(problem.details)
+        if "log" in details:
+            details["log"] = f"{self._machine.name}:{details['log']}"
+        return Problem(problem.code, details, problem.place)
+
+    def _look(self) -> None:
+        """The user wants out: who waits there is told."""
+        if self._should_stop() and not self._stopped:
+            self._stopped = True
+            self._machine.tell("servers", "stop_waiting", (), lambda: None)
+
+    def _brought(self, facts: ServiceFacts) -> ServiceFacts:
+        """Its facts, told with the machine, and with the key of a store here; a store's notes on what it keeps between runs stay there, unread."""
+        facts = facts.model_copy(update={"machine": self._machine.name})
+        store = facts.admin.get("object_store")
+        if store is None:
+            return facts
+        store = {**store, "data_dir": None}
+        if key_file := store.get("auth", {}).get("key_file"):
+            private_folder(self._folder)
+            copy = self._folder / f"{self._machine.name}.{facts.service}.key"
+            copy.write_bytes(self._machine.collect(key_file))
+            copy.chmod(0o600)
+            store["auth"] = {**store["auth"], "key_file": str(copy)}
+        return facts.model_copy(update={"admin": {**facts.admin, "object_store": store}})
+
+
+def _numeric(machine: MachineLike) -> str:
+    """The machine's address as servers listen at it. Raises SvloadError fleet-on."""
+    try:
+        return str(socket.getaddrinfo(machine.address, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as why:
+        reason, hint = (
+            f"{machine.address} is no address ({why.strerror})",
+            "Name one as svload_address in the inventory.",
+        )
+        raise fail("fleet-on", service="a server", on=machine.name, reason=reason, hint=hint) from why
+
+
+class Hosted:
+    """The place of a machine's servers, in the process that holds its `agent`. Nothing is raised: what went wrong is an answer."""
+
+    def __init__(
+        self, agent: Agent, study: bytes, address: str, answers_within_s: float, life: datetime.timedelta
+    ) -> None:
+        from svload.host import cache_dir
+        from svload.host.machine.cores import split_cores
+        from svload.lab.groups import ServiceGroups
+        from svload.lab.links import ServiceLinks
+        from svload.lab.standing import Starter
+
+        self._stop, self._events = threading.Event(), list[Any]()
+        folder, cache = agent.dir, cache_dir()
+        private_folder(cache)
+        private_folder(folder / "study")
+        unpack(study, folder / "study")
+        split = split_cores(agent.cores)
+        cores = split.servers if split.pinned else None
+        starter = Starter(
+            host=agent,
+            groups=ServiceGroups(agent),
+            links=ServiceLinks(agent, folder / "links", cores),
+            work=folder / "services",
+            logs=folder / "logs",
+            cache=cache,
+            study=folder / "study",
+            cores=cores,
+            secrets={},
+            stopped=self._stop.is_set,
+            answers_within_s=answers_within_s,
+            life=life,
+            tell=self._events.append,
+            address=address,
+        )
+        self._here = Here(starter)
+
+    def do(self, method: str, words: Sequence[Any]) -> dict[str, Any]:
+        """A method of `Here` by its name; its answer, what was told meanwhile, and what went wrong."""
+        answer, problems, silent = None, list[Problem](), ""
+        try:
+            answer = getattr(self._here, method)(*words)
+        except SvloadError as why:
+            problems = [_plain(one) for one in why.problems]
+        except OSError as why:
+            silent = str(why) or type(why).__name__
+        except Exception as why:  # a mistake of svload's own: told, as nothing else would tell it there
+            problems = list(fail("lab-failed", reason=f"{type(why).__name__}: {why}", hint="").problems)
+        events = [self._events.pop(0) for _ in range(len(self._events))]
+        answer = [_plain(one) for one in answer] if method == "lacks" and answer else answer
+        return {"answer": answer, "events": events, "problems": problems, "silent": silent}
+
+    def stop_waiting(self) -> None:
+        """Whoever waits for a server waits no longer."""
+        self._stop.set()
+
+
+def _plain(problem: Problem) -> Problem:
+    """Without objects that only this machine knows."""
+    details: dict[str, object] = {
+        name: value if isinstance(value, (int, float, str, tuple, list)) else str(value)
+        for name, value in problem.details.items()
+    }
+    return Problem(problem.code, details, problem.place)
+
+
+def packed_folder(folder: Path) -> bytes:
+    """A study's folder as a tar file, without what runs and builds have left there. Raises SvloadError file-refused: it is
+    larger than MOST_STUDY_BYTES."""
+    out, size = io.BytesIO(), 0
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
+        for path in _files(folder):
+            size += path.stat().st_size
+            if size > MOST_STUDY_BYTES:
+                reason = f"it holds more than {MOST_STUDY_BYTES >> 20} MiB, which would be copied to each machine that serves"
+                raise fail("file-refused", path=folder, reason=reason)
+            tar.add(path, str(path.relative_to(folder)), recursive=False)
+    return out.getvalue()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            if path.name not in _LEFT_BEHIND:
+                yield from _files(path)
+        elif path.is_file():
+            yield path
+
+
+def unpack(data: bytes, folder: Path) -> None:
+    """What `packed_folder` has packed; nothing is written outside `folder`."""
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
+        tar.extractall(folder, filter="data")

@@ -1,0 +1,65 @@
+"""What a service on another machine (`on:`) can't have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from svload.model.study import CaseConfig, ServiceSpec
+from svload.study.mistakes import Mistake, bad_value
+
+ON_HINT = "Run it with --inventory, whose group “servers” has that machine; or leave “on” out."
+_NOT_THERE: Mapping[str, str] = {
+    "link": "a link is made between networks of one machine",
+    "secrets": "secrets stay on the machine that commands the run",
+    "within": "a group is shared on one machine",
+}
+"""Options that a server on another machine can't have, and why."""
+
+
+def elsewhere_mistakes(specs: Sequence[ServiceSpec]) -> Iterator[Mistake]:
+    """Options that mean nothing on another machine."""
+    on = {spec.name: spec.options.get("on") for spec in specs}
+    for spec in specs:
+        for name, why in _NOT_THERE.items():
+            value = spec.options.get(name)
+            if (
+                on[spec.name] is None
+                or not value
+                or (name == "within" and on.get(str(value)) == on[spec.name])
+            ):
+                continue
+            hint = (
+                f"Leave it out, or let {spec.name} run here."
+                if name != "within"
+                else "Give both the same “on”."
+            )
+            yield bad_value(
+                ("lab", spec.name, name), f"{spec.name} is on {on[spec.name]}, and {why}", value, hint
+            )
+
+
+def is_elsewhere(spec: ServiceSpec) -> bool:
+    """Whether it is asked to run on another machine."""
+    return spec.options.get("on") is not None
+
+
+def machines_of(configs: Iterable[CaseConfig]) -> dict[str, str]:
+    """What the services of these cases call the machines that they run on → the first service that does."""
+    found: dict[str, str] = {}
+    for config in configs:
+        for spec in config.services:
+            if is_elsewhere(spec):
+                found.setdefault(str(spec.options["on"]), spec.name)
+    return found
+
+
+def cannot_be_elsewhere(config: CaseConfig) -> str | None:
+    """What a case asks for that servers on other machines can't have, in words; None: nothing."""
+    away = {spec.name for spec in config.services if is_elsewhere(spec)}
+    if not away:
+        return None
+    if struck := sorted({fault.target.partition("[")[0].partition(".")[0] for fault in config.faults} & away):
+        return f"A planned fault of {struck[0]}"
+    if config.profile in away:
+        return f"A profile of {config.profile}"
+    return "Settings of the kernel (sysctl)" if config.sysctl else None

@@ -1,0 +1,137 @@
+"""Where servers of a lab run: a machine, and what is done there to each of them, by its name.
+
+`Lab` decides what is started, in which order, and what a change reaches; a place does it. `Here` is this
+machine; `elsewhere.There` hands the same calls on to a `Here` of another one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from svload.host.machine.page_cache import drop_from_page_cache
+from svload.host.machine.sock_diag import end_time_wait
+from svload.lab import setup
+from svload.lab.faults import FaultHands
+from svload.lab.kit import KitOptions
+from svload.lab.standing import Standing, Starter
+from svload.model.errors import Problem, fail
+from svload.model.facts import Counters, ServiceFacts
+from svload.model.study import ServiceSpec
+
+Dropped = dict[str, int]
+
+
+class Place(Protocol):
+    """One machine's servers. Each method raises SvloadError, and OSError where a server does not answer."""
+
+    def lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
+        """What the machine lacks for these services."""
+
+    def start(
+        self, spec: ServiceSpec, options: KitOptions, neighbours: Mapping[str, ServiceFacts], reached: bool
+    ) -> ServiceFacts:
+        """Start a server and wait until it answers. Where it could not, what had been started of it stands until `stop`.
+
+        `neighbours` are the facts of the services that it needs; `reached`: servers with links reach it.
+        """
+
+    def stop(self, name: str) -> None:
+        """Stop it; what is gone already, or never was, is no error."""
+
+    def described(self, name: str, options: KitOptions) -> ServiceFacts:
+        """Its facts as it gives them now."""
+
+    def adjust(self, name: str, options: KitOptions) -> bool:
+        """Take changed options into effect while it runs; False where it must be restarted."""
+
+    def ends(self, name: str) -> tuple[list[Problem], int]:
+        """Those of its processes that have ended by themselves, and how many the kernel killed for want of memory."""
+
+    def reset(self, name: str) -> dict[str, Any]:
+        """Bring it to its state before any trial; the proof."""
+
+    def drop_cache(self, service: str, names: Sequence[str]) -> Dropped:
+        """Drop the files of these servers of a service from the page cache; the proof."""
+
+    def counters(self, name: str) -> Counters | None:
+        """Its canonical counters now; `at_ns` by this machine's clock, wherever the server is."""
+
+    def plant(self, name: str, fault: str | None) -> bool:
+        """As `Kit.plant`."""
+
+    def hold(self, name: str, key: str) -> None:
+        """As `Kit.hold`."""
+
+    def free_ports(self) -> int:
+        """End connections at rest towards its servers; how many."""
+
+    def wipe(self) -> None:
+        """Remove the servers' folders, once all of them are stopped."""
+
+
+class Here:
+    """This machine. `faults` is what planned faults do to its servers; `renewed` is told of one that was started again."""
+
+    def __init__(self, starter: Starter, renewed: Callable[[str], None] = lambda server: None) -> None:
+        self._starter = starter
+        self._standing: dict[str, Standing] = {}
+        self.faults = FaultHands(self._standing, starter.groups, starter.links, renewed)
+
+    def lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
+        return setup.check(specs, self._starter.cache)
+
+    def start(
+        self, spec: ServiceSpec, options: KitOptions, neighbours: Mapping[str, ServiceFacts], reached: bool
+    ) -> ServiceFacts:
+        made = self._starter.make(spec, options, neighbours, reached=reached)
+        self._standing[spec.name] = made
+        return self._starter.bring_up(made, options, neighbours)
+
+    def stop(self, name: str) -> None:
+        if name in self._standing:
+            self._starter.stop(self._standing[name])
+            del self._standing[name]
+            self.faults.forget(name)
+
+    def described(self, name: str, options: KitOptions) -> ServiceFacts:
+        return self._starter.described(self._standing[name], options)
+
+    def adjust(self, name: str, options: KitOptions) -> bool:
+        return self._standing[name].kit.adjust(options)
+
+    def ends(self, name: str) -> tuple[list[Problem], int]:
+        ended = [problem for part in self._standing[name].parts for problem in part.alive()]
+        return ended, self._starter.groups.oom_kills(name)
+
+    def reset(self, name: str) -> dict[str, Any]:
+        return self._standing[name].kit.reset()
+
+    def drop_cache(self, service: str, names: Sequence[str]) -> Dropped:
+        folders: set[Path] = {folder for name in names for folder in self._standing[name].kit.folders()}
+        dropped = [found for folder in sorted(folders) if (found := drop_from_page_cache(folder))]
+        if not dropped:
+            reason = "it tells of no files whose pages could be dropped"
+            raise fail("reset-failed", service=service, reason=reason, log=self._starter.logs / service)
+        return {
+            "files_bytes": sum(one.size_bytes for one, _ in dropped),
+            "resident_before_bytes": sum(one.resident_bytes for one, _ in dropped),
+            "resident_after_bytes": sum(one.resident_bytes for _, one in dropped),
+        }
+
+    def counters(self, name: str) -> Counters | None:
+        return self._standing[name].kit.counters()
+
+    def plant(self, name: str, fault: str | None) -> bool:
+        return self._standing[name].kit.plant(fault)
+
+    def hold(self, name: str, key: str) -> None:
+        self._standing[name].kit.hold(key)
+
+    def free_ports(self) -> int:
+        return end_time_wait(self._starter.ports.given())
+
+    def wipe(self) -> None:
+        shutil.rmtree(self._starter.work, ignore_errors=True)

@@ -1,0 +1,160 @@
+"""Servers on other machines (`on:`): nginx on one, Varnish before it on another, the load on a third; each machine is a
+namespace with a sshd and a clock of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.fleet.fabric import Fabric, Host, fabric
+from tests.fleet.runs import begin, left, load, newest, process
+from tests.servers import wait_until
+
+from svload.lab.setup import find_mistakes
+from svload.model.study import ServiceSpec
+from svload.store import read_trial
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+GEN, BRNO, PRAHA = HOSTS = [Host("gen", 1, 1_000), Host("brno", 2, 2_000), Host("praha", 3, 3_000)]
+ROOT = Path(__file__).resolve().parents[2]
+STUDY = """\
+name: elsewhere
+question: What does it cost to ask a cache at another site?
+lab:
+  files: {kit: nginx, files: {/1k: 1 KiB}, on: "servers[0]"}
+  cache: {kit: varnish, of: files, on: "${site.at}", tls: %s}
+factors:
+  site: {brno: {at: brno}, praha: {at: praha}}
+before_trial: [{reset: cache}]
+traffic:
+  users: {executor: constant-arrival-rate, rate: 100/s, request: {get: %s://cache/1k, timeout: 5s}}
+measure: {duration: %s, replicates: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def machines(needs: Callable[..., None]) -> Iterator[Fabric]:
+    needs("root", "ip", "sshd", "ssh", "ssh-keygen", "unshare", "nsenter", "nginx", "varnishd", "hitch")
+    with fabric(HOSTS) as made:
+        yield made
+
+
+def inventory(machines: Fabric, serving: Sequence[Host] = (BRNO, PRAHA)) -> str:
+    """One machine that makes load, and those that serve."""
+    lines = ["    svload_python: " + sys.executable]
+    lines += [f"generators: {{hosts: {{gen: {{ansible_host: {GEN.address}}}}}}}"]
+    served = ", ".join(f"{host.name}: {{ansible_host: {host.address}}}" for host in serving)
+    return machines.inventory("\n".join([*lines, f"servers: {{hosts: {{{served}}}}}"]) + "\n")
+
+
+def study(machines: Fabric, duration: str = "2s", tls: str = "") -> str:
+    path = machines.folder / f"elsewhere-{duration}{tls}" / "study.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(STUDY % (tls or "null", "https" if tls else "http", duration))
+    return str(path)
+
+
+@pytest.mark.parametrize("tls", ["", "hitch"])
+def test_the_place_of_a_cache_is_a_factor(machines: Fabric, tls: str) -> None:
+    done, _ = load(machines, study(machines, tls=tls), "-i", inventory(machines))
+    assert done.returncode in (0, 4), done.stderr
+    run = newest(machines)
+    assert len(run.sealed_trials()) == 2
+    places = {}
+    for name in run.sealed_trials():
+        trial = read_trial(run.trial(name).path)
+        facts = {one.service: one for one in trial.lab.services}
+        assert (facts["files"].machine, facts["files"].endpoints[0].address) == ("brno", BRNO.address)
+        places[facts["cache"].machine] = {end.address for end in facts["cache"].endpoints}
+        (users,) = trial.summary.groups
+        assert (users.due, users.ok) == (200, 200)
+        assert (
+            trial.lab.after["cache"].values["requests"] - trial.lab.before["cache"].values["requests"] == 200
+        )
+        assert abs(trial.lab.after["cache"].at_ns - time.monotonic_ns()) < 600e9, (
+            "by the clock of who commands"
+        )
+        read = {
+            (service, monitor)
+            for service, monitor in zip(*(trial.monitors[key] for key in ("service", "monitor")), strict=True)
+        }
+        assert {("cache", "varnish"), ("files", "nginx"), ("cache", "process"), ("files", "process")} <= read
+    assert places == {"brno": {BRNO.address}, "praha": {PRAHA.address}}
+    wait_until(lambda: not left(machines) and not served(machines), 10)
+
+
+def test_the_place_study_runs_where_a_machine_makes_load_and_serves(machines: Fabric) -> None:
+    place = ROOT / "studies/001-svload/place.yaml"
+    done, _ = load(machines, str(place), "--profile", "demo", "-i", inventory(machines, [BRNO, PRAHA, GEN]))
+    assert done.returncode in (0, 4), done.stderr
+    run = newest(machines)
+    found = [read_trial(run.trial(name).path).lab.services for name in run.sealed_trials()]
+    assert sorted(one.machine for services in found for one in services if one.service == "cache") == [
+        "brno", "brno", "gen", "gen", "praha", "praha"
+    ]  # fmt: skip
+
+
+def served(machines: Fabric) -> list[str]:
+    """Servers that still run on any machine."""
+    networks = {f"net:[{(Path('/run/netns') / machines.namespace(host)).stat().st_ino}]" for host in HOSTS}
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and str((folder / "ns/net").readlink()) in networks:
+                found.append((folder / "comm").read_text().strip())
+        except OSError:
+            continue
+    return [name for name in found if name in ("nginx", "varnishd", "cache-main", "hitch")]
+
+
+@pytest.mark.parametrize("victim", ["the controller", "the machine of the cache"])
+def test_servers_elsewhere_end_with_whoever_holds_them(machines: Fabric, victim: str) -> None:
+    where = inventory(machines)
+    before = set((machines.folder / "runs").glob("*/trials/*/events.jsonl"))
+    running = begin(machines, "run", study(machines, "8s"), "-i", where)
+    try:
+        wait_until(lambda: bool(set((machines.folder / "runs").glob("*/trials/*/events.jsonl")) - before), 90)
+        time.sleep(1)
+        module, host = (
+            ("svload", None) if victim == "the controller" else ("svload.host.machines.worker", BRNO)
+        )
+        os.kill(process(machines, host, module), signal.SIGKILL)
+        said = running.communicate(timeout=60)[1]
+    finally:
+        running.kill()
+        running.wait()
+    assert "Traceback" not in said, said
+    assert running.returncode not in (0, 4)
+    wait_until(lambda: not left(machines) and not served(machines), 15)
+    assert not newest(machines).sealed_trials()
+
+
+def test_a_machine_that_is_not_there_is_told(machines: Fabric) -> None:
+    done = machines.svload("run", study(machines))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "files is on servers[0]: no inventory is given" in done.stderr
+    (machines.folder / "lost").mkdir(exist_ok=True)
+    path = machines.folder / "lost" / "study.yaml"
+    path.write_text((STUDY % ("null", "http", "1s")).replace("servers[0]", "servers[7]"))
+    done = machines.svload("run", str(path), "-i", inventory(machines))
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "servers[7]" in done.stderr
+    assert "servers[0] or brno" in done.stderr
+
+
+def test_what_a_server_elsewhere_cannot_have_is_a_mistake() -> None:
+    specs = [
+        ServiceSpec(name="vm", kit="machine", options={"memory": "1 GiB"}),
+        ServiceSpec(name="web", kit="nginx", options={"on": "db1", "within": "vm"}),
+        ServiceSpec(name="far", kit="nginx", options={"on": "db1", "link": {"rate": "1 Mbit/s"}}),
+        ServiceSpec(name="near", kit="nginx", options={"on": "db1"}),
+    ]
+    assert sorted(mistake.path for mistake in find_mistakes(specs)) == [
+        ("lab", "far", "link"),
+        ("lab", "web", "within"),
+    ]
