@@ -21,6 +21,17 @@ from svload.store import read_trial
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 GEN, BRNO, PRAHA = HOSTS = [Host("gen", 1, 1_000), Host("brno", 2, 2_000), Host("praha", 3, 3_000)]
+FAULTS = """\
+name: struck
+question: Does a server on another machine come back?
+lab: {web: {kit: nginx, on: brno}}
+traffic:
+  users: {executor: constant-arrival-rate, rate: 100/s, request: {get: "http://web/1k", timeout: 1s}}
+faults:
+  - {at: 1 s, kill: web, for: 1 s}
+  - {at: 2.5 s, limit: {web: {cpus: 0.5}}, for: 1 s}
+measure: {duration: 5s, replicates: 1}
+"""
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = """\
 name: elsewhere
@@ -97,6 +108,30 @@ def test_the_place_study_runs_where_a_machine_makes_load_and_serves(machines: Fa
     assert sorted(one.machine for services in found for one in services if one.service == "cache") == [
         "brno", "brno", "gen", "gen", "praha", "praha"
     ]  # fmt: skip
+
+
+def test_planned_faults_strike_servers_elsewhere(machines: Fabric) -> None:
+    path = machines.folder / "struck" / "study.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(FAULTS)
+    done, _ = load(machines, str(path), "-i", inventory(machines))
+    assert done.returncode in (0, 1, 4), done.stderr
+    run = newest(machines)
+    (name,) = run.sealed_trials()
+    trial = read_trial(run.trial(name).path)
+    assert [(one.do, one.target) for one in trial.lab.faults] == [
+        ("kill", "web"),
+        ("start", "web"),
+        ("limit", "web"),
+        ("restore", "web"),
+    ]
+    limit = next(one for one in trial.lab.faults if one.do == "limit")
+    assert limit.found == {"cpus": 0.5}
+    (users,) = trial.summary.groups
+    assert users.failed > 20, "it was away for a second"
+    assert users.ok > 200
+    facts = next(one for one in trial.lab.services if one.service == "web")
+    assert facts.machine == "brno"
 
 
 def served(machines: Fabric) -> list[str]:

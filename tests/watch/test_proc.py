@@ -68,8 +68,10 @@ def test_pairs_titles_pressure_disks_and_interfaces() -> None:
         "MemTotal": 102400,
         "HugePages": 3,
     }
-    titled = proc.parse_titled("TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n")
-    assert titled == {"TcpExt.A": 1, "TcpExt.B": 2, "IpExt.C": 3}
+    assert proc.parse_pairs("a 1\nb 2\nab 3\n", ("a",)) == {"a": 1, "ab": 3}
+    text, wanted = "TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n", ("IpExt.C", "TcpExt.B", "TcpExt.No")
+    assert proc.parse_titled(text, wanted) == {"TcpExt.B": 2, "IpExt.C": 3}
+    assert proc.parse_titled(text.replace("1 2", "1"), wanted) == {"IpExt.C": 3}, "a line that is cut short"
     assert proc.parse_pressure(
         "some avg10=0.1 avg60=0 avg300=0 total=1500000\nfull avg10=0 avg60=0 avg300=0 total=20\n"
     ) == {"some": 1.5, "full": 2e-05}

@@ -20,6 +20,7 @@ from svload.lab.kit import KitOptions
 from svload.lab.place import Dropped, Here
 from svload.model.errors import Problem, SvloadError, fail
 from svload.model.facts import Counters, ServiceFacts
+from svload.model.faults import ActKind
 from svload.model.private import private_folder
 from svload.model.study import ServiceSpec
 
@@ -65,6 +66,7 @@ class There:
         *,
         answers_within_s: float,
         life: datetime.timedelta,
+        live_limits: Mapping[str, Sequence[str]],
     ) -> None:
         self._machine, self._folder = machine, folder
         self._emit, self._should_stop = emit, should_stop
@@ -74,6 +76,7 @@ class There:
             "address": _numeric(machine),
             "answers_within_s": answers_within_s,
             "life": life,
+            "live_limits": {service: tuple(kinds) for service, kinds in live_limits.items()},
         }
         machine.hand("servers", HAND, fields)
 
@@ -119,6 +122,20 @@ class There:
 
     def hold(self, name: str, key: str) -> None:
         self._ask("hold", name, key)
+
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        found: dict[str, float] = self._ask("act", do, server, part, dict(limits))
+        return found
+
+    def heal(self) -> tuple[list[str], list[str]]:
+        found: tuple[list[str], list[str]] = self._ask("heal")
+        return found
+
+    def is_down(self, server: str) -> bool:
+        return bool(self._ask("is_down", server))
+
+    def was_ended(self, server: str) -> bool:
+        return bool(self._ask("was_ended", server))
 
     def free_ports(self) -> int:
         return int(self._ask("free_ports"))
@@ -182,7 +199,13 @@ class Hosted:
     """The place of a machine's servers, in the process that holds its `agent`. Nothing is raised: what went wrong is an answer."""
 
     def __init__(
-        self, agent: Agent, study: bytes, address: str, answers_within_s: float, life: datetime.timedelta
+        self,
+        agent: Agent,
+        study: bytes,
+        address: str,
+        answers_within_s: float,
+        life: datetime.timedelta,
+        live_limits: Mapping[str, Sequence[str]],
     ) -> None:
         from svload.host import cache_dir
         from svload.host.machine.cores import split_cores
@@ -199,7 +222,7 @@ class Hosted:
         cores = split.servers if split.pinned else None
         starter = Starter(
             host=agent,
-            groups=ServiceGroups(agent),
+            groups=ServiceGroups(agent, live_limits),
             links=ServiceLinks(agent, folder / "links", cores),
             work=folder / "services",
             logs=folder / "logs",

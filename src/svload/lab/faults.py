@@ -35,8 +35,7 @@ class Up(Protocol):
 
 @dataclass
 class FaultHands:
-    """What planned faults have done to the servers `up` and have not yet taken back. `renewed` is told
-    of one that was started again.
+    """What planned faults have done to a machine's servers, `up`, and have not yet taken back.
 
     Servers are named `web[2]`, parts as their kit spawned them (`object`; the empty one is the whole server).
     """
@@ -44,7 +43,6 @@ class FaultHands:
     up: Mapping[str, Up]
     groups: ServiceGroups
     links: ServiceLinks
-    renewed: Callable[[str], None]
     _halted: dict[str, frozenset[str]] = field(default_factory=dict)
     _paused: dict[str, frozenset[str]] = field(default_factory=dict)
     _limited: dict[Unit, frozenset[str]] = field(default_factory=dict)
@@ -69,13 +67,12 @@ class FaultHands:
                 one.signal(one.parts(part), "STOP")
             else:
                 self._go_on(server, one, part)
-        if do == "start":
-            self.renewed(server)
         return {}
 
-    def heal(self) -> list[str]:
-        """Take back all that faults have left: the servers' names. Raises SvloadError: a
-        server does not come up again."""
+    def heal(self) -> tuple[list[str], list[str]]:
+        """Take back all that faults have left: the servers' names, and those of them that were started again.
+        Raises SvloadError: a server does not come up again."""
+        started = list(self._halted)
         healed = [*self._paused, *(server for server, _ in self._limited), *self._halted]
         for server in list(self._paused):
             for one in self._servers(server, ""):
@@ -85,7 +82,7 @@ class FaultHands:
         for server in list(self._halted):
             self.act("start", server, "", {})
         self._touched.clear()
-        return list(dict.fromkeys(healed))
+        return list(dict.fromkeys(healed)), started
 
     def forget(self, server: str) -> None:
         """It is taken down, and what faults did to it goes with it."""
@@ -149,3 +146,57 @@ class FaultHands:
             held[key] = left
         else:
             held.pop(key, None)
+
+
+class FaultyPlace(Protocol):
+    """What is used of `svload.lab.place.Place`."""
+
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """As `FaultHands.act`."""
+
+    def heal(self) -> tuple[list[str], list[str]]:
+        """As `FaultHands.heal`."""
+
+    def is_down(self, server: str) -> bool:
+        """As `FaultHands.is_down`."""
+
+    def was_ended(self, server: str) -> bool:
+        """As `FaultHands.was_ended`."""
+
+
+class LabFaults:
+    """The faults of a whole lab: each server's are done at its place. `renewed` is told of one that was started again."""
+
+    def __init__(self, place_of: Callable[[str], FaultyPlace | None], renewed: Callable[[str], None]) -> None:
+        self._place_of, self._renewed = place_of, renewed
+        self._struck: set[FaultyPlace] = set()
+
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """Carry one act out; of limits what the kernel holds then. Raises SvloadError: what was planned could not be done."""
+        place = self._place_of(server)
+        if place is None:
+            raise fail("fault-failed", target=server, reason="it is no server that svload has started")
+        self._struck.add(place)
+        found = place.act(do, server, part, limits)
+        if do == "start":
+            self._renewed(server)
+        return found
+
+    def heal(self) -> list[str]:
+        """Take back all that faults have left: the servers' names. Raises SvloadError: a server does not come up again."""
+        healed: list[str] = []
+        for place in self._struck:
+            names, started = place.heal()
+            healed += names
+            for server in started:
+                self._renewed(server)
+        self._struck.clear()
+        return healed
+
+    def is_down(self, server: str) -> bool:
+        """Whether any part of it is ended by a fault now."""
+        return any(place.is_down(server) for place in tuple(self._struck))
+
+    def was_ended(self, server: str) -> bool:
+        """Whether a fault has ended any part of it since all was healed."""
+        return any(place.was_ended(server) for place in tuple(self._struck))

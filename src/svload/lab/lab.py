@@ -15,6 +15,7 @@ from svload.lab import setup
 from svload.lab.addresses import endpoints
 from svload.lab.data import Filled, OnProgress
 from svload.lab.deaths import death_of, out_of_memory
+from svload.lab.faults import LabFaults
 from svload.lab.graph import needs_of, reached, waves
 from svload.lab.groups import ServiceGroups
 from svload.lab.kernel import KernelSettings
@@ -103,8 +104,8 @@ class Lab:
         )
         self._kernel, self._sysctl = KernelSettings(host, allowed=host_settings), dict(sysctl or {})
         self._up: dict[str, _Up] = {}
-        self._here = Here(self._starter, self._renewed)
-        self.faults = self._here.faults
+        self._here = Here(self._starter)
+        self.faults = LabFaults(self._standing_at, self._renewed)
         self._stores = Stores(self._hold, self._tell, self._logs, should_stop, self._cache / "images")
         self._planted: set[str] = set()
         self._fallen: set[str] = set()
@@ -331,7 +332,6 @@ class Lab:
     def _ends_of(self, name: str) -> list[Problem]:
         service = self._up[name]
         ends, kills = service.place.ends(name)
-        ends = [one for one in ends if not self.faults.excuses(name, one)]
         return ends + (
             out_of_memory(self._facts_of(name), kills, self._logs / name) if kills and service.facts else []
         )
@@ -464,6 +464,10 @@ class Lab:
     def filled(self) -> dict[str, Filled]:
         """What each filled set holds, and how long that took."""
         return self._stores.filled()
+
+    def _standing_at(self, server: str) -> Place | None:
+        """The place of a server that is up."""
+        return self._up[server].place if server in self._up else None
 
     def _renewed(self, server: str) -> None:
         """A fault is over and the server runs again: other processes, and what a store held in memory alone is gone."""

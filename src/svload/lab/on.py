@@ -58,8 +58,6 @@ def cannot_be_elsewhere(config: CaseConfig) -> str | None:
     away = {spec.name for spec in config.services if is_elsewhere(spec)}
     if not away:
         return None
-    if struck := sorted({fault.target.partition("[")[0].partition(".")[0] for fault in config.faults} & away):
-        return f"A planned fault of {struck[0]}"
     if config.profile in away:
         return f"A profile of {config.profile}"
     return "Settings of the kernel (sysctl)" if config.sysctl else None

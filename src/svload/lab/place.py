@@ -7,7 +7,7 @@ machine; `elsewhere.There` hands the same calls on to a `Here` of another one.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from svload.lab.kit import KitOptions
 from svload.lab.standing import Standing, Starter
 from svload.model.errors import Problem, fail
 from svload.model.facts import Counters, ServiceFacts
+from svload.model.faults import ActKind
 from svload.model.study import ServiceSpec
 
 Dropped = dict[str, int]
@@ -48,7 +49,7 @@ class Place(Protocol):
         """Take changed options into effect while it runs; False where it must be restarted."""
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
-        """Those of its processes that have ended by themselves, and how many the kernel killed for want of memory."""
+        """Those of its processes that have ended, but by a fault, and how many the kernel killed for want of memory."""
 
     def reset(self, name: str) -> dict[str, Any]:
         """Bring it to its state before any trial; the proof."""
@@ -65,6 +66,18 @@ class Place(Protocol):
     def hold(self, name: str, key: str) -> None:
         """As `Kit.hold`."""
 
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        """As `FaultHands.act`."""
+
+    def heal(self) -> tuple[list[str], list[str]]:
+        """As `FaultHands.heal`."""
+
+    def is_down(self, server: str) -> bool:
+        """As `FaultHands.is_down`."""
+
+    def was_ended(self, server: str) -> bool:
+        """As `FaultHands.was_ended`."""
+
     def free_ports(self) -> int:
         """End connections at rest towards its servers; how many."""
 
@@ -73,12 +86,12 @@ class Place(Protocol):
 
 
 class Here:
-    """This machine. `faults` is what planned faults do to its servers; `renewed` is told of one that was started again."""
+    """This machine."""
 
-    def __init__(self, starter: Starter, renewed: Callable[[str], None] = lambda server: None) -> None:
+    def __init__(self, starter: Starter) -> None:
         self._starter = starter
         self._standing: dict[str, Standing] = {}
-        self.faults = FaultHands(self._standing, starter.groups, starter.links, renewed)
+        self._faults = FaultHands(self._standing, starter.groups, starter.links)
 
     def lacks(self, specs: Sequence[ServiceSpec]) -> list[Problem]:
         return setup.check(specs, self._starter.cache)
@@ -94,7 +107,7 @@ class Here:
         if name in self._standing:
             self._starter.stop(self._standing[name])
             del self._standing[name]
-            self.faults.forget(name)
+            self._faults.forget(name)
 
     def described(self, name: str, options: KitOptions) -> ServiceFacts:
         return self._starter.described(self._standing[name], options)
@@ -104,7 +117,9 @@ class Here:
 
     def ends(self, name: str) -> tuple[list[Problem], int]:
         ended = [problem for part in self._standing[name].parts for problem in part.alive()]
-        return ended, self._starter.groups.oom_kills(name)
+        return [one for one in ended if not self._faults.excuses(name, one)], self._starter.groups.oom_kills(
+            name
+        )
 
     def reset(self, name: str) -> dict[str, Any]:
         return self._standing[name].kit.reset()
@@ -129,6 +144,18 @@ class Here:
 
     def hold(self, name: str, key: str) -> None:
         self._standing[name].kit.hold(key)
+
+    def act(self, do: ActKind, server: str, part: str, limits: Mapping[str, float]) -> dict[str, float]:
+        return self._faults.act(do, server, part, limits)
+
+    def heal(self) -> tuple[list[str], list[str]]:
+        return self._faults.heal()
+
+    def is_down(self, server: str) -> bool:
+        return self._faults.is_down(server)
+
+    def was_ended(self, server: str) -> bool:
+        return self._faults.was_ended(server)
 
     def free_ports(self) -> int:
         return end_time_wait(self._starter.ports.given())

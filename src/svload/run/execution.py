@@ -313,15 +313,17 @@ class _Execution:
         pinned = cores.servers if cores.pinned and fleet is None else None
         self._place(agent, cores, room, fleet)
         patience_s = min(PATIENCE_S, self._longest_timeout_s())
+        limited = live_limits(list(self.configs.values()))
+        study_dir = Path(self.lock.study_dir)
         elsewhere = (
-            {}
-            if fleet is None
-            else fleet.places(Path(self.lock.study_dir), self.emit, self.stop.is_set, patience_s)
+            fleet.places(study_dir, self.emit, self.stop.is_set, patience_s, limited)
+            if fleet is not None
+            else {}
         )
         lab = Lab(config.services, agent, agent.dir, cache_dir(), pinned, self.emit,
-                  study_dir=Path(self.lock.study_dir), should_stop=self.stop.is_set, secrets=config.secrets,
+                  study_dir=study_dir, should_stop=self.stop.is_set, secrets=config.secrets,
                   answers_within_s=patience_s, sysctl=config.sysctl, elsewhere=elsewhere,
-                  host_settings=self.options.host_settings, live_limits=live_limits(list(self.configs.values())),
+                  host_settings=self.options.host_settings, live_limits=limited,
                   address=LOOPBACK if fleet is None else fleet.address)  # fmt: skip
         stack.callback(lab.down)
         with self._phase("up"):

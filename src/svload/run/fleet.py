@@ -59,6 +59,7 @@ class FleetHands:
         emit: Callable[[Event], None],
         should_stop: Callable[[], bool],
         answers_within_s: float,
+        live_limits: Mapping[str, Sequence[str]],
     ) -> dict[str, There]:
         """Where servers run that are not here: what a study's `on` says → the place. Raises SvloadError."""
         made: dict[str, There] = {}
@@ -72,6 +73,7 @@ class FleetHands:
                     should_stop,
                     answers_within_s=answers_within_s,
                     life=LIFE,
+                    live_limits=live_limits,
                 )
         return {called: made[machine.name] for called, machine in self.servers.items()}
 

@@ -38,6 +38,9 @@ class Elsewhere(Protocol):
     def attach(self, facts: Sequence[ServiceFacts], interval_s: float) -> dict[str, Any]:
         """Watch that machine, and those of these services that run on it."""
 
+    def renew(self, facts: ServiceFacts) -> None:
+        """As `Sampler.renew`, if it runs on that machine."""
+
     def mark(self) -> None:
         """One reading of everything now: the first of the next slice."""
 
@@ -106,7 +109,10 @@ class Sampler:
 
     def renew(self, facts: ServiceFacts) -> None:
         """Watch a service whose processes are others now, in the midst of a load; all else is watched on."""
-        self._tell({"renew": facts.model_dump(mode="json")})
+        if not facts.machine:
+            self._tell({"renew": facts.model_dump(mode="json")})
+        for watch in self.elsewhere:
+            watch.renew(facts)
 
     def mark(self) -> int:
         """One reading of everything now, and its time: the first of the slice that `readings` is asked for later."""

@@ -86,6 +86,11 @@ class MachineWatch:
         }
         return self._tell({"prepare": told})
 
+    def renew(self, facts: ServiceFacts) -> None:
+        """Watch a service by other facts from now on, if it runs on that machine."""
+        if facts.machine == self._machine.name:
+            self._tell({"renew": facts.model_dump(mode="json")})
+
     def mark(self) -> None:
         """One reading of everything now: the first of the next slice."""
         self._marked_ns = int(self._tell({"sample": True})["at_ns"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterable
@@ -291,28 +292,37 @@ def parse_cpu(text: str) -> dict[str, dict[str, float]]:
     return cores
 
 
-def parse_pairs(text: str) -> dict[str, float]:
-    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes)."""
+def parse_pairs(text: str, names: tuple[str, ...] = ("",)) -> dict[str, float]:
+    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes), of
+    those that begin with one of `names`."""
     found = {}
     for line in text.splitlines():
+        if not line.startswith(names):
+            continue
         parts = line.replace(":", " ").split()
         if len(parts) >= 2 and parts[1].lstrip("-").isdigit():
             found[parts[0]] = float(parts[1]) * (1024 if parts[-1] == "kB" else 1)
     return found
 
 
-def parse_titled(text: str) -> dict[str, float]:
+def parse_titled(text: str, names: tuple[str, ...]) -> dict[str, float]:
     """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same
-    head; `TcpExt.ListenDrops` → value."""
+    head; of `names` those that are there, `TcpExt.ListenDrops` → value."""
     found: dict[str, float] = {}
     lines = text.splitlines()
     for titles, values in zip(lines[::2], lines[1::2], strict=False):
-        head, *names = titles.split()
-        found |= {
-            f"{head}{name}".replace(":", "."): float(value)
-            for name, value in zip(names, values.split()[1:], strict=False)
-        }
+        if columns := _columns_of(titles, names):
+            fields = values.split()
+            found |= {name: float(fields[at]) for name, at in columns if at < len(fields)}
     return found
+
+
+@functools.cache
+def _columns_of(titles: str, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Where each of these stands in a line of titles, which is the same as long as the kernel runs."""
+    head, *own = titles.split()
+    known = {f"{head}{name}".replace(":", "."): at for at, name in enumerate(own, 1)}
+    return tuple((name, known[name]) for name in names if name in known)
 
 
 def parse_pressure(text: str) -> dict[str, float]:

@@ -240,7 +240,7 @@ void run_workers(int listener, int count, const Settings& settings) {
 
 int main(int argc, char** argv) {
     Options options(argc, argv,
-                    {{"port", "10001"}, {"db-socket", "/run/mysqld/mysqld.sock"}, {"db-port", "0"}, {"db-user", "lab"},
+                    {{"host", "127.0.0.1"}, {"port", "10001"}, {"db-socket", "/run/mysqld/mysqld.sock"}, {"db-port", "0"}, {"db-user", "lab"},
                      {"db-name", "lab"},
                      {"workers", "0"}, {"timeout", "20"}, {"backlog", "4096"}});
     const char* password = std::getenv("DB_PASSWORD");
@@ -253,7 +253,7 @@ int main(int argc, char** argv) {
     stop.sa_handler = [](int) { ending = true; };
     sigaction(SIGTERM, &stop, nullptr);
     sigaction(SIGINT, &stop, nullptr);
-    Socket listener = listen_on(options.count("port"), options.count("backlog"));
+    Socket listener = listen_on(options.text("host"), options.count("port"), options.count("backlog"));
     fcntl(listener.get(), F_SETFL, O_NONBLOCK);
     if (options.count("workers") > 0) {
         run_workers(listener.get(), options.count("workers"), settings);

@@ -24,7 +24,7 @@ struct Counters {
 };
 
 struct Settings {
-    int auth_port;
+    sockaddr_in auth;
     int folder;
     double timeout_s;
     bool keep_auth;
@@ -61,7 +61,7 @@ class Authority {
 
    private:
     std::optional<std::string> once(const std::string& line, const Deadline& deadline) {
-        if (!socket_) socket_ = connect_to(settings_.auth_port);
+        if (!socket_) socket_ = connect_to(settings_.auth);
         std::string answer;
         if (socket_ && send_all(socket_.get(), line + "\n", deadline)) {
             LineReader reader(socket_.get());
@@ -279,17 +279,17 @@ void thread_for(int fd, const Settings& settings) {
 
 int main(int argc, char** argv) {
     Options options(argc, argv,
-                    {{"port", "10000"}, {"auth-port", "10001"}, {"files", "uploads"}, {"threads", "0"},
+                    {{"host", "127.0.0.1"}, {"port", "10000"}, {"auth-host", "127.0.0.1"}, {"auth-port", "10001"}, {"files", "uploads"}, {"threads", "0"},
                      {"keep-auth", "0"}, {"timeout", "20"}, {"backlog", "4096"}});
     Socket folder(open(options.text("files").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder) die(options.text("files") + " is no folder that can be read");
-    const Settings settings{options.count("auth-port"), folder.get(), options.number("timeout"), options.count("keep-auth") != 0};
+    const Settings settings{address_of(options.text("auth-host"), options.count("auth-port")), folder.get(), options.number("timeout"), options.count("keep-auth") != 0};
     signal(SIGPIPE, SIG_IGN);
     struct sigaction stop {};
     stop.sa_handler = [](int) { ending = true; };
     sigaction(SIGTERM, &stop, nullptr);
     sigaction(SIGINT, &stop, nullptr);
-    Socket listener = listen_on(options.count("port"), options.count("backlog"));
+    Socket listener = listen_on(options.text("host"), options.count("port"), options.count("backlog"));
     fcntl(listener.get(), F_SETFL, O_NONBLOCK);
     std::optional<Pool> pool;
     if (options.count("threads") > 0) pool.emplace(options.count("threads"), settings);

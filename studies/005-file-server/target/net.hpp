@@ -170,27 +170,29 @@ inline std::optional<Credentials> parse_credentials(const std::string& line) {
     std::exit(2);
 }
 
-inline Socket listen_on(int port, int backlog) {
-    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    int yes = 1;
-    setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+// Dies where the text is no IPv4 address.
+inline sockaddr_in address_of(const std::string& host, int port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) die(host + " is no IPv4 address");
+    return address;
+}
+
+inline Socket listen_on(const std::string& host, int port, int backlog) {
+    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    int yes = 1;
+    setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    sockaddr_in address = address_of(host, port);
     if (bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-        die("127.0.0.1:" + std::to_string(port) + " cannot be bound: " + std::strerror(errno));
+        die(host + ":" + std::to_string(port) + " cannot be bound: " + std::strerror(errno));
     if (listen(made.get(), backlog) != 0) die(std::string("cannot listen: ") + std::strerror(errno));
     return made;
 }
 
-inline Socket connect_to(int port) {
+inline Socket connect_to(const sockaddr_in& address) {
     Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (!made || connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return Socket();
+    if (!made || connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return Socket();
     int yes = 1;
     setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     return made;
