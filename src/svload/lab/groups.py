@@ -118,8 +118,10 @@ class ServiceGroups:
             return None
         limits = limits_of(options)
         places = tuple(map(str, folders))
+        # Open to a quota in any case: the group of the CPU counts all that the service used, children too that nobody waited for.
+        counted = (*open_to, CPUS) if CPUS not in open_to else open_to
         self._make(
-            name, MakeGroup(name=name, limits=limits, within=options.within, open_to=open_to, folders=places)
+            name, MakeGroup(name=name, limits=limits, within=options.within, open_to=counted, folders=places)
         )
         for part in (*parts, REST) if parts else ():
             kinds = tuple(self._open_to.get(f"{service}.{part}", ()))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from svload.host.process import cgroups
 from svload.model.declared import Limit
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
@@ -38,13 +39,14 @@ class ProcessMonitor(Monitor):
     """One entity for each process that the facts name (it and its family), and the empty entity for the whole service.
 
     A process in two families counts once in the whole. CPU of children that ended is kept by
-    the parent that waited for them.
+    the parent that waited for them; where nobody does (SA_NOCLDWAIT), only a control group knows it. So the whole service's CPU
+    is that of its groups, where it has any.
     """
 
     name = "process"
     summary = "CPU, memory, threads and descriptors of a service's processes and of all that they started"
     metrics: ClassVar[Mapping[str, str]] = {
-        "cpu_seconds_total": "CPU time used, user and system, ended children included",
+        "cpu_seconds_total": "CPU time used, user and system, ended children included; of the whole service that of its control groups, where it has any",
         "rss_bytes": "resident memory; pages shared by several processes count in each",
         "processes": "number of processes",
         "threads": "number of threads",
@@ -70,6 +72,11 @@ class ProcessMonitor(Monitor):
         self._bounds: dict[int, proc.Bounds] = {}
         self._bounds_at = float("-inf")
         self._before: tuple[float, dict[int, float]] | None = None
+        self._groups = [
+            group["paths"]
+            for group in facts.get("groups", ())
+            if str(group["name"]).partition("[")[0] == service
+        ]
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -88,7 +95,15 @@ class ProcessMonitor(Monitor):
             for name, pids in members.items()
             for reading in _sums(name, [found[pid] for pid in pids if pid in found])
         ]
-        return [*readings, *_sums("", list(found.values())), *self._against_limits(found)]
+        whole = _sums("", list(found.values()))
+        return [*readings, *self._with_group_cpu(whole), *self._against_limits(found)]
+
+    def _with_group_cpu(self, whole: list[Reading]) -> list[Reading]:
+        used = [seconds for paths in self._groups if (seconds := cgroups.cpu_s(paths)) is not None]
+        if not used or len(used) < len(self._groups):
+            return whole
+        others = [one for one in whole if one.metric != "cpu_seconds_total"]
+        return [*others, Reading("", "cpu_seconds_total", sum(used))]
 
     def _figures(self, pid: int) -> dict[str, float] | None:
         stat = proc.read_stat(pid, self.root)
