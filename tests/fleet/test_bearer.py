@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.servers import wait_until
@@ -12,14 +16,20 @@ from tests.servers import wait_until
 from svload.host.machines import bearer
 
 
+def awaited(asked: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """In a thread of its own: the browser's driver keeps a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, asked).result(30)
+
+
 def test_silence_counts_from_the_greeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVLOAD_STATE", str(tmp_path))
     monkeypatch.setattr(bearer, "SILENCE_S", 0.3)
     made = bearer.Bearer("it", "a test", 0, "word")
-    asyncio.run(asyncio.sleep(3 * bearer.SILENCE_S))  # other machines are greeted meanwhile
-    said = asyncio.run(made.ask("CLOCK", 5, {}))
+    time.sleep(3 * bearer.SILENCE_S)  # other machines are greeted meanwhile
+    said = awaited(made.ask("CLOCK", 5, {}))
     assert "error" not in said
     made = bearer.Bearer("it-too", "a test", 0, "word")
-    pid = asyncio.run(made.hello())["said"]["agent_pid"]
+    pid = awaited(made.hello())["said"]["agent_pid"]
     wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
     wait_until(lambda: not list((tmp_path / "labs").glob("*")), 10)

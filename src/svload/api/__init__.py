@@ -5,6 +5,8 @@ It composes the rooms and decides nothing that a room could decide. Heavy import
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from svload.api.capacity import CapacityAsk, capacity
 from svload.api.certificates import AA_PAIRS, aa, certify
 from svload.api.exports import (
@@ -30,7 +32,6 @@ from svload.api.labs import (
     warm_keep,
 )
 from svload.api.load import LoadFiles, LoadResult, load
-from svload.api.own_tables import put_tables, read_tables
 from svload.api.runs import (
     RUNS,
     analyse,
@@ -48,8 +49,12 @@ from svload.api.runs import (
     why,
 )
 from svload.api.studies import DEMO_STUDY, Choices, Emit, RunResult, demo, load_lock, plan, resume, run_study
-from svload.model.own_tables import OwnTable
+from svload.model.late import late
 from svload.study.quick_load import QuickLoad
+
+if TYPE_CHECKING:
+    from svload.api.own_tables import put_tables, read_tables
+    from svload.model.own_tables import OwnTable
 
 __all__ = [
     "AA_PAIRS",
@@ -114,3 +119,5 @@ __all__ = [
     "warm_keep",
     "why",
 ]  # fmt: skip
+
+__getattr__ = late(__name__, {"own_tables": ("OwnTable", "put_tables", "read_tables")})
