@@ -50,8 +50,8 @@ if [ -e build/no-servers ]; then
     fi
 fi
 # Tests whose figures must be believed have the machine to themselves; the others run side by side, and the pure ones
-# fill what those leave that wait for a load.
-$step alone python -m pytest --durations=15 -m "($layers) and alone" || status=1
-$step beside tools/beside.sh --durations=15 -m "(pure or $layers) and not alone" || status=1
+# fill what those leave that wait for a load. What failed has a second attempt, which is told.
+$step alone tools/attempts.sh alone python -m pytest --durations=15 -m "($layers) and alone" || status=1
+$step beside tools/attempts.sh beside tools/beside.sh --durations=15 -m "(pure or $layers) and not alone" || status=1
 $step --total || status=1
 exit "$status"
