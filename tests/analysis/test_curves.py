@@ -16,6 +16,7 @@ from svload.analysis.curves.said import curve_findings, ramp_findings
 from svload.analysis.curves.uses import resources_used
 from svload.analysis.judge import judge_run
 from svload.analysis.view import kept_window
+from svload.model.evidence import Evidence, LimitUse
 from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
 from svload.model.facts import CPUS, Setting
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
@@ -233,6 +234,30 @@ def test_a_rate_has_its_own_limit(closed: Bench) -> None:
     assert "is not bracketed" in curve.sentences[0]
 
 
+def test_a_full_link_is_told_as_the_limit_by_its_rate(closed: Bench) -> None:
+    """20 ms of the whole link a request, and 80 ms elsewhere: five users fill it."""
+    users = {"A": 1, "B": 2, "C": 4, "D": 10, "E": 20}
+
+    def made(name: str, block: int) -> TrialResult:
+        x = min(users[name] / 0.1, 50.0) * (1 + 0.002 * block)
+        one = trial(name, block, x, users[name] / x, users=float(users[name]))
+        use = ResourceUse(
+            name="link rate out of store", service="store", kind="rate", used=0.02 * x, capacity=1.0, limited_by="5 MB/s"
+        )  # fmt: skip
+        return one.model_copy(update={"uses": (use, used(0.001 * x))})
+
+    trials = [made(name, block) for name in users for block in (1, 2, 3)]
+    (curve,) = curve_of(closed, {name: thinking(0, vus) for name, vus in users.items()}, trials)
+    [limit, *_] = curve.limits
+    assert limit.name == "N*"
+    assert limit.value == pytest.approx(5, rel=0.1)
+    assert "(link rate out of store: 20 ms a request at 5 MB/s)" in " ".join(curve.sentences)
+    assert [(one.resource, one.kind, one.bottleneck) for one in curve.demands] == [
+        ("link rate out of store", "rate", True),
+        ("CPU", "cpu", False),
+    ]
+
+
 def axes(bench: Bench, configs: Mapping[str, CaseConfig]) -> list[tuple[str, str]]:
     factor = Factor(name="f", levels=tuple(Level(name=f"l{name}") for name in configs))
     ran = {name: case(name, f"l{name}") for name in configs}
@@ -301,6 +326,21 @@ def test_a_capacity_is_the_least_of_quota_cores_and_threads(closed: Bench) -> No
     assert capacity(single, (1, 2)) == (1, "its threads")
     names = [use.name for use in resources_used(one, window, (1,))]
     assert names == ["CPU of backend", "CPU of cache", "CPU of all services"]
+
+
+def test_a_limited_link_and_disk_are_resources_and_the_machines_disk_is_none(closed: Bench) -> None:
+    one = closed.trial("TC1.r1")
+    link = LimitUse(
+        service="cache", monitor="link", name="link rate out", resource="network", entity="cache",
+        used=9e6, limit=1e7, share=0.9, peak_share=1.0, full=0.5, state="approached",
+    )  # fmt: skip
+    disk = link.model_copy(update={"name": "disk read rate", "resource": "disk", "entity": "machine"})
+    other = disk.model_copy(update={"service": "", "name": "disk", "entity": "vda", "verdict": False})
+    evidence = Evidence(limits=(link, disk, other))
+    found = resources_used(one, kept_window(one.summary), (1,), evidence)
+    rates = {use.name: use for use in found if use.kind == "rate"}
+    assert set(rates) == {"link rate out of cache", "disk read rate of cache (machine)"}
+    assert {(use.used, use.capacity, use.limited_by) for use in rates.values()} == {(0.9, 1.0, "10 MB/s")}
 
 
 def _where(table: Any, metric: str, value: float) -> Any:

@@ -75,7 +75,7 @@ def judge_trial(
     context = Context(groups, metrics, cut, owners, counting, before)
     checks = tuple(_checked(trial, config, context))
     shown = evidence_of(trial, window)
-    uses = resources_used(trial, window, server_cores)
+    uses = resources_used(trial, window, server_cores, shown)
     limited = saturated(shown, trial, window, uses, server_cores)
     state, told = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":

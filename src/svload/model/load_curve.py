@@ -10,6 +10,7 @@ from svload.model.base import Frozen
 
 CurveKind = Literal["users", "rate", "think"]
 LimitName = Literal["N*", "Z*", "full rate", "N_break", "rate_break", "N_peak"]
+ResourceKind = Literal["cpu", "cores", "workers", "rate"]
 LimitState = Literal["bracketed", "below", "above", "edge", "none"]
 
 
@@ -17,17 +18,18 @@ class ResourceUse(Frozen):
     """How much of a resource was in use in a trial's kept window."""
 
     name: str
-    """such as `CPU of cache`"""
+    """such as `CPU of cache`, `link rate out of store`"""
     service: str
     """whose it is; empty: of all services together"""
-    kind: Literal["cpu", "cores", "workers"]
-    """cpu: of one service; cores: those that all services share; workers: requests that a service works on at once"""
+    kind: ResourceKind
+    """cpu: of one service; cores: those that all services share; workers: requests that a service works on at once;
+    rate: bytes a second of a disk or a link"""
     used: float
-    """time average: cores, or workers"""
+    """time average: cores, or workers; of a rate the share of it"""
     capacity: float
     """the most that can be in use, in the same unit"""
     limited_by: str
-    """what sets the capacity, such as `its quota`"""
+    """what sets the capacity, such as `its quota`; of a rate the rate itself: `20 MB/s`"""
 
 
 class GroupLoad(Frozen):
@@ -108,10 +110,12 @@ class DemandFound(Frozen):
     """its name, as in `ResourceUse`"""
     limited_by: str
     """what sets its capacity"""
+    kind: ResourceKind = "cpu"
+    """as in `ResourceUse`"""
     capacity: float
-    """cores, or workers"""
+    """cores, or workers; 1: the whole of a rate"""
     demand_s: float
-    """seconds of one core, or of one worker, a request"""
+    """seconds of one core, of one worker, or of the whole rate, a request"""
     low: float | None
     """lower end of the 95 % interval; null: fewer than three blocks"""
     high: float | None

@@ -175,6 +175,7 @@ def _demand(demand: Demand, use: ResourceUse, bottleneck: bool) -> DemandFound:
     return DemandFound(
         resource=demand.resource.name,
         limited_by=use.limited_by,
+        kind=use.kind,
         capacity=demand.resource.capacity,
         demand_s=demand.demand_s,
         low=demand.low,

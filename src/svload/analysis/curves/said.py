@@ -147,7 +147,9 @@ def _beside(curve: LoadCurve, limit: LoadLimit) -> str:
 def _because(first: DemandFound | None, limit: LoadLimit) -> str:
     if first is None:
         return f" ({limit.reason})"
-    unit = "worker" if first.resource.startswith("workers") else "core"
+    if first.kind == "rate":
+        return f" ({first.resource}: {show_duration(first.demand_s)} a request at {first.limited_by})"
+    unit = "worker" if first.kind == "workers" else "core"
     several = "" if first.capacity == 1 else "s"
     return (
         f" ({first.resource}: {show_duration(first.demand_s)} a request, of {first.capacity:g} {unit}{several}: "

@@ -1,4 +1,4 @@
-"""How much of each resource a trial used, and how much there is of it: CPU by quota and cores, workers
+"""How much of each resource a trial used, and how much there is of it: CPU by quota and cores, workers, limited disks and links
 (docs/method.md §4, the utilisation law).
 """
 
@@ -10,19 +10,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis.readings import Series, mean_rate, readings_of
+from svload.analysis.saturation import owner
 from svload.analysis.view import Window
+from svload.model.evidence import Evidence
 from svload.model.facts import CPUS, ServiceFacts
 from svload.model.load_curve import ResourceUse
+from svload.model.units import show_rate
 
 if TYPE_CHECKING:
     from svload.store import TrialData
 
+_BYTES_A_SECOND = ("disk", "network")
+"""What runs out where a declared limit of a service's own is a rate: `disk_rate`, `link`."""
+_NOTHING = Evidence()
+
 
 def resources_used(
-    trial: TrialData, window: Window, server_cores: Sequence[int] = ()
+    trial: TrialData, window: Window, server_cores: Sequence[int] = (), evidence: Evidence = _NOTHING
 ) -> tuple[ResourceUse, ...]:
     """Every resource whose use and capacity are known. `server_cores`: those that all services are pinned to;
-    none: they share the machine's.
+    none: they share the machine's. `evidence`: of the same window, with its limits of bytes a second.
 
     A service's CPU is held by its quota, by the cores, or by its threads where they are fewer. Where several
     services share the cores without a quota of their own, the cores together are a resource, too.
@@ -42,7 +49,20 @@ def resources_used(
                 limited_by="the servers' cores",
             )
         )
-    return tuple(found)
+    return (*found, *_rates(evidence))
+
+
+def _rates(evidence: Evidence) -> Iterator[ResourceUse]:
+    for use in evidence.limits:
+        if use.resource in _BYTES_A_SECOND and use.verdict:
+            yield ResourceUse(
+                name=owner(use.name, use.service, "" if use.entity == use.service else use.entity),
+                service=use.service,
+                kind="rate",
+                used=use.share,
+                capacity=1.0,
+                limited_by=show_rate(use.limit),
+            )
 
 
 def _machine_cores(trial: TrialData) -> float:

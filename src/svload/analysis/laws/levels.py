@@ -48,7 +48,7 @@ class Resource:
     """
 
     name: str
-    kind: Literal["cpu", "cores", "workers"]
+    kind: Literal["cpu", "cores", "workers", "rate"]
     capacity: float
 
 

@@ -93,7 +93,11 @@ def _told(limit: LoadLimit) -> str:
 
 def demand_rows(curve: LoadCurve) -> list[tuple[DemandFound, str, str]]:
     """Each demand with (seconds a request with its interval, capacity) in words."""
-    return [(one, _demand(one), f"{one.capacity:g} ({one.limited_by})") for one in curve.demands]
+    return [(one, _demand(one), _capacity(one)) for one in curve.demands]
+
+
+def _capacity(one: DemandFound) -> str:
+    return one.limited_by if one.kind == "rate" else f"{one.capacity:g} ({one.limited_by})"
 
 
 def _demand(one: DemandFound) -> str:
