@@ -185,12 +185,14 @@ def _plan(
     cases = [case.name for case in lock.valid_cases]
     every = [trial_name(case, twin) for case in cases for twin in (1, 2)]
     planted: dict[str, Planted | None] = dict.fromkeys(every)
+    lasting = ("hog on the load", "stopped generator", "throttled generator")
     kinds = ("hog on the load", "hog on the servers", "stopped generator", "throttled generator")
     for number in range(disturbed):
         name = trial_name(cases[number % len(cases)], 3 + number // len(cases))
         length_s = seconds if number % 10 == 9 else exp(dice.uniform(log(0.05), log(min(3.0, seconds / 2))))
         begin_s = 0.0 if length_s == seconds else dice.uniform(0.3, seconds - length_s - 0.3)
-        planted[name] = Planted(kinds[number % len(kinds)], begin_s, length_s)
+        kind = kinds[number % len(kinds)] if length_s < seconds else lasting[number // 10 % len(lasting)]
+        planted[name] = Planted(kind, begin_s, length_s)
     draws = {case.name: case.levels["draws"] for case in lock.cases}
     order = _apart(list(planted), lambda name: draws[name.rpartition(".r")[0]], dice)
     trials = []
@@ -292,12 +294,12 @@ def _stop(for_s: float) -> None:
 
 @contextmanager
 def _throttled(pids: Sequence[int]) -> Iterator[None]:
-    """The processes have a twentieth of a core (cgroup version 1)."""
+    """The processes have a hundredth of a core, the least that the kernel gives (cgroup version 1)."""
     base = Path("/sys/fs/cgroup/cpu")
     group = base / f"svload-bench-{os.getpid()}"
     group.mkdir(exist_ok=True)
     (group / "cpu.cfs_period_us").write_text("100000")
-    (group / "cpu.cfs_quota_us").write_text("5000")
+    (group / "cpu.cfs_quota_us").write_text("1000")
     try:
         for pid in pids:
             (group / "cgroup.procs").write_text(str(pid))

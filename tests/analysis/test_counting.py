@@ -193,6 +193,42 @@ def test_without_a_recovery_nothing_is_believed(open_loop: Bench, rows: bool) ->
     assert {harms[f"{GROUP}.response.{stat}"].grade for stat in PERCENTILES} == {"REFUSED"}
 
 
+def from_s(trial: TrialData, low_s: float) -> TrialData:
+    """The same trial with a kept window that begins later."""
+    window_ns = (round(low_s * 1e9), trial.summary.window_ns[1])
+    return replace(trial, summary=trial.summary.model_copy(update={"window_ns": window_ns}))
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_a_stop_before_the_window_counts_as_long_as_it_is_felt(open_loop: Bench, rows: bool) -> None:
+    """Two seconds at 80 % leave a queue of some eight, and the warm-up cut ends with the stop."""
+    due, work = arrivals(np.random.default_rng(4), end_s=30.0)
+    stop = (3.0, 5.0)
+    true, made = served(due, work), served(due, work, [stop])
+    trial, config = as_trial(open_loop, made, 30.0, rows=rows)
+    trial = with_gaps(trial, [stop])
+    shortly = believed(from_s(trial, 6.5), config)
+    assert shortly[f"{GROUP}.response.mean"].grade == "REFUSED"
+    counting, metrics, harms = counted(from_s(trial, 6.5), config)
+    assert counting.found.moments != ()
+    of_rate, asked = harms[f"{GROUP}.throughput"], metrics[f"{GROUP}.throughput"].value or 0.0
+    true_rate = np.count_nonzero((true.done >= 6.5) & (true.done < 30)) / 23.5
+    assert of_rate.below is not None
+    assert asked * (1 - of_rate.below) <= 1.01 * true_rate < asked, "what queued before was answered in it"
+    long_after, _, clean = counted(from_s(trial, 24.0), config)
+    assert long_after.found.moments == ()
+    assert clean == {}
+
+
+def test_a_window_that_a_stop_before_it_touched_most_of_has_no_median(open_loop: Bench) -> None:
+    due, work = arrivals(np.random.default_rng(6), end_s=12.0)
+    stop = (0.5, 3.0)
+    trial, config = as_trial(open_loop, served(due, work, [stop]), 12.0)
+    found = believed(from_s(with_gaps(trial, [stop]), 3.05), config)
+    assert found[f"{GROUP}.response.p50"].grade == "REFUSED"
+    assert found[f"{GROUP}.response.mean"].grade == "REFUSED"
+
+
 def test_overlapping_disturbances_are_counted_once(open_loop: Bench) -> None:
     due, work = arrivals(np.random.default_rng(2), busy=0.5)
     trial, config = as_trial(open_loop, served(due, work, [(20.0, 20.1)]), END_S)

@@ -4,21 +4,21 @@
 A disturbance touches those due from L before it (L: the 99th percentile of the time in flight, longer
 ones added) until the requests in flight are back at their level for one mean cycle. If k of n are
 touched, whatever they would have been, the true quantile lies between the ranks ⌈pn⌉ − k and ⌈pn⌉ of
-the other n − k. Without a recovery all requests up to the window's end are touched: whatever these
+the other n − k. A disturbance before the kept window counts where it is still felt in it. Without a recovery all requests up to the window's end are touched: whatever these
 would have been, the count holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.disturbances import Disturbance, Spans, disturbances_of, spans, united
+from svload.analysis.disturbances import Disturbance, Found, Spans, disturbances_of, spans, united
 from svload.analysis.goodput import due_within
 from svload.analysis.measures import GroupMeasures, Population
 from svload.analysis.quantiles import Floats, nearest_rank, ranked_counts
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _LEAST_STEP_NS = 1_000_000
 _MOST_STEPS = 60_000
+_MOST_LEVELS = 30
 _LEVEL = 1.02
 """Requests in flight are back at their level where their mean is at most this times it: counts are whole numbers."""
 _OWN = ("generator_lag",)
@@ -77,11 +78,35 @@ class Load:
         """(spans in which whoever is due is touched, how many more were in flight from before them)."""
         if not moments or not len(self.in_flight):
             return [], 0
-        found = [(begin - self.longest_ns, end + self.cycle_ns) for begin, end in moments]
-        for _ in range(2):  # the first level still holds the aftermath
-            found = self._until_recovered(moments, self._level(united(found), window))
+        found = self._recovered(moments, window)
         before = sum(self._from_before(begin + self.longest_ns) for begin, _ in united(found))
         return united(found, window), before
+
+    def felt(self, moments: Sequence[Disturbance], window: Window) -> list[bool]:
+        """For each moment whether what it left behind reaches into the window."""
+        if not moments or not len(self.in_flight):
+            return [False] * len(moments)
+        return [end > window.low_ns for _, end in self._recovered(spans(moments), window)]
+
+    def carried(self, moments: Spans, window: Window) -> float:
+        """How many requests more than the level are in flight when the window begins."""
+        at = int(window.low_ns // self.step_ns) - 1
+        if not moments or not 0 <= at < len(self.in_flight):
+            return 0.0
+        return max(
+            float(self.in_flight[at]) - self._level(united(self._recovered(moments, window)), window), 0.0
+        )
+
+    def _recovered(self, moments: Spans, window: Window) -> list[tuple[float, float]]:
+        """From L before each moment until the requests in flight are back at their level. The first level still
+        holds the aftermath, so it is taken anew until it stands.
+        """
+        found = [(begin - self.longest_ns, end + self.cycle_ns) for begin, end in moments]
+        for _ in range(_MOST_LEVELS):
+            before, found = found, self._until_recovered(moments, self._level(united(found), window))
+            if found == before:
+                break
+        return found
 
     def _level(self, outside: Spans, window: Window) -> float:
         """The mean in flight over the undisturbed part of the window; where there is none, the least of any cycle."""
@@ -186,10 +211,21 @@ class Counting:
         groups: Sequence[GroupView],
         metrics: Mapping[str, Estimate],
     ) -> None:
-        self.window, self.found = window, disturbances_of(trial.monitors, window)
+        self.window = window
         self._trial, self.groups, self._metrics = trial, tuple(groups), metrics
         self._loads: dict[str, Load] = {}
+        self.found = self._felt(disturbances_of(trial.monitors, window))
         self._without: dict[tuple[str, int], tuple[GroupMeasures, int, float]] = {}
+
+    def _felt(self, found: Found) -> Found:
+        """Without what was over, and worked off, before the window began."""
+        early = [one for one in found.moments if one.end_ns <= self.window.low_ns]
+        if not early:
+            return found
+        felt = [self._load(group).felt(early, self.window) for group in self.groups]
+        over = {id(one) for one, some in zip(early, zip(*felt, strict=True), strict=False) if not any(some)}
+        over |= set() if felt else {id(one) for one in early}
+        return replace(found, moments=tuple(one for one in found.moments if id(one) not in over))
 
     @cached_property
     def by_check(self) -> Mapping[str, tuple[Harm, ...]]:
@@ -238,15 +274,31 @@ class Counting:
         found = united(spans(self.found.moments), self.window)
         longest_s = max((end - begin for begin, end in found), default=0.0) / 1e9
         for number, estimate in self._metrics.items():
-            if not share or not estimate.value or not is_timing(number):
+            if not estimate.value or not is_timing(number):
                 continue
             metric, stat = _metric_and_stat(number)
+            carried = self._carried(number) if metric in _RATES else 0.0
+            if not share and not carried:
+                continue
             if metric in _RATES or metric == "cpu":
-                yield _harm(number, Bound(min(share, 1.0), share))
+                yield _harm(number, Bound(min(share + carried, 1.0), share))
             elif metric == "longest_silence" and longest_s:
                 yield _harm(number, Bound(min(longest_s / estimate.value, 1.0), 0.0))
             elif stat == "mean" and metric not in _OWN and rest:
                 yield Harm(number=number, grade="VALID", below=rest, above=rest)
+
+    def _carried(self, number: str) -> float:
+        """What queued before the window and was answered in it, as a share of all that was."""
+        early = [one for one in self.found.moments if one.begin_ns < self.window.low_ns]
+        for group in self.groups if early else ():
+            done = (number.startswith(f"{group.name}.") and self._done(group)) or 0
+            if done:
+                return self._load(group).carried(united(spans(early)), self.window) / done
+        return 0.0
+
+    @staticmethod
+    def _done(group: GroupView) -> int:
+        return int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
 
     def _of_group(self, whole: GroupView) -> Iterator[tuple[str, Bound]]:
         for group in self.with_steps(whole):
@@ -373,6 +425,10 @@ class Counting:
     def with_steps(self, whole: GroupView) -> tuple[GroupView, ...]:
         """The group, and each step of its scenarios as a group."""
         return (whole, *steps_of(self._trial, whole))
+
+    def aftermath(self, whole: GroupView, moments: Sequence[Disturbance]) -> Spans:
+        """The spans of the window in which whoever is due is touched by these moments."""
+        return self._load(whole).touched(united(spans(moments)), self.window)[0]
 
     def still_touched(self, whole: GroupView, group: GroupView, metric: str, stat: str) -> Bound:
         """How far a number of `group`, from which requests were left out already, may

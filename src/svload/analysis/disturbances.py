@@ -22,8 +22,6 @@ from svload.analysis.view import Window
 Spans = Sequence[tuple[float, float]]
 """[begin, end) in ns from the load's start, ascending and apart."""
 _SECOND_NS = 1e9
-_BEFORE_NS = 1e9
-"""What ended so shortly before the window may still be felt in it."""
 
 
 class Disturbance(NamedTuple):
@@ -43,7 +41,7 @@ class Disturbance(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """All that one trial's readings show in its kept window."""
+    """All that one trial's readings show up to its kept window's end."""
 
     moments: tuple[Disturbance, ...]
     rest: Mapping[str, float] = field(default_factory=dict)
@@ -83,7 +81,10 @@ class Found:
 
 
 def disturbances_of(monitors: Monitors, window: Window) -> Found:
-    """What disturbed the kept window, and what remains below the limits."""
+    """What disturbed the trial up to its kept window's end, and what remains below the limits within it.
+
+    What ended before the window may still be felt in it: who counts knows that.
+    """
     cores = max(len(of_monitor(monitors, "host", "busy_seconds_total")), 1)
     waits = of_monitor(monitors, "generator", "run_queue_seconds_total")
     stolen = of_monitor(monitors, "host", "steal_seconds_total")
@@ -98,15 +99,13 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
         *_steals(stolen),
         *_rates("others-cpu", foreign, limits.OTHERS_CPU),
     ]
-    inside = tuple(
-        one for one in found if one.end_ns > window.low_ns - _BEFORE_NS and one.begin_ns < window.high_ns
-    )
+    moments = tuple(one for one in found if one.begin_ns < window.high_ns)
     series = {"run-queue": waits, "steal": stolen, "others-cpu": foreign}
     rest = {
-        check: max((_rest(one, place, window, inside, check) for place, one in of.items()), default=0.0)
+        check: max((_rest(one, place, window, moments, check) for place, one in of.items()), default=0.0)
         for check, of in series.items()
     }
-    return Found(inside, rest, cores)
+    return Found(moments, rest, cores)
 
 
 def _foreign_elsewhere(monitors: Monitors) -> dict[str, Series]:
@@ -202,7 +201,7 @@ def _rest(series: Series, place: str, window: Window, moments: Iterable[Disturba
     inside = series.enclosing(window)
     if inside.seconds <= 0:
         return 0.0
-    told = sum(one.lost_s for one in moments if one.check == check and one.where == place)
+    told = sum(one.lost_s for one in within(moments, window) if one.check == check and one.where == place)
     return max(inside.change - told, 0.0) / inside.seconds
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from svload.analysis import limits
 from svload.analysis.belief import UNITED, Beliefs
 from svload.analysis.checks.base import worst
 from svload.analysis.counting import Bound, Counting
-from svload.analysis.disturbances import spans, united
+from svload.analysis.disturbances import Disturbance, Spans, spans, united
 from svload.analysis.measures import GroupMeasures
+from svload.analysis.view import GroupView
 from svload.model.metrics import is_timing
 from svload.model.results import Belief, Estimate
 
@@ -21,7 +22,9 @@ def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Count
     """The same metrics; medians, p90 and means that disturbances alone REFUSE are computed
     again and WEAK, both values kept.
 
-    Nothing is left out where that would be more than 30 % of a group's requests.
+    What queued behind a disturbance is left out with it, if that is no more than 30 % of a group's requests, else
+    who was due in it alone. What is still touched bounds the number. A mean that this puts off beyond the limit of
+    a WEAK one stays REFUSED, as does a median or p90 of which more than 30 % are still touched.
     """
     found = dict(metrics)
     severe = [one for one in counting.found.moments if one.severe]
@@ -29,8 +32,7 @@ def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Count
     for whole in counting.groups if moments else ():
         for group in counting.with_steps(whole):
             wanted = _wanted(group.name, metrics, beliefs)
-            left = group.without(moments) if wanted else group
-            share = 1 - left.due / group.due if group.due else 0.0
+            left, share = _left(counting, whole, group, severe, moments) if wanted else (group, 0.0)
             if not 0 < share <= limits.LEFT_OUT:
                 continue
             for number, metric, stat in wanted:
@@ -38,9 +40,23 @@ def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Count
                 again = population.stats([stat])[stat] if population else None
                 if again is not None and again.value is not None:
                     bound = counting.still_touched(whole, left, metric, stat)
+                    if None in bound or (stat == "mean" and bound.grade == "REFUSED"):
+                        continue
                     belief = _belief(number, metrics[number], beliefs, bound, share)
                     found[number] = again.model_copy(update={"belief": belief})
     return found
+
+
+def _left(
+    counting: Counting, whole: GroupView, group: GroupView, severe: Sequence[Disturbance], moments: Spans
+) -> tuple[GroupView, float]:
+    """(the group without them, which share of its requests they are): with all that queued behind them where that is few enough."""
+    for some in (united([*moments, *counting.aftermath(whole, severe)], counting.window), moments):
+        left = group.without(some)
+        share = 1 - left.due / group.due if group.due else 0.0
+        if share <= limits.LEFT_OUT:
+            break
+    return left, share
 
 
 def _wanted(head: str, metrics: Mapping[str, Estimate], beliefs: Beliefs) -> list[tuple[str, str, str]]:

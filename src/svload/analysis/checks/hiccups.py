@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context
 from svload.analysis.counting import effect, worst_of
-from svload.analysis.disturbances import within
 from svload.analysis.readings import of_monitor
 from svload.analysis.view import Window, kept_window
 from svload.analysis.who import in_moments
@@ -39,7 +38,7 @@ class Hiccups(Check):
     def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
         """All gaps of the window."""
         window = kept_window(trial.summary, context.cut.cut_ns)
-        gaps = within(context.counting.found.of(self.name), window)
+        gaps = context.counting.found.of(self.name)
         looks = _longest(trial, window)
         if not looks and not gaps:
             return self.unmeasured("no witness slept beside the load's threads")

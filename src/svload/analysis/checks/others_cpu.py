@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.counting import effect, worst_of
-from svload.analysis.disturbances import within
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.analysis.who import busiest, in_moments
@@ -40,7 +39,7 @@ class OthersCpu(Check):
             return self.unmeasured("no monitor told other processes' CPU apart")
         share = used / cores
         harms = context.counting.by_check.get(self.name, ())
-        moments = within(context.counting.found.of(self.name), window)
+        moments = context.counting.found.of(self.name)
         who = busiest(trial.monitors, [(window.low_ns, window.high_ns)])
         told = f"Other processes used {used:.2g} cores, {percent(share)} of the machine's {cores}"
         names = ", ".join(str(one) for one in who)

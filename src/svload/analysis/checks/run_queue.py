@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, doubted, percent
 from svload.analysis.counting import effect, worst_of
-from svload.analysis.disturbances import within
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.analysis.who import in_moments
@@ -44,7 +43,7 @@ class RunQueue(Check):
         thread, share = max(shares.items(), key=lambda one: one[1])
         short = above(context.counting.found.rest.get(self.name, 0.0), limits.RUN_QUEUE)
         harms = (*context.counting.by_check.get(self.name, ()), *doubted([self.scope], short))
-        moments = within(context.counting.found.of(self.name), window)
+        moments = context.counting.found.of(self.name)
         who = in_moments(trial.monitors, moments)
         told = f"The load's threads waited for a core {percent(share)} of the time at most ({thread})"
         if moments:

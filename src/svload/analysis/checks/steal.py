@@ -10,7 +10,6 @@ import numpy as np
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.counting import effect, worst_of
-from svload.analysis.disturbances import within
 from svload.analysis.readings import Series, of_monitor
 from svload.analysis.view import Window, kept_window
 from svload.model.results import CheckResult
@@ -45,7 +44,7 @@ class Steal(Check):
         core, share = max(worst.items(), key=lambda one: one[1])
         harms = context.counting.by_check.get(self.name, ())
         told = f"The hypervisor took at most {percent(share)} of any second of a core"
-        moments = within(context.counting.found.of(self.name), window)
+        moments = context.counting.found.of(self.name)
         return self.result(
             worst_of(harms),
             told + (f" ({core})." if share else ".") + (f" {effect(harms)}" if moments else ""),
