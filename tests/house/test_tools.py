@@ -94,7 +94,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     """Where root or apt lack, their journeys are not tested, which is no failure but in CI."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("test.sh", "step.sh"):
+    for name in ("test.sh", "step.sh", "attempts.sh"):
         shutil.copy(ROOT / "tools" / name, tools)
     says = '#!/bin/sh\necho "$(basename "$0")" "$@"\n'
     stubs = {
@@ -115,6 +115,47 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     assert f"-m (pure or {layers}) and not alone" in done.stdout
     assert ("!!! " in done.stderr) == (apt != 0)
     assert "not here: varnishd" in done.stderr
+
+
+FAILS_ONCE = """
+import pathlib
+
+def test_starved():
+    seen = pathlib.Path("seen")
+    if not seen.exists():
+        seen.touch()
+        assert False, "the first attempt"
+
+def test_fine():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "again"),
+    [
+        ("", 0, True),
+        ("def test_broken(): assert False", 1, True),
+        ("import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_many(n): assert False", 1, False),
+        ("broken syntax", 2, False),
+    ],
+    ids=["starved", "broken", "many", "no tests"],
+)
+def test_what_failed_has_one_more_attempt_and_that_is_told(
+    tmp_path: Path, more: str, code: int, again: bool
+) -> None:
+    (tmp_path / "tools").mkdir()
+    attempts = shutil.copy(ROOT / "tools" / "attempts.sh", tmp_path / "tools")
+    (tmp_path / "tools/env.sh").write_text(f'PATH="{Path(sys.executable).parent}:$PATH"\n')
+    (tmp_path / "test_it.py").write_text(f"{FAILS_ONCE}\n{more}\n")
+    done = subprocess.run(
+        [attempts, "some", "python", "-m", "pytest", "-q", "test_it.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("once more" in done.stdout) == again
+    assert ("PASSED ONLY IN THE SECOND ATTEMPT" in done.stderr) == (code == 0)
+    assert ("test_it.py::test_starved" in done.stderr) == (code == 0)
 
 
 @pytest.fixture(scope="module")
