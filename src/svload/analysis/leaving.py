@@ -23,8 +23,7 @@ def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Count
     again and WEAK, both values kept.
 
     What queued behind a disturbance is left out with it, if that is no more than 30 % of a group's requests, else
-    who was due in it alone. What is still touched bounds the number. A mean that this puts off beyond the limit of
-    a WEAK one stays REFUSED, as does a median or p90 of which more than 30 % are still touched.
+    who was due in it alone. What is still touched bounds the number, and may be too much of it.
     """
     found = dict(metrics)
     severe = [one for one in counting.found.moments if one.severe]
@@ -40,7 +39,7 @@ def leave_out(metrics: Mapping[str, Estimate], beliefs: Beliefs, counting: Count
                 again = population.stats([stat])[stat] if population else None
                 if again is not None and again.value is not None:
                     bound = counting.still_touched(whole, left, metric, stat)
-                    if None in bound or (stat == "mean" and bound.grade == "REFUSED"):
+                    if not _is_rescued(stat, bound):
                         continue
                     belief = _belief(number, metrics[number], beliefs, bound, share)
                     found[number] = again.model_copy(update={"belief": belief})
@@ -57,6 +56,13 @@ def _left(
         if share <= limits.LEFT_OUT:
             break
     return left, share
+
+
+def _is_rescued(stat: str, bound: Bound) -> bool:
+    """Not where what is still touched reaches beyond the quantile, or is more of a mean than a WEAK one may be off."""
+    if stat == "mean":
+        return bound.below is not None and bound.below <= limits.COUNTED[1]
+    return None not in bound
 
 
 def _wanted(head: str, metrics: Mapping[str, Estimate], beliefs: Beliefs) -> list[tuple[str, str, str]]:
