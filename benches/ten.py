@@ -97,7 +97,9 @@ def main() -> int:
     parser.add_argument("--machines", type=int, default=10)
     told = parser.parse_args()
     house, wheel = str(wheelhouse()), next((ROOT / "dist").glob("svload-*.whl"))
-    hosts = [Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, told.machines + 1)]
+    hosts = [
+        Host(f"h{number}", number, 1_000 * number, own_tmp=True) for number in range(1, told.machines + 1)
+    ]
     steps: list[tuple[str, float]] = []
     with fabric(hosts) as made:
         where = inventory(made)
