@@ -28,7 +28,7 @@ from .world import Command, World, only_run
 
 FILES, EACH_MIB = 48, 2
 WORKERS = (2, 4)
-SETTLED_S = 0.3
+SETTLED_S = 0.5
 """A limit's first moments: a quota's period and a rate's burst are left from before."""
 
 

@@ -57,18 +57,18 @@ def test_one_quota_for_all_workers(
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_each_limit_is_lowered_under_load_and_holds_all_workers(
     world: World, needs: Callable[..., None]
 ) -> None:
     can_hold(needs)
-    seen = measure(world, write_study(world.root / "limited", 1.0))
+    seen = measure(world, write_study(world.root / "limited", 3.0))
     assert {(one.workers, one.held.option) for one in seen} == {
         (workers, held.option) for workers in WORKERS for held in HELD
     }
     for one in seen:
         assert one.is_set_and_back, one
-        assert one.holds(1.5), one
+        assert one.holds(1.7), one
     assert world.silent() == []
 
 
