@@ -140,6 +140,8 @@ LATER = [
     Hostile("no authority", AT, '{w: {at: "https://127.0.0.1:1", ca_file: no.pem}}', "a file inside the study's folder", 2, also=("GET http:", "GET https:")),
     Hostile("an authority that is none", AT, '{w: {at: "https://127.0.0.1:1", ca_file: c.pem}}', "holds no usable", 2, files={"c.pem": b"garbage"}, also=("GET http:", "GET https:")),
     Hostile("an authority elsewhere", AT, '{w: {at: "https://127.0.0.1:1", ca_file: ../../x.pem}}', "a file inside the study's folder", 2, also=("GET http:", "GET https:")),
+    lab("a long address without //", "{w: {at: \"http:" + "9" * 100_000 + "\"}}", "write the server's address"),
+    lab("a long scheme", "{w: {at: \"" + "h" * 100_000 + "://x\"}}", "write the server's address"),
     lab("a port twice", "{w: {kit: truth, role: store, port: 8181}, v: {kit: truth, role: store, port: 8181}}", "w has this port already"),
     added("ragged rows", CSV, "line 3 has 1 values", c_csv=b"a,b\n1,2\n3\n"),
     added("NUL in a row", CSV, "line 2 holds a NUL", c_csv=b"a,b\n1,\x00\n"),

@@ -61,6 +61,7 @@ SLIPS = (
     Slip("kit: glass", "kid: glass", "study-bad-value", ("lab.front", "kit, run, at")),
     Slip("    measure: {duration: 0.5s}", "    measur: {duration: 0.5s}", "study-unknown-key", ("measur", "“measure”")),
     Slip("{vus: 4}", "{vus: four}", "study-bad-value", ("traffic.crowd.vus", "whole number", "four")),
+    Slip("think_time: 10ms", "sleep: 10ms", "study-unknown-key", ("sleep", "traffic.guest", "“think_time”")),
     Slip("\nexclude:", "\nexlude:", "study-unknown-key", ("exlude", "“exclude”")),
     Slip("\nrequests:", "\nrequest:", "study-unknown-key", ("request", "“requests”")),
     Slip("\nfactors:", "\nfactrs:", "study-unknown-key", ("factrs", "“factors”")),

@@ -28,7 +28,7 @@ from svload.study.config import resolve_case
 from svload.study.factors import Kits, changes, read_factor
 from svload.study.faults import fault_mistakes
 from svload.study.feeders import feeder_columns, file_mistakes
-from svload.study.mistakes import Mistake, bad_value
+from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.monitored import Known
 from svload.study.references import Vocabulary, references_in, strings_in, values_in
 from svload.study.repair import repaired
@@ -243,7 +243,7 @@ def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -
     speaks = {
         service.name: str(service.options["at"]).partition("://")[0].lower()
         for service in services
-        if "at" in service.options
+        if "://" in str(service.options.get("at", ""))
     }
     many = {
         service.name: count
@@ -258,8 +258,9 @@ def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -
                 hint = f"Put a server before them that shares requests out: {{kit: nginx, of: {name}}}."
                 yield bad_value(("traffic", group.name), told, target, hint)
             if speaks.get(name, scheme) != scheme:
-                told = f"{name} is at an address of {speaks[name]}"
-                yield bad_value(("traffic", group.name), told, target, f"Write {speaks[name]}://{name}.")
+                said = shortened(speaks[name])
+                told = f"{name} is at an address of {said}"
+                yield bad_value(("traffic", group.name), told, target, f"Write {said}://{name}.")
 
 
 def _body_mistakes(groups: Sequence[Group], folder: FilePath) -> Iterable[Mistake]:

@@ -50,9 +50,34 @@ MOST_LIKE, MOST_SIGNS = 200, 100
 likeness takes a millisecond for 20."""
 
 
+OTHER_WORDS = {
+    "clients": "vus",
+    "concurrency": "vus",
+    "connections": "vus",
+    "threads": "vus",
+    "users": "vus",
+    "virtual_users": "vus",
+    "qps": "rate",
+    "rps": "rate",
+    "throughput": "rate",
+    "endpoint": "request",
+    "to": "request",
+    "url": "request",
+    "repetitions": "replicates",
+    "runs": "replicates",
+    "spawn_rate": "ramp_up",
+    "rampup": "ramp_up",
+    "wait_time": "think_time",
+    "sleep": "think_time",
+}
+"""Words of other load testers, and ours for the same."""
+
+
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The valid word that was probably meant."""
     words = tuple(sorted(set(known)))
+    if (ours := OTHER_WORDS.get(word.lower())) in words:
+        return ours
     if len(words) > MOST_LIKE or len(word) > MOST_SIGNS:
         words = tuple(other for other in words if other.lower() == word.lower())
     return _most_like(word, words)
