@@ -37,6 +37,8 @@ HOSTILE: tuple[Any, ...] = (
     f"id > /tmp/{MARK}; exec gcc %s",
     f"/etc/{MARK}",
     f"../{MARK}",
+    f"text/../{MARK}",
+    f"text/{MARK}/x text/css",
     f"{MARK};\n  include /etc/passwd",
     f"{MARK}\r\n[app:main]",
     f"{MARK} }} server {{",
@@ -116,6 +118,11 @@ def test_addresses_are_those_that_are_held_against_what_is_authorised(kit: type[
 def test_what_acts_outside_needs_trust(kit: type[Kit]) -> None:
     for name, value in itertools.product(ACTING.get(kit.name, ()), (*HOSTILE, "0.0.0.0", "on", 1, True)):
         assert asks_trust([spec(kit, tuning={name: value})]), (name, value)
+
+
+def test_media_types_need_none() -> None:
+    types = {"gzip_types": "text/css application/vnd.api+json image/svg+xml"}
+    assert asks_trust([spec(KITS["nginx"], tuning=types)]) == []
 
 
 def test_a_new_option_needs_trust_until_it_is_declared(kit: type[Kit]) -> None:

@@ -14,6 +14,7 @@ HARMLESS = frozenset(KitOptions.model_fields) - {"tuning"}
 """Options of every service: svload reads them itself."""
 _PLAIN = re.compile(r"[A-Za-z0-9._%+:= *-]{0,200}")
 """A parameter's value that can neither end its line nor name a path."""
+_MEDIA_TYPE = re.compile(r"(?<!\S)(application|audio|font|image|model|text|video)/[a-z0-9.+*-]{1,80}(?!\S)")
 MOST_SHOWN = 120
 
 
@@ -44,7 +45,7 @@ def _outside(kind: type[Kit], options: Mapping[str, Any]) -> Iterator[tuple[str,
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, str):
-        return _PLAIN.fullmatch(value) is not None
+        return _PLAIN.fullmatch(_MEDIA_TYPE.sub("", value)) is not None
     return value is None or isinstance(value, bool | int | float)
 
 
