@@ -16,8 +16,8 @@ STUDY = Path(__file__).parents[2] / "studies/005-file-server"
 PROFILES = [
     *(("study.yaml", profile) for profile in (None, "short", "demo", "counted", "tuned")),
     *(("new.yaml", profile) for profile in (None, "short", "demo")),
-    *(("different.yaml", profile) for profile in (None, "short")),
-    *(("mended.yaml", profile) for profile in (None, "demo")),
+    *(("different.yaml", profile) for profile in (None, "short", "demo")),
+    *(("mended.yaml", profile) for profile in (None, "short", "demo")),
 ]
 
 
