@@ -99,7 +99,7 @@ def directions(ours: Cases, factor: str, key: str) -> OwnTable:
         first, second = found(ours, base.name, key), found(ours, cell.name, key)
         mine = "–" if first is None or second is None else f"{second.value / first.value:.3g}"
         rows.append(
-            (f"{cell.name} over {base.name}", mine, f"{theirs:.3g}", agreement(first, second, theirs))
+            (f"{cell.name} over {base.name}", mine, f"{theirs:.3g}", api.direction(first, second, theirs))
         )
     what = "throughput" if key == THROUGHPUT else "mean response"
     note = "“Not told apart”: the intervals of our two cells overlap, so ours goes nowhere."
@@ -131,41 +131,21 @@ def predictions(ours: Cases) -> OwnTable:
     )
 
 
-@dataclass(frozen=True)
-class Number:
-    """A value that there is, with the ends of its interval where there is one."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-def found(ours: Cases, case: str, key: str) -> Number | None:
+def found(ours: Cases, case: str, key: str) -> Estimate | None:
     """A case's number; None: none that may be believed."""
-    one: Estimate | None = ours[case].metrics.get(key) if case in ours else None
-    return None if one is None or one.value is None else Number(one.value, one.low, one.high)
+    one = ours[case].metrics.get(key) if case in ours else None
+    return None if one is None or one.value is None else one
 
 
-def agreement(first: Number | None, second: Number | None, theirs: float) -> str:
-    """Whether ours goes where theirs goes."""
-    if first is None or second is None:
-        return "not measured"
-    if None in (first.low, first.high, second.low, second.high):
-        return "no interval"
-    if first.high >= second.low and second.high >= first.low:  # type: ignore[operator]
-        return "not told apart"
-    return "agrees" if (second.value > first.value) == (theirs > 1) else "opposite"
-
-
-def rate(one: Number | None) -> str:
+def rate(one: Estimate | None) -> str:
     return shown(one, "{:.4g}", "/s")
 
 
-def seconds(one: Number | None) -> str:
+def seconds(one: Estimate | None) -> str:
     return shown(one, "{:.3g}", " s")
 
 
-def shown(one: Number | None, form: str, unit: str) -> str:
+def shown(one: Estimate | None, form: str, unit: str) -> str:
     """With its interval in brackets, where it has one."""
     if one is None:
         return "–"

@@ -53,7 +53,7 @@ from svload.model.late import late
 from svload.study.quick_load import QuickLoad
 
 if TYPE_CHECKING:
-    from svload.api.own_tables import put_tables, read_tables
+    from svload.api.own_tables import direction, put_tables, read_tables
     from svload.model.own_tables import OwnTable
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "compare",
     "damaged",
     "demo",
+    "direction",
     "doctor",
     "export_jtl",
     "export_tables",
@@ -120,4 +121,4 @@ __all__ = [
     "why",
 ]  # fmt: skip
 
-__getattr__ = late(__name__, {"own_tables": ("OwnTable", "put_tables", "read_tables")})
+__getattr__ = late(__name__, {"own_tables": ("OwnTable", "direction", "put_tables", "read_tables")})

@@ -13,6 +13,7 @@ from svload.model.errors import fail
 from svload.model.own_tables import OwnTable, OwnTables
 
 if TYPE_CHECKING:
+    from svload.model.results import Estimate
     from svload.store import RunDir
 
 MOST_BYTES = 16 << 20
@@ -58,3 +59,15 @@ def read_tables(path: Path) -> list[OwnTable]:
         raise wrong(f"it is no JSON ({' '.join(str(why).split())[:120]})") from why
     except OSError as why:
         raise wrong(why.strerror or str(why)) from why
+
+
+def direction(first: Estimate | None, second: Estimate | None, theirs: float) -> str:
+    """Whether ours goes from `first` to `second` where a paper goes, whose second number is `theirs` times its first: agrees, opposite,
+    not told apart (our intervals overlap), no interval, or not measured."""
+    if first is None or second is None or first.value is None or second.value is None:
+        return "not measured"
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return "no interval"
+    if first.high >= second.low and second.high >= first.low:
+        return "not told apart"
+    return "agrees" if (second.value > first.value) == (theirs > 1) else "opposite"
