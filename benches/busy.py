@@ -24,7 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benches.command import KEPT, Clock
+from svload import api
 from svload.model.results import Claim, Findings
+from svload.store import RunDir
 
 BUSY_S, IDLE_S = 0.5, 1.0
 """Means of exponential spells: a third of the time."""
@@ -81,11 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _kept(out: Path) -> Findings | None:
-    """The findings of a demo that was made; what another call left half made is dropped."""
+    """What today's rules say of a demo that was made; what another call left half made is dropped."""
     found = sorted(out.glob("*/derived/findings.json"))
-    findings = Findings.read(found[0]) if found else None
-    if findings is not None and findings.complete:
-        return findings
+    if found and Findings.read(found[0]).complete:
+        return api.analyse(RunDir(found[0].parents[1]))
     shutil.rmtree(out, ignore_errors=True)
     return None
 
@@ -125,7 +126,7 @@ def wrong(claim: Claim, truth: Claim) -> bool:
     if mine is None or true is None or truth.outcome != "decided":
         return False
     if claim.outcome == "decided":
-        return (mine[0] > 1) != (true[0] > 1)
+        return ((claim.ratio.value or 0.0) > 1) != (true[0] > 1)
     within = claim.within or 0.0
     return claim.outcome == "no difference" and (true[0] > 1 + within or true[1] < 1 / (1 + within))
 
