@@ -199,10 +199,18 @@ def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> N
             del check["harms"], check["who"]
         for estimate in trial["metrics"].values():
             del estimate["belief"], estimate["why"], estimate["need"]
+    late = {"value": None, "reason": "> time-out (3 % failed)"}
+    grows = {"value": 0.5, "reason": "grows with run length"}
+    for one in (raw["trials"][0], raw["cases"][0]):
+        one["metrics"] |= {"probe.response.p99": late, "background.response.p50": grows}
     path = tmp_path / "findings.json"
     path.write_text(json.dumps(raw | {"format": 1}))
     found = Findings.read(path)
     assert found.format == 3
+    for one in (found.trials[0], found.cases[0]):
+        assert one.metrics["probe.response.p99"].why == "time-out", "only words said so then"
+        assert one.metrics["background.response.p50"].why == "grows"
+        assert one.metrics["probe.success_rate"].why == ""
     (trial, *_) = found.trials
     assert trial.metrics[P50].grade == trial.verdict.instrument == "REFUSED"
     assert trial.metrics[P50].belief is not None

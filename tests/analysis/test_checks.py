@@ -147,6 +147,28 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
         "VALID",
         "as planned",
     ),
+    # Each connection carries far more than 500 requests: worn out up to ten times, from there on it is told.
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=119, begun=10**6),
+        "VALID",
+        "as planned",
+    ),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=120, begun=10**6),
+        "WEAK",
+        "background opened 120 of 12 meant",
+    ),
+    (
+        "connection-reuse",
+        "TC4.r1",
+        group("background", connections_opened=1200, begun=10**6),
+        "WEAK",
+        "background opened 1,200 of 12 meant",
+    ),
     (
         "connection-reuse",
         "TC4.r1",

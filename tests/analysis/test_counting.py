@@ -69,6 +69,30 @@ def test_a_gap_of_milliseconds_costs_a_tail_at_most(open_loop: Bench, rows: bool
     assert short == {}
 
 
+@pytest.mark.parametrize("rows", [True, False])
+def test_short_gaps_weaken_a_tail_where_they_touched_enough_to_reach_it(open_loop: Bench, rows: bool) -> None:
+    """Gaps of milliseconds, each the longest of its look: 40 of 4,000 requests lie above the p99, and one gap touches
+    about three.
+    """
+    due, work = arrivals(np.random.default_rng(3), busy=0.3, end_s=20.0)
+    trial, config = as_trial(open_loop, served(due, work), 20.0, rows=rows)
+    number = f"{GROUP}.response.p99"
+
+    def weakened(gap_s: float, every_s: float) -> set[str]:
+        looks = [(at - gap_s, at) for at in np.arange(0.1, 19.9, every_s)]
+        counting, metrics, _ = counted(with_gaps(trial, looks, "hiccup_seconds"), config)
+        assert 0.006 < (metrics[number].value or 0.0) < 0.03
+        assert {one.grade for one in counting.by_short_gaps} <= {"WEAK"}
+        return {one.number for one in counting.by_short_gaps}
+
+    often = weakened(0.0045, 0.3)
+    assert number in often
+    assert not {name for name in often if ".p99" not in name}, "a median is not reached"
+    assert number not in weakened(0.0045, 4.0), "five of them touch sixteen requests"
+    assert weakened(0.0005, 0.3) == set(), "below a tenth of it"
+    assert weakened(0.0, 0.3) == set()
+
+
 def test_a_gap_below_a_tenth_of_a_number_harms_it_by_its_own_length(open_loop: Bench) -> None:
     """Answers of 0.2 s, and so many gaps that all are touched: none is later by more than the
     longest gap, and that is told.

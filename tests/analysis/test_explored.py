@@ -12,7 +12,7 @@ from tests.analysis.test_compare import PROTOCOL, blocks, case, lock_with, trial
 
 from svload.analysis.explored import load_effects
 from svload.model.executors import ConstantVus
-from svload.model.results import Estimate, Finding, TrialResult
+from svload.model.results import Estimate, Finding, TrialResult, Why
 from svload.model.study import CaseConfig, Comparison
 
 SERVER = Comparison(name="cache", factor="server", baseline="backend", metric="probe.response.p50")
@@ -113,13 +113,13 @@ def test_time_and_success_are_told_together(closed: Bench) -> None:
     assert "Success differs: 74 % with https, 100 % with http" in found.sentence
 
 
-@pytest.mark.parametrize(("reason", "described"), [("too few", True), ("> time-out (70 % failed)", False)])
+@pytest.mark.parametrize(("why", "described"), [("too few", True), ("time-out", False)])
 def test_a_pair_without_a_number_is_left_out_unless_it_timed_out(
-    closed: Bench, reason: str, described: bool
+    closed: Bench, why: Why, described: bool
 ) -> None:
     trials = [
         one.model_copy(
-            update={"metrics": {**one.metrics, "probe.response.p50": Estimate(value=None, reason=reason)}}
+            update={"metrics": {**one.metrics, "probe.response.p50": Estimate(value=None, why=why)}}
         )
         if one.trial == "TC4.r2"
         else one

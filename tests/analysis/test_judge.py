@@ -253,12 +253,21 @@ def test_a_case_is_the_geometric_mean_with_t_on_logs() -> None:
 def test_a_number_missing_in_a_run_is_missing_in_the_case() -> None:
     runs = [
         {"g.response.p99": Estimate(value=1.0)},
-        {"g.response.p99": Estimate(value=None, reason="> time-out (3 % failed)")},
+        {"g.response.p99": Estimate(value=None, reason="> time-out (3 % failed)", why="time-out")},
     ]
     found = over_runs(runs)["g.response.p99"]
     assert found.value is None
     assert found.reason == "null in 1 of 2 runs: > time-out (3 % failed)"
-    assert over_runs(runs[1:])["g.response.p99"].reason.startswith("> time-out in 1 of 1 runs")
+    beyond = over_runs(runs[1:])["g.response.p99"]
+    assert (beyond.why, beyond.reason.startswith("> time-out in 1 of 1 runs")) == ("time-out", True)
+
+
+def test_what_decides_is_the_code_and_never_the_words() -> None:
+    """A sentence that only sounds like it is no time-out."""
+    words = Estimate(value=None, reason="> time-out (3 % failed)", why="too few", need=368)
+    assert over_runs([{"g.response.p99": words}])["g.response.p99"].why == "too few"
+    coded = words.model_copy(update={"reason": "other words", "why": "time-out"})
+    assert over_runs([{"g.response.p99": coded}])["g.response.p99"].why == "time-out"
 
 
 def test_an_incomplete_run_says_so(closed: Bench) -> None:

@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.analysis.conftest import Bench
+from tests.analysis.queues import with_gaps
 
-from svload.analysis.judge import judge_trial
+from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.load_summary import histogram_bars, summarise_load
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load_summary import LoadSummary
@@ -75,6 +76,53 @@ def test_an_overloaded_server_is_said_of_the_server_not_of_the_instrument(open_l
     assert not any("backlog" in reason for reason in found.instrument.reasons)
 
 
+def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> None:
+    """A gap of 10 ms in so short a load costs its tail and leaves the median."""
+    trial = open_loop.trial("TC0.r1")
+    for planted in (trial, with_gaps(trial, [(0.6, 0.61)])):
+        config = open_loop.config(trial)
+        result = judge_trial(planted, config)
+        found = summarise_load("http://x/", "in words", planted, config, result)
+        name = planted.summary.groups[0].name
+        for path, grade in found.grades.items():
+            if path.startswith("response_ms."):
+                assert grade == result.metrics[f"{name}.response.{path.removeprefix('response_ms.')}"].grade
+        assert found.grades.get("throughput_rps", "VALID") == result.metrics[f"{name}.throughput"].grade
+        assert "ok" not in found.grades, "counts are judged whatever disturbed the times"
+        if planted is trial:
+            assert found.grades == {}
+        else:
+            assert found.response_ms.p99 is not None
+            assert (found.grades["response_ms.p99"], found.grades.get("response_ms.p50")) == ("REFUSED", None)
+    assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "REFUSED"
+
+
+def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench) -> None:
+    steady, overloaded = (summary_of(open_loop, name) for name in ("TC0.r1", "TC1.r1"))
+    assert overloaded.response_ms.p50 is not None
+    assert overloaded.whys["response_ms.p50"] == "grows"
+    assert "response_ms.p50" not in overloaded.reasons, "reasons are of what is null"
+    assert "grows" not in steady.whys.values()
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("TC0", "passed"), ("TC1", "failed")])
+def test_a_threshold_on_a_time_fails_where_the_server_is_overloaded(
+    open_loop: Bench, name: str, outcome: str
+) -> None:
+    text = "background.response.p50 < 10000 s"
+    configs = {
+        case: one.model_copy(update={"thresholds": (text,)}) for case, one in open_loop.configs.items()
+    }
+    judged = judge_run(open_loop.lock, configs, open_loop.trials())
+    trial = open_loop.trial(f"{name}.r1")
+    result = next(one for one in judged.trials if one.trial == trial.trial)
+    thresholds = [one for one in judged.thresholds if one.case == name]
+    (told,) = summarise_load("http://x/", "", trial, configs[name], result, thresholds).thresholds
+    assert (told.outcome, told.that) == (outcome, text)
+    assert told.sentence.startswith(f"{text} {'holds' if outcome == 'passed' else 'failed'} (")
+    assert ("OVERLOADED" in told.sentence) is (outcome == "failed")
+
+
 def test_a_stopped_load_is_refused_as_too_short(open_loop: Bench) -> None:
     trial = open_loop.trial("TC0.r1")
     config = open_loop.config(trial)
@@ -85,6 +133,8 @@ def test_a_stopped_load_is_refused_as_too_short(open_loop: Bench) -> None:
     assert found.instrument.grade == "REFUSED"
     assert "Too short" in found.instrument.reasons[0]
     assert found.server.state == "UNKNOWN"
+    assert (found.grades["response_ms.p50"], found.grades["throughput_rps"]) == ("REFUSED", "REFUSED")
+    assert "ok" not in found.grades
 
 
 def test_the_json_names_percentiles_as_people_do(open_loop: Bench) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from svload.model.results import Findings, ThresholdResult
 from svload.report.files.markdown import summary_markdown
-from svload.report.told.criteria import criterion_words, kept, open_or_failed
+from svload.report.told.criteria import criterion_words, failed, kept, measured_words, open_or_failed
+from svload.report.told.numbers import Told
 from svload.report.told.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
 
 Reporter = Callable[[str], Any]
@@ -51,6 +52,19 @@ def test_what_was_measured_is_told_as_a_range(reported: Reporter) -> None:
     low = findings.thresholds[0].model_copy(update={"measured": 0.994})
     (line,) = kept(findings.model_copy(update={"thresholds": (low, findings.thresholds[1])}))
     assert line.measured == "99.4 % to 100 %"
+
+
+def test_what_the_server_s_state_fails_says_so_beside_a_value_within_the_limit(reported: Reporter) -> None:
+    findings = judged(reported("plain").findings, {"TC0": "failed", "TC1": "failed"})
+    by_value = findings.thresholds[0]
+    by_state = by_value.model_copy(update={"overloaded": True})
+    for one, told in ((by_value, "100 %"), (by_state, "100 %, OVERLOADED")):
+        (line,) = failed(findings.model_copy(update={"thresholds": (one,)}))
+        assert line.text == f"probe.success_rate ≥ 99 %: failed in TC0 ({told})"
+        assert measured_words(Told(findings), one) == told
+    both = (by_state, by_state.model_copy(update={"case": "TC1", "measured": 0.995}))
+    (line,) = failed(findings.model_copy(update={"thresholds": both}))
+    assert line.measured == "99.5 % to 100 %, OVERLOADED"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "refused", "no value"])

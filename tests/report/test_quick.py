@@ -133,8 +133,79 @@ def test_verdicts_come_with_reasons_and_the_edit_that_would_mend_them(
         ),
     )
     for line in ("instrument REFUSED: do not use " "these numbers", "  It was late.", "  what would mend it: Ask for less.",
-                 "server OVERLOADED", "  The backlog grew.", "✓ a holds.", "✗ b was not judged."):  # fmt: skip
+                 "server OVERLOADED", "  The backlog grew.", "✓ a holds.", "? b was not judged."):  # fmt: skip
         assert line in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line", "style"),
+    [
+        ("passed", "✓ a told.", "32"),
+        ("failed", "✗ a told.", "31"),
+        ("refused", "? a told.", "33"),
+        ("no value", "? a told.", "33"),
+    ],
+)
+def test_a_threshold_that_is_open_is_no_failed_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, outcome: Any, line: str, style: str
+) -> None:
+    one = ThresholdVerdict(that="a", outcome=outcome, measured=None, sentence="a told.")
+    assert line in shown(capsys, thresholds=(one,)).splitlines()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    coloured = next(text for text in shown(capsys, thresholds=(one,)).splitlines() if line in text)
+    assert coloured == f"\x1b[{style}m{line}\x1b[0m"
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_number_that_is_refused_or_weak_bears_its_mark_and_one_line_says_what_it_means(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = shown(
+        capsys,
+        grades={"response_ms.p99": "REFUSED", "service_ms.p99": "WEAK", "throughput_rps": "WEAK"},
+        weak=("response_ms.p95", "response_ms.p99"),
+    )
+    lines = text.splitlines()
+    response, service = (next(one for one in lines if one.startswith(name)) for name in ("resp", "serv"))
+    assert response.split()[3:] == [
+        "2.000",
+        "1.500",
+        "3.000",
+        "4.000",
+        "°",
+        "9.000",
+        "✗",
+        "too",
+        "few",
+        "1,234",
+    ]
+    assert service.split()[3:] == ["–", "1.400", "–", "–", "8.000", "~", "–", "–"]
+    assert "completed 500/s ~" in " ".join(text.split())
+    assert text.count("✗ REFUSED") == 1
+    assert "~ WEAK: counts, with a doubt, ° few requests carry it, ✗ REFUSED: enters nothing" in lines
+    assert max(map(len, lines)) <= width
+
+
+def test_where_all_numbers_may_be_believed_no_mark_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    unseen = {"server_time_ms.p50": "REFUSED"}
+    for text in (shown(capsys), shown(capsys, grades=unseen)):
+        assert not set("✗~°") & set(text)
+        assert "REFUSED" not in text
+
+
+def test_what_grows_with_the_run_is_told_as_that(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, whys={"response_ms.p50": "grows", "response_ms.p99.9": "too few"})
+    assert "1.500 °" in text
+    assert "° few requests carry it, or it grows with the run's length" in text.splitlines()
+
+
+def test_success_bears_its_mark_too(capsys: pytest.CaptureFixture[str]) -> None:
+    marked = shown(capsys, grades={"ok": "REFUSED", "longest_silence_ms": "REFUSED"})
+    assert "5,000 of 5,000 requests ok (100 %) ✗" in marked.splitlines()
+    assert "longest silence 17.2 ms ✗" in " ".join(marked.split())
 
 
 def progress(offset_s: float, last_ok: int, **changes: Any) -> Event:

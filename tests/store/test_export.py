@@ -10,6 +10,7 @@ import pytest
 
 from svload import api
 from svload.model.errors import SvloadError
+from svload.model.results import Belief, Estimate
 from svload.model.visible import plain_cell
 from svload.store import export_views, query, read_trial
 from svload.store.sql import VIEWS
@@ -69,10 +70,47 @@ def test_judged_metrics_and_checks_are_those_of_the_findings(run: SyntheticRun) 
         for trial in findings.trials
         for name, estimate in trial.metrics.items()
     }
-    checks = query(run, "select trial, check_name, grade from checks")[1]
+    checks = query(run, "select trial, check_name, grade, measured, who from checks")[1]
     assert checks == [
-        (trial.trial, check.check, check.grade) for trial in findings.trials for check in trial.verdict.checks
+        (trial.trial, check.check, check.grade, check.measured, check.who)
+        for trial in findings.trials
+        for check in trial.verdict.checks
     ]
+
+
+def test_each_metric_has_its_own_grade_and_bound(run: SyntheticRun) -> None:
+    """What a query filters by is what the findings say of that number, and nobody has to join checks for it."""
+    doubted = {
+        "background.response.p50": Belief(grade="WEAK", below=0.125, above=0.0, doubts=("hiccups", "steal")),
+        "background.response.p99": Belief(grade="REFUSED", below=None, above=None, doubts=("steal",)),
+        "background.throughput": Belief(grade="VALID", below=0.0, above=0.25, as_measured=2.5, left_out=0.5),
+    }
+    findings = api.read_findings(run)
+    first, *others = findings.trials
+    metrics = {
+        name: one.model_copy(update={"belief": doubted.get(name)}) for name, one in first.metrics.items()
+    }
+    metrics["background.response.p99.9"] = Estimate(value=None, n_eff=7.0, why="too few", need=3688)
+    first = first.model_copy(update={"metrics": metrics})
+    before = run.findings_path.read_bytes()
+    run.findings_path.write_text(findings.model_copy(update={"trials": (first, *others)}).to_json())
+    try:
+        rows = query(
+            run,
+            "select metric, grade, below, above, doubts, as_measured, left_out from metrics "
+            f"where trial = '{first.trial}'",
+        )[1]
+        short = query(run, f"select why, need, value from metrics where trial = '{first.trial}'")[1]
+    finally:
+        run.findings_path.write_bytes(before)
+    told = {name: tuple(cells) for name, *cells in rows}
+    assert {name: told[name] for name in (*doubted, "probe.response.p50")} == {
+        "background.response.p50": ("WEAK", 0.125, 0.0, "hiccups, steal", None, 0.0),
+        "background.response.p99": ("REFUSED", None, None, "steal", None, 0.0),
+        "background.throughput": ("VALID", 0.0, 0.25, "", 2.5, 0.5),
+        "probe.response.p50": ("VALID", 0.0, 0.0, "", None, 0.0),
+    }
+    assert ("too few", 3688, None) in short
 
 
 def test_a_quote_in_a_folder_s_name_is_a_quote(run: SyntheticRun, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 from svload.analysis import limits
 from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
-from svload.analysis.criteria import TIMED_OUT, criterion_of, find, outcome, show
+from svload.analysis.criteria import TIMED_OUT, criterion_of, fails_by_overload, find, outcome, show
 from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import mean_interval
 from svload.analysis.pooling import Distributions, with_pooled
@@ -203,7 +203,7 @@ def _null(found: Sequence[Estimate | None], values: int) -> Estimate:
     lacking = [one for one in found if one is None or one.value is None]
     reason, _ = Counter(one.reason if one else "not measured" for one in lacking).most_common(1)[0]
     codes = {one.why if one else "not measured" for one in lacking}
-    beyond = [one for one in lacking if one and one.reason.startswith(TIMED_OUT)]
+    beyond = [one for one in lacking if one and one.why == "time-out"]
     if 2 * len(beyond) > len(found):
         reason = Counter(one.reason for one in beyond).most_common(1)[0][0]
         told = f"{TIMED_OUT} in {len(beyond)} of {len(found)} runs: {reason}"
@@ -263,8 +263,8 @@ def _inside(metric: str, bound: float | None) -> float | None:
 def threshold_results(
     configs: Mapping[str, CaseConfig], cases: Iterable[CaseResult], owners: Mapping[str, Source]
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold on each case that it is for, by the number that it names alone; a
-    REFUSED number never passes one."""
+    """Each threshold on each case that it is for, by the number that it names alone, and by
+    whether the server is OVERLOADED; a REFUSED number never passes one."""
     return tuple(
         _threshold(case, configs[case.case], text, owners)
         for case in cases
@@ -283,22 +283,35 @@ def _threshold(
         for group in config.groups
         if criterion.ref.owner.partition(".")[0] == group.name
     ]
-    held = outcome(criterion, estimate, max(timeouts, default=None))
+    held = outcome(criterion, estimate, max(timeouts, default=None), case.server)
+    overloaded = fails_by_overload(criterion, estimate, case.server)
     value = estimate.value
     if value is None and estimate.why == "refused" and estimate.belief:
         value = estimate.belief.as_measured
     shown = f"it is {show(criterion.ref, value)}{_bounds(criterion.ref, value, estimate)}"
-    if held is not None:
-        told = f"holds ({shown})" if held else f"failed ({shown if value is not None else estimate.reason})"
-        result: Outcome = "passed" if held else "failed"
+    known = shown if value is not None else estimate.reason
+    if overloaded:
+        result: Outcome = "failed"
+        told = f"failed (the server is OVERLOADED, which is worse than any limit; {known})"
+    elif held is not None:
+        result = "passed" if held else "failed"
+        told = f"holds ({shown})" if held else f"failed ({known})"
     elif estimate.grade == "REFUSED":
         result, told = "refused", f"is open: this number can't be believed ({estimate.reason or shown})"
+    elif value is not None and estimate.why == "grows":
+        result, told = "refused", f"is open: {shown}, and in some of its trials it {estimate.reason}"
     elif value is not None:
         result, told = "refused", f"is open: {shown}, and the limit lies between"
     else:
         result, told = "no value", f"has no number ({estimate.reason})"
     return ThresholdResult(
-        case=case.case, that=text, outcome=result, measured=value, sentence=f"{case.case}: {text} {told}."
+        case=case.case,
+        that=text,
+        outcome=result,
+        measured=value,
+        sentence=f"{case.case}: {text} {told}.",
+        told=f"{told}.",
+        overloaded=overloaded,
     )
 
 

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.disturbances import Disturbance, Found, Spans, disturbances_of, spans, united
+from svload.analysis.disturbances import (
+    Disturbance,
+    Found,
+    Spans,
+    disturbances_of,
+    short_gaps,
+    spans,
+    united,
+)
 from svload.analysis.goodput import due_within
 from svload.analysis.measures import GroupMeasures, Population
 from svload.analysis.quantiles import Floats, nearest_rank, ranked_counts
@@ -39,6 +47,9 @@ _OWN = ("generator_lag",)
 _RATES = ("throughput", "ok_throughput")
 _GOODPUT = "goodput"
 _EXTREMES = {"min": 0.0, "max": 1.0}
+_ANSWERS = ("response", "ok_response", "service", "server_time")
+_HIGH = ("p99", "p99.9")
+"""The percentiles that stops of milliseconds can reach first."""
 _TABLE = {"run-queue": limits.RUN_QUEUE, "steal": limits.STEAL, "others-cpu": limits.OTHERS_CPU}
 
 
@@ -247,6 +258,33 @@ class Counting:
         ]
         return {check: self._table(check, harms) for check, count in touched.items() if 2 * count >= most}
 
+    @cached_property
+    def by_short_gaps(self) -> tuple[Harm, ...]:
+        """Percentiles from p99 on that gaps of at most 5 ms can have put off: WEAK where those above a tenth of the
+        number touched, with the longer ones, as many requests as lie above it.
+
+        A witness tells the longest gap of each look alone, and not where in it: so this counts one a look, from L
+        before it to a mean cycle after it, and by how much the number is off nobody knows.
+        """
+        short = short_gaps(self._trial.monitors, self.window)
+        found = []
+        for whole in self.groups if short else ():
+            load, felt = self._load(whole), self.aftermath(whole, self.found.moments)
+            for group in self.with_steps(whole):
+                for name in (f"{group.name}.{metric}.{stat}" for metric in _ANSWERS for stat in _HIGH):
+                    estimate = self._metrics.get(name)
+                    if estimate is None or not estimate.value:
+                        continue
+                    near = [
+                        (one.begin_ns - load.longest_ns, one.end_ns + load.cycle_ns)
+                        for one in short
+                        if one.lost_s > limits.HICCUP * estimate.value
+                    ]
+                    touched = _due_in(group, united([*felt, *near], self.window)) if near else 0.0
+                    if touched > estimate.n - nearest_rank(_p(_metric_and_stat(name)[1]), estimate.n):
+                        found.append(Harm(number=name, grade="WEAK", below=None, above=None))
+        return tuple(found)
+
     def _table(self, check: str, harms: Iterable[Harm]) -> tuple[Harm, ...]:
         """What is not local in time the table's limits judge: by how much of its own moments it takes."""
         if check not in _TABLE or self.found.share(check, self.window) <= limits.LEFT_OUT:
@@ -452,6 +490,14 @@ class Counting:
         if group.name not in self._loads:
             self._loads[group.name] = load_of(self._trial, group)
         return self._loads[group.name]
+
+
+def _due_in(group: GroupView, touched: Spans) -> float:
+    """Requests due in these spans of the window, as if evenly within each interval."""
+    edges = group.window.low_ns + group.window.interval_ns * np.arange(group.window.size + 1, dtype=float)
+    due_by = np.concatenate([[0.0], np.cumsum(group.intervals["due"].astype(float))])
+    begins, ends = (np.array(side, dtype=float) for side in zip(*touched, strict=True))
+    return float(np.sum(np.interp(ends, edges, due_by) - np.interp(begins, edges, due_by)))
 
 
 def _worst(bound: Bound) -> float:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
-from svload.model.results import Estimate
+from svload.model.results import Estimate, ServerState
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_size
 
 TIMED_OUT = "> time-out"
+"""How the reason of a number begins that so many failures reach; what decides is its code."""
+_UPPER, _LOWER = ("<", "<=", "=="), (">", ">=", "==")
+_NO_SUCH_NUMBER = ("not measured", "in stages", "no request", "no looks-up")
+"""Why a case has no number that more load could have made worse."""
 
 
 def main_group(config: CaseConfig) -> str:
@@ -54,34 +58,61 @@ def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
     )
 
 
-def outcome(criterion: Criterion, estimate: Estimate, timeout_s: float | None = None) -> bool | None:
+def outcome(
+    criterion: Criterion,
+    estimate: Estimate,
+    timeout_s: float | None = None,
+    server: ServerState | None = None,
+) -> bool | None:
     """Whether it surely holds; None where there is no number, or where its own bound leaves both (docs/method.md §3).
 
-    A percentile beyond the time-out fails every upper limit within it. A REFUSED number may fail, beyond the
-    limit by more than it can be off, and never holds.
+    A percentile beyond the time-out fails every upper limit within it, and so does what an OVERLOADED server
+    makes worse (`fails_by_overload`). A REFUSED number may fail, beyond the limit by more than it can be off,
+    and never holds; nor does one that grows with the run's length.
     """
+    if fails_by_overload(criterion, estimate, server):
+        return False
     belief = estimate.belief
     value = estimate.value
     if value is None and estimate.why == "refused" and belief:
         value = belief.as_measured
     if value is None and estimate.why == "not recovered":
-        above = (
-            criterion.op in ("<", "<=", "==") and estimate.low is not None and estimate.low >= criterion.value
-        )
+        above = criterion.op in _UPPER and estimate.low is not None and estimate.low >= criterion.value
         return False if above and estimate.grade != "REFUSED" else None
     if value is None:
-        beyond = estimate.reason.startswith(TIMED_OUT) and criterion.op in ("<", "<=", "==")
+        beyond = estimate.why == "time-out" and criterion.op in _UPPER
         sure = (
             beyond and estimate.grade != "REFUSED" and timeout_s is not None and criterion.value <= timeout_s
         )
         return False if sure else None
-    if belief is None:
-        return criterion.holds(value)
-    if belief.below is None or belief.above is None:
+    if belief is not None and (belief.below is None or belief.above is None):
         return None
-    ends = {criterion.holds(end) for end in (value * (1 - belief.below), value, value * (1 + belief.above))}
+    below, above_it = (belief.below or 0.0, belief.above or 0.0) if belief else (0.0, 0.0)
+    ends = {criterion.holds(end) for end in (value * (1 - below), value, value * (1 + above_it))}
     held = ends.pop() if len(ends) == 1 else None
-    return None if held and belief.grade == "REFUSED" else held
+    unsure = estimate.grade == "REFUSED" or (estimate.why == "grows" and criterion.op in _UPPER)
+    return None if held and unsure else held
+
+
+def fails_by_overload(criterion: Criterion, estimate: Estimate, server: ServerState | None) -> bool:
+    """Whether the criterion fails since the server is OVERLOADED, which is worse than any limit (docs/method.md §2).
+
+    That is an upper limit on a time that the load saw, or a lower one on goodput: while the backlog grows, a
+    longer load brings any time above its limit. What an overloaded server completes does not grow with the
+    run's length, so throughput, shares and counts are judged as they are. A REFUSED number is open. `server`
+    is the case's state; None: not known, and the number itself says whether it grows.
+    """
+    metric = criterion.ref.metric
+    if metric.source != "traffic" or metric.name == "generator_lag":
+        return False
+    worse = (metric.dimension == "time_s" and criterion.op in _UPPER) or (
+        metric.name == "goodput" and criterion.op in _LOWER
+    )
+    if not worse or estimate.grade == "REFUSED":
+        return False
+    if estimate.value is None and estimate.why in _NO_SUCH_NUMBER:
+        return False
+    return server == "OVERLOADED" or (server is None and estimate.why == "grows")
 
 
 def show(ref: MetricRef, value: float | None) -> str:

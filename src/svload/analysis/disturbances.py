@@ -131,6 +131,19 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
             yield Disturbance("hiccups", begin, end, thread, gap, _is_fine((end - begin) / 1e9 - gap), True)
 
 
+def short_gaps(monitors: Monitors, window: Window) -> list[Disturbance]:
+    """The longest gap of each look of the window, where it is so short that no gap of it is kept by itself.
+
+    Nobody knows where in the look it lay: it is told at the look's end.
+    """
+    found = []
+    for thread, series in of_monitor(monitors, "generator", "hiccup_seconds").items():
+        for at, gap in zip(*series, strict=True):
+            if 0 < gap <= limits.GAP_S and window.low_ns < at <= window.high_ns:
+                found.append(Disturbance("hiccups", float(at - 1e9 * gap), float(at), thread, float(gap), False, True))  # fmt: skip
+    return found
+
+
 def _is_fine(look_s: float) -> bool:
     """Whether readings are so close that what is due between two of them may be left out: whole
     seconds left out make a number worse.

@@ -5,7 +5,7 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 6
+ANALYSIS_VERSION = 7
 """Stamped on derived/; findings of another version are made anew."""
 
 # How sure (docs/method.md §2)
@@ -105,6 +105,8 @@ CONNECTIONS = 3.0
 WORN_OUT = 0.002
 """Share of requests on connections that were not planned up to which a server may be ending
 worn-out ones: 500 requests on each."""
+MANY_CONNECTIONS = 10.0
+"""Connections opened over the planned ones from which that is told of worn-out ones, too."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
 DELAY_LATE = 0.05
@@ -113,7 +115,8 @@ DELAY_CPU = 0.9
 LIMIT_ACTED = 0.95
 """Use of a CPU quota below which, with no throttled time, it never acted."""
 HICCUP = 0.10
-"""Longest gap on a core of the load over the smallest shown p99."""
+"""A gap on a core of the load above this share of a number may harm it by more than its own length; a shorter
+one of at most `GAP_S` above this share of a p99 weakens that, where such gaps touched as many requests as lie above it."""
 HICCUP_PERIOD_S = 0.01
 """Period of the hiccup thread: a shorter pass of a load's own loop is its work, and judged by the read lag alone."""
 RUN_QUEUE = (0.01, 0.05)

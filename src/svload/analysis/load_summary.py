@@ -23,8 +23,17 @@ from svload.model.load_summary import (
     Times,
     WarmUp,
 )
+from svload.model.metrics import is_timing
 from svload.model.request_hints import HINTS
-from svload.model.results import Estimate, GroupSummary, ThresholdResult, TrialResult, TrialSummary, Why
+from svload.model.results import (
+    Estimate,
+    Grade,
+    GroupSummary,
+    ThresholdResult,
+    TrialResult,
+    TrialSummary,
+    Why,
+)
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration
 
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
 BARS = 10
 TIMES = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 LAGS = ("p50", "p99", "max")
+_OTHERS = {"ok": "success_rate", "throughput_rps": "throughput", "longest_silence_ms": "longest_silence"}
+"""Fields of the summary that are no table of times → the metric that they are."""
 ENOUGH_CPU_S = 0.05
 """CPU time from which the cost of a request is known well enough to say what the generators could make."""
 
@@ -49,11 +60,13 @@ def summarise_load(
     """The summary of the one group of `trial` as judged in `result`. `load` is the load in words."""
     view = look(trial, config, kept_window(trial.summary, result.cut_ns))[0]
     group, window_s = view.summary, _window_s(trial.summary)
-    found = _Figures(group.name, result.metrics)
+    stopped = trial.summary.stopped != "end"
+    found = _Figures(group.name, result.metrics, "REFUSED" if stopped else None)
     response, ok_response, service = (found.times(name) for name in ("response", "ok_response", "service"))
     server_time = found.times("server_time")
     slot_wait, lag = found.lag("slot_wait"), found.lag("generator_lag")
-    stopped = trial.summary.stopped != "end"
+    for path, metric in _OTHERS.items():
+        found.grade(path, metric)
     return LoadSummary(
         url=url,
         load=load,
@@ -89,6 +102,7 @@ def summarise_load(
         reasons=found.reasons,
         whys=found.whys,
         weak=tuple(found.weak),
+        grades=found.grades,
         histogram=tuple(histogram_bars(view.histogram("response"))),
         warm_up=_warm_up(trial, config, result.cut_ns),
         longest_silence_ms=group.longest_silence_ns / 1e6,
@@ -107,7 +121,7 @@ def summarise_load(
                 that=one.that,
                 outcome=one.outcome,
                 measured=one.measured,
-                sentence=one.sentence.removeprefix(f"{one.case}: "),
+                sentence=f"{one.that} {one.told}",
             )
             for one in thresholds
         ),
@@ -136,13 +150,15 @@ def _of_failed(view: GroupView) -> Lag | None:
 
 
 class _Figures:
-    """The group's times in ms, and why some are null."""
+    """The group's times in ms, why some are null, and how far the others may be believed; `of_all` is
+    the grade of all times and rates, if they have but one."""
 
-    def __init__(self, group: str, metrics: Mapping[str, Estimate]) -> None:
-        self.group, self.metrics = group, metrics
+    def __init__(self, group: str, metrics: Mapping[str, Estimate], of_all: Grade | None = None) -> None:
+        self.group, self.metrics, self.of_all = group, metrics, of_all
         self.reasons: dict[str, str] = {}
         self.whys: dict[str, Why] = {}
         self.weak: list[str] = []
+        self.grades: dict[str, Grade] = {}
 
     def times(self, metric: str) -> Times:
         return Times(**{stat.replace(".", "_"): self._ms(metric, stat) for stat in TIMES})
@@ -161,7 +177,20 @@ class _Figures:
             return None
         if estimate.weak:
             self.weak.append(path)
+        if estimate.why == "grows":
+            self.whys[path] = estimate.why
+        self.grade(path, f"{metric}.{stat}")
         return estimate.value * 1e3
+
+    def grade(self, path: str, metric: str) -> None:
+        """Note what the metric's number at this path is worth, if that is not simply VALID."""
+        name = f"{self.group}.{metric}"
+        estimate = self.metrics.get(name)
+        grade: Grade = estimate.grade if estimate is not None else "VALID"
+        if self.of_all is not None and is_timing(name):
+            grade = self.of_all
+        if grade != "VALID":
+            self.grades[path] = grade
 
 
 def histogram_bars(counts: NDArray[np.int64], bars: int = BARS) -> Iterator[Bar]:

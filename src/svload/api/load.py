@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING
 
 from svload.api.studies import AbortIf, Choices, Emit, RunResult, load_lock, run_study
@@ -182,7 +183,7 @@ def _nothing_ok(summary: LoadSummary) -> SvloadError:
 def _unkept(problem: Problem) -> Problem:
     """Nothing is left of a load without `out` that could be resumed or looked at."""
     place = "" if problem.place.startswith("lab.") else problem.place
-    if any(f"{{{kept}}}" in problem.kind.remedy for kept in ("run", "log")):
+    if {name for _, name, _, _ in Formatter().parse(problem.kind.remedy)} & {"run", "log"}:
         remedy = "With --out DIR its run is kept, logs and all."
         return replace(problem, place=place, details={**problem.details, "remedy": remedy})
     return replace(problem, place=place)

@@ -84,12 +84,13 @@ class Connections(Frozen):
 
 
 class InstrumentVerdict(Frozen):
-    """May these numbers be believed?"""
+    """May the numbers be believed that were asked for? What each is worth, `grades` says."""
 
     grade: Grade
-    """the worst of all checks"""
+    """the worst of the numbers that were asked for: those of --threshold; without any, the median, throughput and
+    success"""
     reasons: tuple[str, ...] = ()
-    """a sentence of each check that is WEAK or REFUSED"""
+    """a sentence of each check that doubts one of these"""
     remedy: str = ""
     """the one edit that would mend the worst; empty: nothing to mend"""
 
@@ -109,7 +110,7 @@ class ThresholdVerdict(Frozen):
     that: str
     """the criterion as it was written"""
     outcome: Literal["passed", "failed", "refused", "no value"]
-    """refused where the instrument is; no value where the metric is null"""
+    """refused where its number is REFUSED, or its bound leaves both; no value where it is null. Neither is a pass"""
     measured: float | None
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str
@@ -189,9 +190,12 @@ class LoadSummary(Artefact):
     reasons: dict[str, str]
     """why a number above is null, by its path: response_ms.p99.9"""
     whys: dict[str, Why] = {}
-    """the same as codes"""
+    """the same as codes; of a number that is there `grows`, where it grows with the run's length"""
     weak: tuple[str, ...] = ()
     """numbers above that few requests carry, or correlated ones, by path"""
+    grades: dict[str, Grade] = {}
+    """numbers above that are WEAK or REFUSED, by path: response_ms.p99, throughput_rps, longest_silence_ms, and ok
+    for the counts; what is not here is VALID"""
     histogram: tuple[Bar, ...] = ()
     """of the ok requests' response"""
     warm_up: WarmUp | None = None
@@ -205,7 +209,7 @@ class LoadSummary(Artefact):
     measurable_rps: float | None
     """about how much of this the generators could make; null: too little CPU was used to tell, or nothing was ok"""
     instrument: InstrumentVerdict
-    """may these numbers be believed?"""
+    """may the numbers be believed that were asked for?"""
     server: ServerVerdict
     """how the server was under this load"""
     thresholds: tuple[ThresholdVerdict, ...] = ()

@@ -382,11 +382,16 @@ class ThresholdResult(Frozen):
     that: str
     """the criterion as the study wrote it"""
     outcome: Literal["passed", "failed", "refused", "no value"]
-    """refused: the number is REFUSED in this case; no value: it is null there. Both are open, and never a pass"""
+    """refused: the number is REFUSED in this case, its bound leaves both, or it grows with the run's length in
+    some trials; no value: it is null there. All are open, and never a pass"""
     measured: float | None
     """in base units: s, bytes, 1/s, share of one; null: no number"""
     sentence: str
     """the same in words"""
+    told: str = ""
+    """what came of it, in the same words without the case and the criterion"""
+    overloaded: bool = False
+    """it failed since the server is OVERLOADED, which is worse than any limit, whatever was measured"""
 
 
 class Finding(Frozen):
@@ -468,17 +473,20 @@ class Findings(Artefact):
 
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """Format 1 as 2: what a check said of a trial, it says of all of its numbers. Format 2 as 3:
-        no claim is other than planned.
+        """Format 1 as 2: what a check said of a trial, it says of all of its numbers, and why one
+        is null has a code. Format 2 as 3: no claim is other than planned.
         """
         if raw["format"] >= cls.FORMAT:
             return raw
-        trials = raw["trials"] if raw["format"] >= 2 else [_by_number(trial) for trial in raw["trials"]]
+        trials, cases = raw["trials"], raw["cases"]
+        if raw["format"] < 2:
+            trials = [_by_number(trial) for trial in trials]
+            cases = [{**case, "metrics": _coded(case["metrics"])} for case in cases]
         claims = [
             {key: value for key, value in claim.items() if key != "planned"}
             for claim in raw.get("claims", ())
         ]
-        return {**raw, "format": cls.FORMAT, "trials": trials, "claims": claims}
+        return {**raw, "format": cls.FORMAT, "trials": trials, "cases": cases, "claims": claims}
 
 
 def _by_number(trial: dict[str, Any]) -> dict[str, Any]:
@@ -499,6 +507,20 @@ def _by_number(trial: dict[str, Any]) -> dict[str, Any]:
     }
     metrics = {
         name: {**estimate, "belief": belief} if doubts else estimate
-        for name, estimate in trial["metrics"].items()
+        for name, estimate in _coded(trial["metrics"]).items()
     }
     return {**trial, "verdict": {**verdict, "checks": checks}, "metrics": metrics}
+
+
+_CODES: dict[str, Why] = {"> time-out": "time-out", "grows with run length": "grows"}
+"""How reasons of format 1 began, which had no codes."""
+
+
+def _coded(metrics: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Numbers of format 1 with the codes that decide."""
+    found = {}
+    for name, estimate in metrics.items():
+        reason = estimate.get("reason", "")
+        code = next((code for begin, code in _CODES.items() if reason.startswith(begin)), "")
+        found[name] = {**estimate, "why": code} if code else estimate
+    return found

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from svload.model.columns import HISTOGRAM_METRICS
 from svload.model.errors import fail
 from svload.model.request_errors import ERRORS
-from svload.model.results import Findings, TrialResult, TrialSummary
+from svload.model.results import Belief, Findings, TrialResult, TrialSummary
 from svload.model.visible import FORMULA, plain_cell
 from svload.store.interrupts import interruptibly
 from svload.store.layout import RunDir
@@ -40,9 +40,11 @@ VIEWS = {
     "monitor, entity, metric, value",
     "verdicts": "a trial a row: instrument, server, reasons, remedy; empty before the analysis",
     "checks": "a trial and check a row: check_name, grade, value and limit in the check's own unit, "
-    "sentence, remedy; empty before the analysis",
-    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak, reason "
-    "where it is null; empty before the analysis",
+    "sentence, remedy, measured (false: its grade says nothing), who (whose doing it is); empty before the analysis",
+    "metrics": "a trial's judged metric a row: value, low and high in base units, n, n_eff, weak; why it is null, as "
+    "a code, with the reason in words and the effective requests that it would need; its own grade, how far below "
+    "and above it the true value may lie (shares of it; null: unknown), the checks that doubt it (doubts, the "
+    "worst first), as_measured with the share of requests that was left_out; empty before the analysis",
 }
 """View → what one row is. All tables carry `trial` and `case_name`; those by group carry `group_name`."""
 
@@ -292,6 +294,8 @@ _CHECKS = pa.schema(
         *((name, pa.string()) for name in ("check_name", "grade")),
         *((name, pa.float64()) for name in ("value", "limit")),
         *((name, pa.string()) for name in ("sentence", "remedy")),
+        ("measured", pa.bool_()),
+        ("who", pa.string()),
     ]
 )
 _METRICS = pa.schema(
@@ -303,6 +307,12 @@ _METRICS = pa.schema(
         ("n_eff", pa.float64()),
         ("weak", pa.bool_()),
         ("reason", pa.string()),
+        ("why", pa.string()),
+        ("need", pa.int64()),
+        ("grade", pa.string()),
+        *((name, pa.float64()) for name in ("below", "above")),
+        ("doubts", pa.string()),
+        *((name, pa.float64()) for name in ("as_measured", "left_out")),
     ]
 )
 
@@ -317,7 +327,15 @@ def _checks(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
 def _metrics(judged: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
     for one in judged:
         for name, estimate in one.metrics.items():
-            yield {"trial": one.trial, "case_name": one.case, "metric": name, **estimate.model_dump()}
+            belief = estimate.belief or Belief(grade="VALID")
+            yield {
+                "trial": one.trial,
+                "case_name": one.case,
+                "metric": name,
+                **estimate.model_dump(exclude={"belief"}),
+                **belief.model_dump(),
+                "doubts": ", ".join(belief.doubts),
+            }
 
 
 def _seconds(name: str, since: str = "") -> str:

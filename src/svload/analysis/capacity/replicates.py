@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, inf, log
 
 from svload.analysis.capacity.level import Margin, Replicate, Share
-from svload.analysis.criteria import TIMED_OUT, find
+from svload.analysis.criteria import find
 from svload.model.metrics import Criterion
 from svload.model.results import Estimate, TrialResult
 
@@ -107,7 +107,7 @@ def _margin(criterion: Criterion, estimate: Estimate, timeout_s: float) -> Margi
     upper = criterion.op in _UPPER
     value = estimate.value
     if value is None:
-        beyond = estimate.reason.startswith(TIMED_OUT) and upper and criterion.value <= timeout_s
+        beyond = estimate.why == "time-out" and upper and criterion.value <= timeout_s
         return _WORST if beyond and estimate.grade != "REFUSED" else None
     belief = estimate.belief
     if estimate.grade == "REFUSED" or (belief and (belief.below is None or belief.above is None)):

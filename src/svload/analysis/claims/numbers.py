@@ -8,7 +8,6 @@ from math import inf, log1p
 from typing import Literal
 
 from svload.analysis import limits
-from svload.analysis.criteria import TIMED_OUT
 from svload.model.results import Estimate, Grade, TrialResult
 
 BY_SIZE = ("generator-harm",)
@@ -79,11 +78,7 @@ def counts_of(trial: TrialResult, name: str) -> float | None:
 
 def timed_out(estimate: Estimate | None) -> bool:
     """So many failed that the number lies beyond the time-out: worse than any number."""
-    return (
-        estimate is not None
-        and estimate.value is None
-        and (estimate.why in ("time-out", "not recovered") or estimate.reason.startswith(TIMED_OUT))
-    )
+    return estimate is not None and estimate.value is None and estimate.why in ("time-out", "not recovered")
 
 
 def too_harmed(trial: TrialResult, name: str, slower: float, faster: float) -> tuple[str, ...]:

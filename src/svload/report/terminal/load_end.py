@@ -14,11 +14,15 @@ from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
-from svload.report.told.numbers import short_why
+from svload.report.told.criteria import OUTCOME_MARKS
+from svload.report.told.numbers import mark_of, meaning_of, short_why
 
 _STATS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _BAR = 40
 _SERVER_STYLE = {"STEADY": "green", "SATURATED": "yellow", "OVERLOADED": "red"}
+_OUTCOME_STYLE = {"passed": "green", "failed": "red", "refused": "yellow", "no value": "yellow"}
+_OTHERS = ("ok", "throughput_rps", "longest_silence_ms")
+"""Numbers that stand outside the table of times."""
 _WIDTH = 100
 
 
@@ -44,7 +48,7 @@ def _success(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     style = "bold red" if summary.failed or not summary.ok else ""
     share = f" ({100 * summary.ok / summary.requests:.4g} %)" if summary.requests else ""
     failed = f", {summary.failed:,} failed" if summary.failed else ""
-    yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}", style
+    yield f"{summary.ok:,} of {summary.requests:,} requests ok{share}{failed}{_mark(summary, 'ok')}", style
     for error in summary.error_hints:
         yield f"{error.count:,} × {error.name}: {error.hint}", "red"
     yield from ((line, "red") for line in _first_failure(summary))
@@ -65,7 +69,7 @@ def _counts(summary: LoadSummary) -> Iterator[tuple[str, str]]:
     stopped = " (stopped)" if summary.interrupted else ""
     yield (
         f"{show_duration(summary.duration_s)}{stopped}: {asked}begun {_rate(summary.begun_rps)}, completed "
-        f"{_rate(summary.throughput_rps)}; "
+        f"{_rate(summary.throughput_rps)}{_mark(summary, 'throughput_rps')}; "
         f"{summary.in_flight:,} in flight and {summary.waiting:,} waiting at the end, {summary.dropped:,} dropped",
         "",
     )
@@ -91,39 +95,54 @@ def _clocks(summary: LoadSummary) -> Table:
     for heading in ("ms", *_STATS):
         name = heading.replace("_", ".")
         table.add_column(name, justify="left" if heading == "ms" else "right")
-    rows: list[tuple[str, Times | Lag, str]] = [
-        ("response (from due)", summary.response_ms, "bold"),
-        ("service (from begun)", summary.service_ms, ""),
-        ("slot wait", summary.slot_wait_ms, "dim"),
-        ("generator lag", summary.generator_lag_ms, "dim"),
-    ]
-    if not summary.ok:
-        rows = [row for row in rows if row[1] is not summary.service_ms]
-    elif summary.failed:
-        rows.insert(1, ("response, ok only", summary.ok_response_ms, ""))
-    for label, times, style in rows:
-        path = {id(summary.response_ms): "response_ms", id(summary.service_ms): "service_ms"}.get(id(times))
-        table.add_row(label, *(_cell(summary, times, stat, path) for stat in _STATS), style=style)
+    for field, (label, style) in _rows(summary).items():
+        table.add_row(label, *(_cell(summary, field, stat) for stat in _STATS), style=style)
     return table
 
 
-def _cell(summary: LoadSummary, times: Times | Lag, stat: str, path: str | None) -> str:
+def _rows(summary: LoadSummary) -> dict[str, tuple[str, str]]:
+    """The fields whose times are shown, with label and style."""
+    rows = {"response_ms": ("response (from due)", "bold")}
+    if summary.ok and summary.failed:
+        rows["ok_response_ms"] = ("response, ok only", "")
+    if summary.ok:
+        rows["service_ms"] = ("service (from begun)", "")
+    return rows | {"slot_wait_ms": ("slot wait", "dim"), "generator_lag_ms": ("generator lag", "dim")}
+
+
+def _cell(summary: LoadSummary, field: str, stat: str) -> str:
+    times: Times | Lag = getattr(summary, field)
     if stat not in type(times).model_fields:
         return ""
     value: float | None = getattr(times, stat)
-    if value is not None:
-        return _ms(value)
-    return short_why(summary.whys.get(f"{path}.{stat.replace('_', '.')}", "")) if path else "–"
+    path = f"{field}.{stat.replace('_', '.')}"
+    return short_why(summary.whys.get(path, "")) if value is None else f"{_ms(value)}{_mark(summary, path)}"
+
+
+def _mark(summary: LoadSummary, path: str) -> str:
+    """A number's mark as in the table of cases, with a space before it; "" for one to believe."""
+    thin = path in summary.weak or summary.whys.get(path) == "grows"
+    mark = mark_of(summary.grades.get(path, "VALID"), thin)
+    return f" {mark}" if mark else ""
+
+
+def _legend(summary: LoadSummary) -> str:
+    """What the marks mean that stand beside shown numbers; "" without any."""
+    shown = [_cell(summary, field, stat) for field in _rows(summary) for stat in _STATS]
+    shown += [_mark(summary, path) for path in _OTHERS]
+    return meaning_of({text[-1:] for text in shown}, "grows" in summary.whys.values())
 
 
 def _footnotes(summary: LoadSummary) -> Iterator[str]:
+    if legend := _legend(summary):
+        yield legend
     told = {reason for path, reason in summary.reasons.items() if path.startswith("response_ms.")}
     yield from sorted(told) if summary.ok else ()
     if summary.warm_up:
         slowest = summary.warm_up.slowest_ms
         held = "" if slowest is None else f"; its slowest answer took {slowest:,.1f} ms"
         yield f"the first {show_duration(summary.warm_up.cut_s)} are cut as warm-up, in no time above{held}"
-    silence = f"longest silence {summary.longest_silence_ms:,.1f} ms"
+    silence = f"longest silence {summary.longest_silence_ms:,.1f} ms{_mark(summary, 'longest_silence_ms')}"
     if summary.model == "closed loop" and not summary.ok:
         yield f"closed loop, {silence}"
     elif summary.model == "closed loop":
@@ -178,8 +197,8 @@ def _verdicts(out: Console, summary: LoadSummary) -> None:
     if summary.measurable_rps and summary.ok:
         _say(out, f"this machine can measure up to about {_rate(summary.measurable_rps)} of this with as many generators", "dim")  # fmt: skip
     for threshold in summary.thresholds:
-        passed = threshold.outcome == "passed"
-        _say(out, f"{'✓' if passed else '✗'} {threshold.sentence}", "green" if passed else "red")
+        told = f"{OUTCOME_MARKS[threshold.outcome]} {threshold.sentence}"
+        _say(out, told, _OUTCOME_STYLE[threshold.outcome])
     if summary.run:
         out.print(Text(f"kept: {summary.run} (svload report {summary.run})"), soft_wrap=True)
 

@@ -20,6 +20,8 @@ from svload.report.told.spelling import (
 
 _SIGNS = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
 OUTCOME_MARKS = {"failed": "✗", "refused": "?", "no value": "?", "passed": "✓"}
+_OVERLOADED = ", OVERLOADED"
+"""Beside what was measured: a criterion failed by the server's state, whatever the number is."""
 _VERBS = {"passed": "kept", "failed": "failed", "refused": "not judged", "no value": "not judged"}
 
 
@@ -101,12 +103,14 @@ def threshold_key(findings: Findings, that: str) -> str:
 
 
 def measured_words(told: Told, one: ThresholdResult) -> str:
-    """What the case has of it: `31.2 %`, `too few`, `refused`."""
+    """What the case has of it: `31.2 %`, `too few`, `refused`, `182 ms, OVERLOADED`."""
     key = threshold_key(told.findings, one.that)
-    if one.measured is not None:
-        return show_value(one.measured, dimension_of(key))
     case = next((case for case in told.findings.cases if case.case == one.case), None)
-    return told.of_case(case, key).text if case is not None and key else "–"
+    if one.measured is not None:
+        words = show_value(one.measured, dimension_of(key))
+    else:
+        words = told.of_case(case, key).text if case is not None and key else "–"
+    return f"{words}{_OVERLOADED}" if one.overloaded else words
 
 
 def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
@@ -115,9 +119,10 @@ def _range(told: Told, that: str, same: Sequence[ThresholdResult]) -> str:
         return measured_words(told, same[0])
     dimension = dimension_of(threshold_key(told.findings, that))
     low, high = (show_value(bound, dimension) for bound in (min(values), max(values)))
+    more = _OVERLOADED if any(one.overloaded for one in same) else ""
     if low == high:
-        return f"{low} in each" if len(values) > 1 else low
-    return f"{low} to {high}"
+        return f"{low} in each{more}" if len(values) > 1 else f"{low}{more}"
+    return f"{low} to {high}{more}"
 
 
 def _where(findings: Findings, names: Sequence[str]) -> str:

@@ -50,6 +50,13 @@ def short_why(why: Why) -> str:
     return _SHORT[why]
 
 
+def mark_of(grade: Grade, thin: bool) -> str:
+    """What stands beside a number of this grade; `thin`: few requests carry it, or it grows with the run's length."""
+    if grade in ("REFUSED", "WEAK"):
+        return GRADE_MARK[grade]
+    return FEW_MARK if thin else ""
+
+
 _LEAST_SHOWN = 0.0005
 """A bound below 0.05 % is none that anybody reads."""
 
@@ -95,9 +102,7 @@ class Number:
     @property
     def mark(self) -> str:
         """`✗` REFUSED, `~` WEAK, `°` carried by few requests, `` for one to believe."""
-        if self.grade in ("REFUSED", "WEAK"):
-            return GRADE_MARK[self.grade]
-        return FEW_MARK if self.thin else ""
+        return mark_of(self.grade, self.thin)
 
     @property
     def weak(self) -> bool:
@@ -276,12 +281,15 @@ def too_few_rule(numbers: Iterable[Number]) -> str:
 
 def marks_rule(numbers: Sequence[Number]) -> str:
     """What the marks in a table mean, if there are any."""
-    told = []
-    marks = {one.mark for one in numbers}
-    if GRADE_MARK["WEAK"] in marks:
-        told.append("~ WEAK: counts, with a doubt")
-    if FEW_MARK in marks:
-        told.append("° few requests carry it")
-    if any(one.refused for one in numbers):
-        told.append("✗ REFUSED: enters nothing")
-    return ", ".join(told)
+    return meaning_of({one.mark for one in numbers}, any(one.why == "grows" for one in numbers))
+
+
+def meaning_of(marks: Iterable[str], grows: bool = False) -> str:
+    """What these marks mean, in a line; "" without any. `grows`: a number does with the run's length."""
+    told = {
+        GRADE_MARK["WEAK"]: "~ WEAK: counts, with a doubt",
+        FEW_MARK: "° few requests carry it" + (", or it grows with the run's length" if grows else ""),
+        GRADE_MARK["REFUSED"]: "✗ REFUSED: enters nothing",
+    }
+    found = set(marks)
+    return ", ".join(words for mark, words in told.items() if mark in found)
