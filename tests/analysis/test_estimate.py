@@ -67,6 +67,13 @@ def test_warming_takes_its_rows_over_what_is_answered(closed: Bench) -> None:
     assert few.seconds - of_kits(closed, first, answers_per_s=100.0).seconds == pytest.approx(12 * 9.99)
 
 
+def test_a_warmed_cache_answers_its_last_users_by_itself(closed: Bench) -> None:
+    warmed = {name: with_store(config, 1) for name, config in closed.configs.items()}
+    for configs, is_warmed in ((warmed, True), (closed.configs, False)):
+        slow = of_kits(closed, configs, answers_per_s=1.0).seconds
+        assert (of_kits(closed, configs, answers_per_s=1.0, hits_per_s=1e9).seconds < slow) == is_warmed
+
+
 def test_a_restart_brings_everything_up_and_finds_the_objects_again(closed: Bench) -> None:
     configs = {name: with_store(config, 1_000) for name, config in closed.configs.items()}
     once = of_kits(closed, configs, up_s=2.0, fill_per_s=100.0).seconds

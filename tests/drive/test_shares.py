@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from svload.drive.share.request_spec import FeederPart as FeederPiece
 from svload.drive.share.request_spec import SizeLaw as Law
 from svload.drive.share.spec import EndpointSpec, ShareSpec
 from svload.drive.share.timeline import shortened, timeline
-from svload.drive.share.warm import warm_share
+from svload.drive.share.warm import SLOTS, warm_share
 from svload.drive.share.write import text_of
 from svload.model.executors import (
     ConstantArrivalRate,
@@ -108,15 +109,44 @@ def test_rows_are_kept_for_curl_and_for_slow_groups_only():
     assert not config(ConstantArrivalRate(rate_rps=1001)).groups[0].keeps_rows
 
 
-def test_warming_asks_for_each_row_once_and_through_the_cache():
+def warmed(rows: int, **feeder: Any) -> tuple[ShareSpec, list[tuple[int, int]]]:
+    """The share that warms so many rows, and (user, its how manieth) of each request that it makes."""
     case = config(ConstantVus(vus=4))
-    times = timeline(case, 1_000_000_000)
-    template = build_shares(case, 7, times, ENDPOINTS, [])[0]
-    share = warm_share(template, 0, "object", 2000, "http://cache", ENDPOINTS, [])
-    group, executor = share.spec.groups[0], executor_of(share.spec)
-    assert (executor.limit, executor.on_full) == (2000, "wait")
-    assert group.request is not None and group.request.endpoint == "http://cache"
+    case = case.model_copy(update={"feeders": (Feeder(name="object", table="objects", **feeder),)})
+    template = build_shares(case, 7, timeline(case, 1_000_000_000), ENDPOINTS, ["127.0.0.0/8"])[0]
     assert template.spec.groups[0].name == "background"
+    asked = 1 if feeder.get("take") == "first" else rows
+    spec = warm_share(template, 0, "object", asked, "http://cache", ENDPOINTS, ["127.0.0.0/8"]).spec
+    inputs = {"objects": {"path": ("utf8", [f"/{row}" for row in range(rows)])}}
+    made = _native.rehearse(text_of(spec), inputs, 10_000_000)["warm"]
+    vus, seqs = (struct.unpack(f"<{len(made[name][1]) // 8}Q", made[name][1]) for name in ("vu", "seq"))
+    return spec, sorted(zip(vus, seqs, strict=True))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 32, 33, 2000])
+@pytest.mark.parametrize("feeder", [{}, {"offset": 400}, {"take": "random"}, {"take": "zipf", "skew": 1.2}])
+def test_warming_asks_for_each_row_once_and_through_the_cache(rows: int, feeder: dict[str, Any]):
+    """Each user has neighbours, one after another: what rows share is looked up once, by whoever comes first."""
+    spec, made = warmed(rows, **feeder)
+    group = spec.groups[0]
+    assert group.request is not None and group.request.endpoint == "http://cache"
+    assert (group.feeders["object"].take, group.feeders["object"].when_exhausted) == ("unique", "stop")
+    users = min(SLOTS, rows)
+    parts = [range(rows * user // users, rows * (user + 1) // users) for user in range(users)]
+    assert made == [(user, seq) for user, part in enumerate(parts) for seq in range(len(part))]
+
+
+def test_a_warming_of_the_first_row_asks_for_it_once():
+    spec, made = warmed(2000, take="first")
+    assert made == [(0, 0)]
+    assert spec.groups[0].feeders["object"].take == "first"
+
+
+def test_a_warming_has_time_for_all_its_rows():
+    assert warmed(55_000)[0].groups[0].stop_offset_ns > 55_000 / 60 * 1e9, (
+        "of a store that answers 60 a second"
+    )
+    assert warmed(1)[0].groups[0].stop_offset_ns > 100e9
 
 
 def test_only_the_groups_own_target_is_in_its_share():

@@ -231,6 +231,8 @@ def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
     assert {name: found[name].answers_per_s for name in ("front", "cache", "backend")} == dict.fromkeys(
         ("front", "cache", "backend"), slowest
     )
+    assert found["cache"].hits_per_s == kits["varnish"].costs.answers_per_s, "what hits needs nobody"
+    assert found["backend"].hits_per_s is None
     assert found["alone"] == kits["nginx"].costs
     assert found["cache"].up_s == kits["varnish"].costs.up_s
     assert found["odd"] == Costs()

@@ -110,6 +110,10 @@ def test_objects_put_once_are_listed_fetched_cached_and_found_again(
     settings = {(name, one.name): one.found for name, some in lab.read_back().items() for one in some}
     assert settings["backend", "nofile"] == "4096"
     assert settings["backend", "proxy_workers"] == "2"
+    asked = {one.name: one.asked for one in lab.read_back()["backend"]}
+    assert (asked["node_timeout"], asked["conn_timeout"], asked["backlog"]) == ("30", "5", "4096")
+    workers = facts["backend"].admin["workers"]
+    assert workers == {"port": at["http://backend"].port, "connections": 1024}
     assert [process.name for process in facts["backend"].processes] == [
         "memcached",
         "account",

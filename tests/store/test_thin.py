@@ -11,6 +11,7 @@ import pytest
 
 from svload import api
 from svload.model.columns import HISTOGRAM_METRICS
+from svload.model.own_tables import OwnTable, OwnTables
 from svload.store import open_pack, read_trial, verify_run
 from svload.store.thin import SERIES, coarsen
 from svload.testing import SyntheticRun, make_run
@@ -112,3 +113,12 @@ def _by_bucket(table: dict[str, np.ndarray], metric: int, low: int, high: int) -
     rows = (table["metric"] == metric) & (table["interval"] >= low) & (table["interval"] < high)
     counts = np.bincount(table["bucket"][rows].astype(np.int64), weights=table["count"][rows])
     return {int(bucket): int(count) for bucket, count in enumerate(counts) if count}
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_a_studys_own_tables_come_along(thin: bool, tmp_path: Path) -> None:
+    made = make_run(tmp_path / "runs", replicates=1, cases=1)
+    api.put_tables(made, [OwnTable(title="Table I", head=("case",), rows=(("TC0",),))], "tables.py")
+    opened = open_pack(api.pack(str(made.path), tmp_path / "one.zip", thin=thin), tmp_path / "cache")
+    assert OwnTables.read(opened.tables_path) == OwnTables.read(made.tables_path)
+    assert verify_run(opened) == []

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from svload.model.evidence import CaseEvidence, CaseRefusal
+from svload import api
+from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal
 from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
 
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
@@ -192,16 +193,100 @@ def test_almost_the_same_is_tested(beside: ModuleType, after: float, spread: flo
     assert row(beside.usage(both), "TC1")["of"] == "backend cpu.mean"
 
 
-def test_what_gives_way_first_is_told_for_both_sides(beside: ModuleType) -> None:
-    made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
-    moved = CaseRefusal(
-        service="backend", monitor="sockets", counter="listen_overflows_total", resource="accept queue", entity="", kind="refused",
-        means="connections refused for a full accept queue", count=9.0, moved=6, trials=6, first_s=1.0,
+OVERFLOWS = CaseRefusal(
+    service="backend", monitor="sockets", counter="listen_overflows_total", resource="accept queue", entity="", kind="refused",
+    means="connections refused for a full accept queue", count=9.0, moved=6, trials=6, first_s=1.0,
+)  # fmt: skip
+
+
+def full(name: str, resource: Any, first_s: float) -> CaseLimit:
+    return CaseLimit(
+        service="backend", monitor="m", name=name, resource=resource, entity="", used=1.0, limit=1.0, share=1.0, peak_share=1.0,
+        state="reached", reached=6, trials=6, first_s=first_s,
     )  # fmt: skip
-    made.cases[0] = made.cases[0].model_copy(update={"evidence": CaseEvidence(refusals=(moved,))})
-    found = row(beside.gives_way(beside.sides([made.findings()])), "TC1")
-    assert "full accept queue" in found["before"]
-    assert found["after"] == "nothing"
+
+
+CORE = full("busiest core", "cpu", 0.2)
+WORKER = full("connections of a worker", "connections", 1.5)
+
+
+def with_evidence(made: Maker, *evidence: CaseEvidence) -> Findings:
+    """The cases in the order in which they were added have this evidence."""
+    found = made.findings()
+    cases = tuple(
+        case.model_copy(update={"evidence": one}) for case, one in zip(found.cases, evidence, strict=True)
+    )
+    return found.model_copy(update={"cases": cases})
+
+
+def test_what_gives_way_first_is_told_for_both_sides_and_apart_from_cpu(beside: ModuleType) -> None:
+    """A core that is full first hides no queue."""
+    made = Maker().add("TC1", "default", 0.3).add("TC1", "final", 0.3)
+    before = CaseEvidence(limits=(WORKER, CORE), refusals=(OVERFLOWS,))
+    found = row(
+        beside.gives_way(beside.sides([with_evidence(made, before, CaseEvidence(limits=(CORE,)))])), "TC1"
+    )
+    assert found["before: queue, limit or counter"] == (
+        "backend: connections refused for a full accept queue; then the connections of a worker of backend were full"
+    )
+    assert found["before: CPU"] == found["after: CPU"] == "the busiest core of backend was full"
+    assert found["after: queue, limit or counter"] == "nothing"
+
+
+def test_what_fails_first_stands_beside_what_was_measured_by_hand(beside: ModuleType) -> None:
+    made = Maker()
+    for name, before, after in (("TC7", 0.2, 0.7), ("TC9", 0.6, 0.4), ("TC11", 0.995, 1.0)):
+        for tuning, success in (("lab-default", before), ("lab-final", after)):
+            made.add(
+                name,
+                tuning,
+                3.0,
+                success,
+                spread=0,
+                background__ok_throughput=190.0,
+                background__response__mean=5.0,
+            )
+    evidence = CaseEvidence(limits=(CORE, WORKER))
+    both = beside.sides([with_evidence(made, *[evidence] * 6)])
+    table = next(one for one in beside.tables(both) if one.title.startswith("What fails first"))
+    found = row(table, "TC7", "final")
+    assert (found["A8: success"], found["A8: errors"]) == ("74.2 %", "read time-out 1,687")
+    assert (found["ours: success"], found["ours: right answers"], found["ours: mean"]) == (
+        "70.0%",
+        "190/s",
+        "5 s",
+    )
+    assert found["ours: first queue, limit or counter"] == "the connections of a worker of backend were full"
+    assert found["ours: CPU"] == "the busiest core of backend was full"
+    assert found["direction"] == "agrees"
+    assert row(table, "TC7", "default")["direction"] == ""
+    assert row(table, "TC9", "final")["direction"] == "opposite"
+    assert row(table, "TC11", "final")["direction"] == "ours does not move"
+    assert row(table, "TC23", "final")["direction"] == "not measured"
+    assert row(table, "TC23", "final")["ours: success"] == "–"
+
+
+def test_another_load_is_not_laid_beside_it(beside: ModuleType) -> None:
+    made = Maker().add("TC7", "default", 1.0).add("TC7", "final", 0.5)
+    titles = [table.title for table in beside.tables(beside.sides([made.findings()]))]
+    assert "What gives way first" in titles
+    assert not any(title.startswith("What fails first") for title in titles)
+
+
+def test_a_refused_time_leaves_the_success_counted(beside: ModuleType) -> None:
+    found = (
+        Maker()
+        .add("TC7", "lab-default", 1.0, 0.25, spread=0)
+        .add("TC7", "lab-final", 1.0, 0.75, spread=0)
+        .findings()
+    )
+    refused = [
+        one.model_copy(update={"metrics": {key: value.model_copy(update={"belief": Belief(grade="REFUSED")}) for key, value in one.metrics.items()}})
+        for one in found.trials
+    ]  # fmt: skip
+    table = beside.by_hand(beside.sides([found.model_copy(update={"trials": tuple(refused)})]))
+    assert row(table, "TC7", "final")["ours: success"] == "75.0%"
+    assert row(table, "TC7", "final")["direction"] == "agrees"
 
 
 def test_two_runs_are_not_pairs(beside: ModuleType) -> None:
@@ -256,3 +341,19 @@ def test_a_committed_campaign_tells_all_of_it(
         assert f"## {title}" in told or title in told
     for check in MISTAKES:
         assert f"| {check} |" in told
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)
+def test_the_report_of_a_committed_pack_tells_the_papers_mistakes_by_name(
+    beside: ModuleType, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own tables are in the pack: nobody has to make them first."""
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path))
+    run = api.find_run(str(pack))
+    assert run.path.is_relative_to(tmp_path)
+    page = api.report(run)[1]["report.html"].read_text(encoding="utf-8")
+    own = page[page.index('<section id="own"') : page.index('<section id="anatomy"')]
+    assert "They are old" not in own
+    assert [check for check in MISTAKES if check not in own] == []
+    for words in ("Table VII", "What gives way first", "before: queue, limit or counter"):
+        assert words in own

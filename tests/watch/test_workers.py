@@ -116,3 +116,47 @@ def test_one_listener_is_no_sharing() -> None:
         assert [(one.entity, one.value) for one in monitor(port, [os.getpid()]).sample()] == [("", 1)]
     with pytest.raises(ConnectionError, match="nothing listens for web"):
         list(monitor(port, [os.getpid()]).sample())
+
+
+def told(port: int, pids: list[int], most: int, others: tuple[int, ...] = ()) -> WorkersMonitor:
+    """A monitor of a service whose kit says how many connections each worker serves."""
+    made = monitor(port, pids, *others)
+    return WorkersMonitor("web", {**made.facts, "admin": {"workers": {"port": port, "connections": most}}})
+
+
+def test_the_fullest_worker_stands_against_what_each_may_serve(shared: tuple[int, list[int]]) -> None:
+    port, pids = shared
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
+    readings = {(one.entity, one.metric): one.value for one in told(port, pids, 7).sample()}
+    assert readings["", "connections_limit"] == 7
+    assert readings["", "connections_fullest"] == max(readings[str(pid), "connections"] for pid in pids)
+    assert readings["", "connections_fullest"] >= CONNECTIONS / 2
+    for client in clients:
+        client.close()
+
+
+def test_only_the_ports_own_workers_are_held_against_it(
+    shared: tuple[int, list[int]], parent: tuple[int, int, int]
+) -> None:
+    """A TLS front beside it has workers of its own, of which the kit says nothing."""
+    port, pids = shared
+    front, _, pid = parent
+    clients = [socket.create_connection(("127.0.0.1", front)) for _ in range(CONNECTIONS)]
+    assert all(client.recv(1) == b"x" for client in clients), "all are accepted"
+    WorkersMonitor.table.renew()
+    found = list(told(port, [*pids, pid], 7, (front,)).sample())
+    assert sum(one.value for one in found if one.metric == "connections") == CONNECTIONS
+    assert [one.value for one in found if one.metric == "connections_fullest"] == [0]
+    for client in clients:
+        client.close()
+
+
+def test_one_worker_alone_has_a_limit_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            held, _ = server.accept()
+            with held:
+                found = {one.metric: one.value for one in told(port, [os.getpid()], 1).sample()}
+    assert found == {"listeners": 1, "connections_fullest": 1, "connections_limit": 1}

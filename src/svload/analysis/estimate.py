@@ -155,16 +155,22 @@ def _trial_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
 
 def _drain_s(config: CaseConfig, costs: Mapping[str, Costs]) -> float:
     """Until the last answer after the load's end: a closed loop's response time is its users
-    over what is answered, R = N/X."""
+    over what is answered, R = N/X. A cache that was warmed answers by itself."""
+    warmed = {step.through for step in config.before_trial if step.warm}
     busy: dict[str, float] = {}
     for group in config.groups:
         if isinstance(group.executor, ClosedLoop):
             for host in group.hosts:
                 busy[host] = busy.get(host, 0.0) + group.executor.most_vus
     slowest_s = max(
-        (users / costs.get(host, Costs()).answers_per_s for host, users in busy.items()), default=0.0
+        (users / _answers_per_s(costs.get(host, Costs()), host in warmed) for host, users in busy.items()),
+        default=0.0,
     )
     return min(slowest_s, max((group.longest_timeout_ns for group in config.groups), default=0) / 1e9)
+
+
+def _answers_per_s(cost: Costs, hits: bool) -> float:
+    return (cost.hits_per_s if hits else None) or cost.answers_per_s
 
 
 def requests_of(group: Group, seconds: float) -> float:

@@ -73,7 +73,8 @@ def reached(changed: set[str], needs: Needs) -> set[str]:
 
 
 def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
-    """Service → what it takes beside load. One that passes requests on answers no faster than what it needs.
+    """Service → what it takes beside load. One that passes requests on answers those no faster than what
+    it needs.
 
     A service whose kit or needs are unknown costs what any kit does: `find_mistakes` tells such things.
     """
@@ -84,7 +85,11 @@ def costs_of(specs: Sequence[ServiceSpec]) -> dict[str, Costs]:
     for wave in waves(needs):
         for name in wave:
             rates = [own[name].answers_per_s, *(costs[other].answers_per_s for other in needs[name])]
-            costs[name] = own[name].model_copy(update={"answers_per_s": min(rates)})
+            if min(rates) < own[name].answers_per_s:
+                changed = {"answers_per_s": min(rates), "hits_per_s": own[name].answers_per_s}
+                costs[name] = own[name].model_copy(update=changed)
+            else:
+                costs[name] = own[name]
     return own | costs
 
 

@@ -21,3 +21,6 @@ class Costs(Frozen):
     answers_per_s: float = Field(
         default=5_000.0, description="requests answered a second; behind a cache: those that miss"
     )
+    hits_per_s: float | None = Field(
+        default=None, description="of a cache: requests answered a second that hit; None: as those that miss"
+    )

@@ -1,7 +1,7 @@
 """A run as one file: a zip with the same bytes for the same run, and nothing in it that a run's reader does not need.
 
-Sealed trials, lock, plan, inputs, placement, journals and findings.json go in; logs, host folders and
-rendered reports stay out. Reading a pack is reading a run: it is unpacked once, under the digest of
+Sealed trials, lock, plan, inputs, placement, journals, findings.json and the study's own tables go in; logs, host
+folders and rendered reports stay out. Reading a pack is reading a run: it is unpacked once, under the digest of
 its bytes, into the user's cache.
 """
 
@@ -121,6 +121,7 @@ def packed_files(run: RunDir) -> list[Path]:
         run.certificates_path,
         run.events,
         run.findings_path,
+        run.tables_path,
         *run.plan.glob("*.json"),
     ]
     found += run.inputs.rglob("*")

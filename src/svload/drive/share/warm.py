@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from svload.drive.share.cut import Share, endpoint_spec, origin_of
-from svload.drive.share.executor_spec import ConstantArrivalRate
+from svload.drive.share.executor_spec import ConstantVus
 from svload.drive.share.request_spec import RequestSpec, TakenPart
-from svload.drive.share.spec import GroupSpec
+from svload.drive.share.spec import FeederSpec, GroupSpec
 from svload.model.facts import Endpoint
 
 SLOTS = 32
-RATE_RPS = 20_000.0
-DRAIN_NS = 120_000_000_000
+PATIENCE_NS = 120_000_000_000
+ROW_PATIENCE_NS = 20_000_000
+"""A warming is given up after this: two minutes, and as long as 50 rows a second take."""
 
 
 def warm_share(
@@ -25,14 +26,19 @@ def warm_share(
     endpoints: Mapping[str, Endpoint],
     allowed: Sequence[str],
 ) -> Share:
-    """Asks for each of the first `rows` rows of `feeder` exactly once through `endpoint`, `SLOTS` at a time.
+    """Asks for each of the first `rows` rows of `feeder` exactly once through `endpoint`, by `SLOTS` users.
+
+    Each has rows of its own that follow one another. Neighbours in a table often share what a server looks up for
+    them: asked at one moment, each would have it looked up anew; one after another, the first of them does.
 
     It reuses the request of `template`'s group `at` (a share of the case), so that what is warmed is what is asked.
+    `rows` are those of its table, or 1.
     """
     group = template.spec.groups[at]
     origin = origin_of(endpoint, endpoints[endpoint])
     asked = _asking_for(group, feeder)
-    last_ns = round((rows + 1) / RATE_RPS * 1e9)
+    vus = min(SLOTS, rows)
+    end_ns = PATIENCE_NS + rows * ROW_PATIENCE_NS
     warming = replace(
         group,
         name="warm",
@@ -40,16 +46,13 @@ def warm_share(
         connection="keep-alive",
         record="histogram",
         start_offset_ns=0,
-        stop_offset_ns=last_ns,
-        graceful_stop_ns=DRAIN_NS,
+        stop_offset_ns=end_ns,
+        graceful_stop_ns=0,
         pacing_quantum_ns=0,
         # What is asked counts, not how it gets there: another service, or its other port, may speak HTTP/1.1 alone.
         http2=group.http2 if asked.endpoint == origin else None,
-        executor=ConstantArrivalRate(rate_rps=RATE_RPS, limit=rows, max_vus=SLOTS),
-        feeders={
-            name: replace(one, take="first" if one.take == "first" else "walk")
-            for name, one in group.feeders.items()
-        },
+        executor=ConstantVus(vus=vus, limit=1 if group.feeders[feeder].take == "first" else None),
+        feeders={name: _walked(one, name == feeder) for name, one in group.feeders.items()},
         request=replace(asked, endpoint=origin),
         scenarios=(),
     )
@@ -58,12 +61,21 @@ def warm_share(
         id=f"warm.{feeder}",
         interval_ns=1_000_000_000,
         spin_ns=0,
-        window_ns=(0, last_ns),
+        window_ns=(0, end_ns),
         endpoints={origin: endpoint_spec(endpoint, endpoints[endpoint])},
         allowed=tuple(allowed),
         groups=(warming,),
     )
     return Share("warm", (), share, template.tables, template.values)
+
+
+def _walked(feeder: FeederSpec, asked: bool) -> FeederSpec:
+    """Each user's own part of it, once. Another feeder is walked from the same place, as long as it takes."""
+    if feeder.take == "first":
+        return FeederSpec(table=feeder.table, take="first")
+    if asked:
+        return FeederSpec(table=feeder.table, take="unique", when_exhausted="stop")
+    return FeederSpec(table=feeder.table, take="walk")
 
 
 def _asking_for(group: GroupSpec, feeder: str) -> RequestSpec:

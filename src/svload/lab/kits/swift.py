@@ -331,6 +331,7 @@ class Swift(Server):
                 "log": str(self.log_of("swift")),
             },
             "memcached": {"address": address, "port": ports["memcached"]},
+            "workers": {"port": ports["proxy"], "connections": self.options.max_clients},
             **(
                 {"statsd": {"address": address, "port": ports["statsd"]}}
                 if self.options.count_requests
@@ -373,11 +374,15 @@ class Swift(Server):
         return canonical(collector.ask(self.context.address, self._ports["statsd"]), at_ns)
 
     def effective(self) -> Sequence[Setting]:
-        """The proxy's accept queue and workers, its memcached's limits."""
+        """The proxy's accept queue and workers, and its memcached's limits, as they are; its patience as it was told."""
         address, options = self.context.address, self.options
         workers = _children(self._processes["proxy"].pid)
         return [
             self.backlog_setting("backlog", options.backlog, self._ports["proxy"]),
+            *(
+                Setting(name=name, asked=str(asked), found=None)
+                for name, asked in (_PATIENCE | options.tuning).items()
+            ),
             Setting(
                 name="proxy_workers",
                 asked=str(options.proxy_workers),

@@ -1,5 +1,5 @@
-"""How a server's connections are spread over workers that share a port (SO_REUSEPORT):
-the kernel deals them by hash."""
+"""How a server's connections are spread over workers that share a port (SO_REUSEPORT): the kernel deals them
+by hash. And how many of them its fullest worker has, where each serves so many at a time and no more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from svload.host.machine.linux import descriptors
 from svload.host.machine.sock_diag import TCP_ESTABLISHED, TCP_LISTEN, Socket, tcp_sockets
+from svload.model.declared import Limit
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
 from svload.watch.monitors.listeners import networks_of, within
@@ -19,16 +20,39 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class WorkersMonitor(Monitor):
-    """The empty entity for the ports; each worker by its pid, only where a port has more than one listening socket."""
+    """The empty entity for the ports; each worker by its pid, only where a port has more than one listening socket.
+
+    admin["workers"] says of one port how many connections each worker there serves at a time. A worker that has
+    them all leaves the others in its accept queue, where they stand and are not answered.
+    """
 
     name = "workers"
     summary = "connections of each worker of a server whose workers share a port"
     metrics: ClassVar[Mapping[str, str]] = {
         "listeners": "number of listening sockets on the port that has most",
         "connections": "number of open connections of a worker",
+        "connections_fullest": "number of open connections of the worker that has most, on the port of which the kit "
+        "told how many each serves",
+        "connections_limit": "number of connections that each worker there serves at a time, as its kit told",
     }
+    limits = (
+        Limit(
+            "connections of a worker",
+            "connections",
+            "connections_fullest",
+            "connections_limit",
+            at=0.98,
+            brief=True,
+        ),
+    )
+    example: ClassVar[dict[str, Any]] = {"workers": {"port": 9, "connections": 1024}}
     interval_s = 2.0
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
+
+    def __init__(self, service: str, facts: dict[str, Any]) -> None:
+        super().__init__(service, facts)
+        told = (facts.get("admin") or {}).get("workers")
+        self._port, self._most = (int(told["port"]), float(told["connections"])) if told else (0, 0.0)
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -44,26 +68,22 @@ class WorkersMonitor(Monitor):
         by_port = Counter((one.family, one.address, one.port) for one in listening)
         readings = [Reading("", "listeners", max(by_port.values()))]
         shared = {port for (_, _, port), count in by_port.items() if count > 1}
-        if shared:
-            readings += self._workers(self._on(shared, TCP_LISTEN), self._on(shared, TCP_ESTABLISHED))
-        return readings
-
-    def _workers(self, listening: list[Socket], open_ones: list[Socket]) -> list[Reading]:
-        """A reading for each worker, with its open connections on the shared ports.
-
-        A parent that only hands the listening sockets on keeps them all open; its workers hold
-        fewer, and are those who accept.
-        """
-        listens, connected = ({f"socket:[{one.inode}]" for one in found} for found in (listening, open_ones))
+        watched = shared | ({self._port} if self._port else set())
+        if not watched:
+            return readings
         roots = {int(process["pid"]) for process in self.facts["processes"]}
-        holders = {pid: descriptors(pid) for pid in sorted(proc.families(roots, self.table.all()))}
-        held = {pid: len(files & listens) for pid, files in holders.items() if files & listens}
-        fewest = min(held.values(), default=0)
-        return [
-            Reading(str(pid), "connections", len(holders[pid] & connected))
-            for pid, count in held.items()
-            if count == fewest
+        held = {pid: descriptors(pid) for pid in sorted(proc.families(roots, self.table.all()))}
+        open_ones = self._on(watched, TCP_ESTABLISHED)
+        readings += [
+            Reading(str(pid), "connections", count)
+            for pid, count in _by_worker(held, listening, open_ones, shared).items()
         ]
+        if of_each := _by_worker(held, listening, open_ones, {self._port}):
+            readings += [
+                Reading("", "connections_fullest", max(of_each.values())),
+                Reading("", "connections_limit", self._most),
+            ]
+        return readings
 
     def _on(self, ports: set[int], state: int) -> list[Socket]:
         """Of the networks that the service's servers live in."""
@@ -74,3 +94,19 @@ class WorkersMonitor(Monitor):
                     one for family in _FAMILIES for one in tcp_sockets(family, state) if one.port in ports
                 ]
         return found
+
+
+def _by_worker(
+    held: Mapping[int, set[str]], listening: Iterable[Socket], open_ones: Iterable[Socket], ports: set[int]
+) -> dict[int, int]:
+    """Open connections on these ports by worker, its pid. `held`: what each process has open.
+
+    A parent that only hands the listening sockets on keeps them all open; its workers hold
+    fewer, and are those who accept.
+    """
+    listens, connected = (
+        {f"socket:[{one.inode}]" for one in found if one.port in ports} for found in (listening, open_ones)
+    )
+    doors = {pid: len(files & listens) for pid, files in held.items() if files & listens}
+    fewest = min(doors.values(), default=0)
+    return {pid: len(held[pid] & connected) for pid, count in doors.items() if count == fewest}
