@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from svload.analysis import limits
 from svload.analysis.claims.evidence import shown
-from svload.analysis.claims.pairs import Gathered, unit_is_bring_up
+from svload.analysis.claims.gathered import Gathered
+from svload.analysis.claims.pairs import unit_is_bring_up
 from svload.analysis.claims.statistic import effect_of, half_width, p_of
 from svload.analysis.contrasts import Contrast
 from svload.analysis.inference import sign_flip_p, sign_test_p, t_interval

@@ -12,10 +12,10 @@ import pytest
 from tests.analysis.conftest import Bench
 from tests.analysis.test_compare import PROTOCOL, lock_with
 
-from svload.analysis.claims import judge_claims
+from svload.analysis.claims import Made, judge_claims
 from svload.analysis.claims.pooled import Pair, equal_n, pooled_effect
 from svload.analysis.claims.statistic import half_width
-from svload.model.results import Claim, Estimate, TrialResult, Verdict
+from svload.model.results import Belief, Claim, Estimate, TrialResult, Verdict
 
 P99 = PROTOCOL.model_copy(update={"metric": "probe.response.p99", "when": {"server": "backend"}})
 
@@ -108,3 +108,59 @@ def test_pooled_intervals_cover() -> None:
         assert effect is not None
         hits += abs(float(effect.mean) - log(1.3)) <= float(half_width(effect))
     assert hits / runs >= 0.91
+
+
+def doubted(one: TrialResult, below: float, above: float, **more: Any) -> TrialResult:
+    """The same trial, its p99 WEAK with these bounds."""
+    name = "probe.response.p99"
+    belief = Belief(grade="WEAK", below=below, above=above, doubts=("steal",), **more)
+    estimate = one.metrics[name].model_copy(update={"belief": belief})
+    return one.model_copy(update={"metrics": {**one.metrics, name: estimate}})
+
+
+def test_the_bounds_of_numbers_that_are_pooled_widen_the_interval(closed: Bench) -> None:
+    trials, populations = run(1.5, (200, 200), 8, np.random.default_rng(1), few=True)
+    clean = claim_of(closed, trials, populations)
+    assert (clean.weak_pairs, clean.outcome) == (0, "decided")
+    assert {(pair.below, pair.above) for pair in clean.evidence} == {(0.0, 0.0)}
+    weak = claim_of(closed, [doubted(one, 0.1, 0.05) for one in trials], populations)
+    assert clean.single is not None and weak.single is not None
+    assert weak.ratio.value == clean.ratio.value
+    assert weak.weak_pairs == 8
+    assert weak.single[0] == pytest.approx(clean.single[0] * 0.9 / 1.05)
+    assert weak.single[1] == pytest.approx(clean.single[1] * 1.05 / 0.9)
+    assert [pair.below for pair in weak.evidence] == pytest.approx([log(1.05) - log(0.9)] * 8)
+    one = claim_of(closed, [doubted(one, 0.1, 0.0) if one.trial == "TC3.r2" else one for one in trials], populations)  # fmt: skip
+    assert one.single is not None and one.weak_pairs == 1
+    assert one.single[0] == pytest.approx(clean.single[0] * 0.9 ** (1 / 8)), "its mean over the pairs"
+    assert "1 pair of 8 holds a WEAK number." in one.sentence
+    gone = claim_of(closed, [doubted(one, 0.3, 0.3) for one in trials], populations)
+    assert gone.outcome == "open", "no direction survives ± 30 % on both sides of 1.5"
+
+
+def test_pooled_pairs_keep_the_order_in_which_they_ran(closed: Bench) -> None:
+    trials, populations = run(2.0, (200, 200), 8, np.random.default_rng(1), few=True)
+    second = {one.trial: (one.case == "TC3") != bool(one.block % 2) for one in trials}
+    made = {one.trial: Made(0, 10.0 * one.block + second[one.trial]) for one in trials}
+    (claim,) = judge_claims(lock_with(closed.lock, 8, P99), closed.configs, trials, made, populations=populations)  # fmt: skip
+    assert [pair.treatment_first for pair in claim.evidence] == [bool(n % 2) for n in range(1, 9)]
+    assert claim.pooled and claim.carry_over is not None
+
+
+def test_a_pair_of_which_requests_were_left_out_is_not_pooled(closed: Bench) -> None:
+    """Its pool would hold again what was left out of its number."""
+    rng = np.random.default_rng(2)
+    trials, populations = run(2.0, (4_000, 3_000), 8, rng, few=False)
+    left = [doubted(one, 0.0, 0.0, left_out=0.1, as_measured=0.09) if one.trial == "TC3.r2" else one for one in trials]  # fmt: skip
+    assert claim_of(closed, trials, populations).believed_of == (8, 8)
+    claim = claim_of(closed, left, populations)
+    assert claim.pooled and claim.believed_of == (7, 8)
+    assert [(one.block, one.why) for one in claim.lost] == [(2, "no number")]
+    assert "can't be pooled" in claim.lost[0].reason
+
+
+def test_trials_as_listed_are_not_pooled(closed: Bench) -> None:
+    trials, populations = run(2.0, (200, 200), 8, np.random.default_rng(1), few=True)
+    lock = lock_with(closed.lock, 8, P99, order="as-listed")
+    (claim,) = judge_claims(lock, closed.configs, trials, populations=populations)
+    assert (claim.pooled, claim.evidence, claim.outcome) == (False, (), "open")

@@ -51,7 +51,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 def exit_code_of(found: dict[str, Any]) -> int:
     """What `svload report` says of these findings: 1 for a failed threshold, 4 for one on a refused case."""
     outcomes = {threshold["outcome"] for threshold in found["thresholds"]}
-    if "failed" in outcomes or any(claim["failed"] for claim in found["claims"]):
+    gates = [claim["gate"]["outcome"] for claim in found["claims"] if claim["gate"]]
+    if "failed" in outcomes or "fail" in gates:
         return 1
     return 4 if outcomes & {"refused", "no value"} else 0
 

@@ -67,13 +67,7 @@ def test_no_sentence_is_longer_than_25_words(
     findings: Findings, outcome: str, names: tuple[str, str]
 ) -> None:
     (claim,) = (one.claim for one in claimed(findings) if one.outcome == outcome)
-    changed = claim.model_copy(
-        update={
-            "baseline": names[0],
-            "treatment": names[1],
-            "state": "refused" if outcome == "refused" else "no claim",
-        }
-    )
+    changed = claim.model_copy(update={"baseline": names[0], "treatment": names[1]})
     (one,) = claimed(findings.model_copy(update={"claims": (changed,)}))
     assert len(one.sentence.split()) <= LONGEST_WORDS
 
@@ -94,13 +88,30 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     assert "p and interval" not in told
 
 
+def test_pairs_that_both_sides_lost_and_what_was_left_out_are_told(findings: Findings) -> None:
+    def told(**fields: Any) -> dict[str, str]:
+        first = findings.claims[0].model_copy(update=fields)
+        return behind(findings.model_copy(update={"claims": (first,)}), 0)
+
+    assert told(refused_both=1)["refusals by side"] == "baseline 0, treatment 2, both 1 (p 0.5: no leaning)"
+    alone = told(refused_sides=(0, 0), refused_both=3, leaning=None)
+    assert alone["refusals by side"] == "baseline 0, treatment 0, both 3"
+    leans = told(left_out_sides=(0, 5), left_out_leaning=0.0625)["requests left out"]
+    assert leans.startswith(
+        "more of the baseline's in 0 pairs, of the treatment's in 5; it leans to one side (p 0.062)"
+    )
+    even = told(left_out_sides=(2, 3), left_out_leaning=1.0)["requests left out"]
+    assert even == "more of the baseline's in 2 pairs, of the treatment's in 3 (p 1: no leaning)"
+    assert "requests left out" not in told()
+
+
 def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:
     def told(**fields: Any) -> str:
         first = findings.claims[0].model_copy(update=fields)
         return behind(findings.model_copy(update={"claims": (first,)}), 0).get("p and interval", "")
 
     assert "disagree" in told(ratio=Estimate(value=1.02, low=0.99, high=1.05))
-    assert "disagree" in told(outcome="open", state="no claim")
+    assert "disagree" in told(outcome="open")
     assert not told()
 
 

@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from svload.model.results import Estimate
 from svload.report.data.digest import SEGMENTS
 from svload.report.data.gather import gather
 from svload.report.figures.figure import WIDTHS_PT
+from svload.report.figures.kinds import comparisons
 from svload.report.figures.write import found_figures, write_figures
 from svload.report.palette import DIM, INK, LINE, PALETTE, REFUSED, SEGMENT_COLOURS
 
@@ -100,3 +102,16 @@ def test_the_colours_are_the_page_s() -> None:
     assert [light["--fg"], light["--dim"], light["--line"], light["--red"]] == [INK, DIM, LINE, REFUSED]
     segments = dict(re.findall(r"\.a(\d)\{--s:light-dark\((#[0-9a-f]+),", css))
     assert [segments[str(number)] for number in range(len(SEGMENTS))] == list(SEGMENT_COLOURS)
+
+
+@pytest.mark.parametrize("unit", ["block", "bring-up"])
+def test_the_comparisons_say_what_their_intervals_rest_on(reported: Reporter, unit: str) -> None:
+    findings = reported("plain").findings
+    ratio = Estimate(value=1.2, low=1.1, high=1.3)
+    claim = findings.claims[0].model_copy(update={"unit": unit, "blocks": 6, "ratio": ratio})
+    figure = comparisons.figure(
+        gather(reported("plain").run, findings.model_copy(update={"claims": (claim,)}))
+    )
+    assert figure is not None
+    assert f"n = 6 {unit}s." in figure.caption
+    assert f"one {unit} left out at a time" in figure.caption

@@ -36,9 +36,15 @@ def test_trials_that_the_machine_cost_are_counted(reported: Reporter) -> None:
 
 def test_open_claims_are_counted_with_them(reported: Reporter) -> None:
     findings = reported("plain").findings
-    claims = tuple(one.model_copy(update={"state": "undecidable"}) for one in findings.claims[:1])
-    line = quieter_line(refused(findings, "steal").model_copy(update={"claims": claims}))
-    assert "could decide 1 open claim:" in line
+    (first,) = findings.claims[:1]
+
+    def line(*outcomes: str) -> str:
+        claims = tuple(first.model_copy(update={"outcome": outcome}) for outcome in outcomes)
+        return quieter_line(refused(findings, "steal").model_copy(update={"claims": claims}))
+
+    assert "could decide 1 open claim:" in line("open")
+    assert "could decide 2 open claims:" in line("open", "decided", "refused")
+    assert "claim" not in line("decided", "no difference")
 
 
 def test_what_is_no_machines_doing_is_not(reported: Reporter) -> None:

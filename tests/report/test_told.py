@@ -103,7 +103,7 @@ def test_a_case_s_number_counts_the_trials_that_carry_it(reported: Reporter) -> 
 def _parsed(tree: ast.AST) -> list[str]:
     """Calls that take sentences apart: of `.sentence`, `.reason` and the like by partition, split,
     startswith, find, `in`, or a pattern."""
-    told = {"sentence", "reason", "reasons", "note", "mde_reason", "remedy", "floor"}
+    told = {"sentence", "reason", "reasons", "note", "remedy", "floor"}
     taking = {"partition", "rpartition", "split", "rsplit", "startswith", "endswith", "find", "index", "removeprefix", "removesuffix", "replace"}  # fmt: skip
     patterns = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 

@@ -130,12 +130,12 @@ def outcomes(findings: Findings) -> Findings:
     )
 
     def claim(name: str, outcome: str, **fields: Any) -> Claim:
-        base = {"name": name, "outcome": outcome, "baseline": "http", "treatment": "https", "factor": "protocol", "metric": MEDIAN, "state": "no claim", "pairs": (("TC0", "TC3"),)}  # fmt: skip
+        base = {"name": name, "outcome": outcome, "baseline": "http", "treatment": "https", "factor": "protocol", "metric": MEDIAN, "pairs": (("TC0", "TC3"),)}  # fmt: skip
         return first.model_copy(update=base | fields)
 
     claims = (
         claim(
-            "HTTPS against HTTP", "decided", state="claim", ratio=Estimate(value=2.04, low=1.93, high=2.16, n=6), single=(1.95, 2.13),
+            "HTTPS against HTTP", "decided", ratio=Estimate(value=2.04, low=1.93, high=2.16, n=6), single=(1.95, 2.13),
             p=0.0004, p_adjusted=0.0012, p_sign_flip=0.03, unit="bring-up", blocks=6, bring_ups=2, evidence=pairs, lost=lost,
             refused_sides=(0, 2), leaning=0.5, believed_of=(3, 6), robust=2.03, overturn_pairs=4, overturn_bias=0.3,
             carry_over=CarryOver(baseline_first=2.02, treatment_first=2.06, differ=False),
@@ -146,6 +146,6 @@ def outcomes(findings: Findings) -> Findings:
             "miss against direct", "open", ratio=Estimate(value=1.08, low=0.97, high=1.2, n=6), more_blocks=4, more_s=720.0,
             believed_of=(5, 6), gate=Gate(text="worse by more than 5 %", outcome="open", why="the interval holds the margin"),
         ),
-        claim("hit against direct", "refused", state="refused", ratio=Estimate(value=None, why="no ratio"), believed_of=(0, 6), lost=lost),
+        claim("hit against direct", "refused", ratio=Estimate(value=None, why="no ratio"), believed_of=(0, 6), lost=lost),
     )  # fmt: skip
     return findings.model_copy(update={"claims": claims})

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from svload import api
+from svload.cli.app import app
 from svload.model.errors import ExitCode, SvloadError
 
 
-def write_study(folder: Path, fail_if: str | None, replicates: int) -> str:
+def write_study(folder: Path, fail_if: str | None, replicates: int, **measure: str) -> str:
     compare = {"factor": "users", "baseline": 1, "metric": "response.p50"} | (
         {"fail_if": fail_if} if fail_if else {}
     )
@@ -20,7 +22,7 @@ def write_study(folder: Path, fail_if: str | None, replicates: int) -> str:
         "lab": {"web": {"at": "http://127.0.0.1:9"}},
         "factors": {"users": [1, 2, 4]},
         "traffic": {"load": {"executor": "constant-vus", "vus": "${users}", "request": "GET http://web/"}},
-        "measure": {"duration": "1s", "replicates": replicates},
+        "measure": {"duration": "1s", "replicates": replicates, **measure},
         "compare": [compare],
     }
     path = folder / "study.yaml"
@@ -49,3 +51,39 @@ def test_an_undecidable_gate_of_a_factor_with_three_levels_is_refused(
 def test_without_fail_if_it_is_only_told(tmp_path: Path):
     planned = api.plan(write_study(tmp_path, None, 2), api.Choices())
     assert all(entry["state"] == "undecidable" and not entry["gated"] for entry in planned["comparisons"])
+
+
+def test_a_gate_of_trials_that_run_as_listed_is_refused(tmp_path: Path):
+    study = write_study(tmp_path, "worse by more than 5 %", 6, order="as-listed")
+    with pytest.raises(SvloadError) as caught:
+        api.run_study(study, api.Choices(out=tmp_path / "runs"), lambda event: None)
+    assert {problem.code for problem in caught.value.problems} == {"study-undecidable"}
+    assert "trials run as listed" in str(caught.value)
+    assert "Leave order: as-listed out, or drop fail_if." in str(caught.value)
+    ungated = api.plan(write_study(tmp_path, None, 6, order="as-listed"), api.Choices())
+    assert {(entry["state"], entry["gated"]) for entry in ungated["comparisons"]} == {("undecidable", False)}
+
+
+CONFOUNDED = """\
+name: limits
+lab: {web: {kit: truth, role: store, cpus: "${cpus.limit}"}}
+factors: {cpus: {one: {limit: 1.0, vus: 4}, half: {limit: 0.5, vus: LOAD}}}
+traffic: {users: {executor: constant-vus, vus: "${cpus.vus}", request: GET http://web/}}
+measure: {duration: 1s, replicates: 6}
+compare: [{factor: cpus, baseline: one, metric: throughput, fail_if: worse by more than 5 %}]
+"""
+
+
+@pytest.mark.parametrize(("load", "state"), [(8, "confounded"), (4, "decidable")])
+def test_a_gate_of_confounded_levels_is_refused(tmp_path: Path, load: int, state: str):
+    path = tmp_path / "study.yaml"
+    path.write_text(CONFOUNDED.replace("LOAD", str(load)))
+    (planned,) = api.plan(str(path), api.Choices())["comparisons"]
+    assert (planned["state"], planned["gated"]) == (state, True)
+    ended = CliRunner().invoke(app, ["plan", str(path)])
+    assert ended.exit_code == (ExitCode.USAGE if state == "confounded" else ExitCode.DONE)
+    if state == "confounded":
+        with pytest.raises(SvloadError, match=r"web\.cpus and traffic at once") as caught:
+            api.run_study(str(path), api.Choices(out=tmp_path / "runs"), lambda event: None)
+        assert {problem.code for problem in caught.value.problems} == {"study-undecidable"}
+        assert not (tmp_path / "runs").exists()

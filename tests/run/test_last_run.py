@@ -33,8 +33,8 @@ def finished(study: str, out: Path, interval: tuple[float, float] = (1.1, 1.3), 
     ratio = {"value": 1.2, "low": interval[0], "high": interval[1], "n": 7}
     claim = {
         "name": "users: 2 against 1", "factor": "users", "baseline": "1", "treatment": "2", "metric": "response.p50",
-        "pairs": [], "blocks": 7, "ratio": ratio, "p": 0.01, "p_adjusted": 0.02, "smallest_p": 0.01, "mde": 0.1,
-        "state": "claim", "sentence": "It is slower.",
+        "pairs": [], "blocks": 7, "ratio": ratio, "p": 0.01, "p_adjusted": 0.02, "mde": 0.1,
+        "sentence": "It is slower.",
     }  # fmt: skip
     planned = api.plan(study, api.Choices(out=out / "none"))["comparisons"]
     claims = [claim | {"name": one["name"]} for one in planned]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from svload.run.order import next_trial
 from svload.run.policies.base import Sealed, Verdicts
 from svload.run.policies.of_study import policy_of
 from svload.run.policies.replace_refused import replace_refused
+from svload.study.order import side_by_side
 
 
 def batch(cases: int = 3, blocks: int = 2) -> Batch:
@@ -188,3 +192,77 @@ def test_repetitions_of_several_blocks_run_block_by_block():
     assert [trial.block for trial in new.trials] == [0, 0, 1, 1]
     assert play(new, {}) == [trial.trial for trial in new.trials]
     assert len({trial.trial for trial in new.trials} | {trial.trial for trial in batch().trials}) == 10
+
+
+def neighbours(new: Batch | None) -> set[frozenset[str]]:
+    """The cases that run one right after the other."""
+    assert new is not None
+    return {frozenset((one.case, other.case)) for one, other in pairwise(new.trials)}
+
+
+def test_a_refused_trial_touches_the_partner_of_each_claim():
+    for seed in range(20):
+        of_seed = lock(1).model_copy(update={"seed": seed})
+        new = replaced(of_seed, {"c0.r1": {"f: l1", "f: l2"}})
+        assert neighbours(new) == {frozenset(("c0", "c1")), frozenset(("c0", "c2"))}
+        assert new == replaced(of_seed, {"c0.r1": {"f: l1", "f: l2"}}), "the same seed, the same order"
+        new = replaced(of_seed, {"c1.r1": {"f: l1"}, "c2.r1": {"f: l2"}})
+        assert neighbours(new) == {frozenset(("c0", "c1")), frozenset(("c0", "c2"))}
+
+
+def square(change: str = "request") -> Lock:
+    """Two factors of two levels, each compared: c0 and c1 differ in f, c0 and c2 in g."""
+    factors = [Factor(name=name, levels=FACTOR.levels[:2], change=change if name == "g" else "request") for name in "fg"]  # type: ignore[arg-type]  # fmt: skip
+    cases = [Case(name=f"c{n}", levels={"f": f"l{n % 2}", "g": f"l{n // 2}"}) for n in range(4)]
+    comparisons = [COMPARISON.model_copy(update={"name": name, "factor": name}) for name in "fg"]
+    return lock(1).model_copy(
+        update={"factors": tuple(factors), "cases": tuple(cases), "comparisons": tuple(comparisons)}
+    )
+
+
+def test_joined_pairs_run_side_by_side():
+    """Three pairs in a row, whichever of them was refused; of four in a ring three."""
+    for seed in range(20):
+        of_seed = square().model_copy(update={"seed": seed})
+        new = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f"}}))
+        assert neighbours(new) == {frozenset(pair) for pair in (("c0", "c1"), ("c0", "c2"), ("c2", "c3"))}
+        every = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f", "g"}}))
+        ring = {frozenset(pair) for pair in (("c0", "c1"), ("c0", "c2"), ("c2", "c3"), ("c1", "c3"))}
+        assert len(neighbours(every) & ring) == 3
+
+
+def test_pairs_within_a_bring_up_go_before_those_that_need_a_restart():
+    for seed in range(20):
+        of_seed = square("restart").model_copy(update={"seed": seed})
+        new = replace_refused(of_seed, sealed_of(of_seed, {"c0.r1": {"f", "g"}, "c3.r1": {"f", "g"}}))
+        assert {frozenset(("c0", "c1")), frozenset(("c2", "c3"))} < neighbours(new)
+        assert new is not None
+        assert [trial.restart for trial in new.trials] == [True, False, True, False]
+
+
+def sealed_of(of: Lock, lost: dict[str, set[str]]) -> Sealed:
+    return Sealed([batch(len(of.cases))], {}, Verdicts(lost=lost))
+
+
+@given(st.permutations(range(8)), st.lists(st.booleans(), min_size=7, max_size=7), st.randoms())
+def test_pairs_in_rows_are_side_by_side(order: list[int], joined: list[bool], random: Random):
+    cases = [f"c{n}" for n in range(8)]
+    pairs = [(cases[one], cases[other]) for (one, other), joins in zip(pairwise(order), joined, strict=True) if joins]  # fmt: skip
+    random.shuffle(pairs)
+    rows = side_by_side(cases, [pair if random.random() < 0.5 else pair[::-1] for pair in pairs])
+    assert sorted(case for row in rows for case in row) == cases
+    touching = {frozenset(pair) for row in rows for pair in pairwise(row)}
+    assert touching == {frozenset(pair) for pair in pairs}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])))
+def test_a_pair_stays_apart_only_for_want_of_room(numbers: list[tuple[int, int]]):
+    cases = [f"c{n}" for n in range(6)]
+    pairs = [(cases[one], cases[other]) for one, other in numbers]
+    rows = side_by_side(cases, pairs)
+    assert sorted(case for row in rows for case in row) == cases
+    row_of = {case: number for number, row in enumerate(rows) for case in row}
+    ends = {case for row in rows for case in (row[0], row[-1])}
+    touching = {frozenset(pair) for row in rows for pair in pairwise(row)}
+    for pair in pairs:
+        assert frozenset(pair) in touching or row_of[pair[0]] == row_of[pair[1]] or not ends >= set(pair)

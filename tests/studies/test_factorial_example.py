@@ -64,7 +64,7 @@ def test_think_time_is_decided(findings: Findings) -> None:
     made = [one for one in findings.claims if one.name.startswith("think time where factorials are made")]
     assert len(made) == 2
     for claim in made:
-        assert claim.state == "claim"
+        assert claim.outcome == "decided"
         assert claim.ratio.high is not None and claim.ratio.high < 0.4
 
 

@@ -88,8 +88,8 @@ def test_a_claim_is_wrong_where_it_is_decided_against_the_quiet_one(
 ) -> None:
     def claim(outcome: Any, low: float, high: float) -> Claim:
         return Claim(
-            name="c", factor="f", baseline="a", treatment="b", metric="m", pairs=(), blocks=6, p=0.01, p_adjusted=0.01, smallest_p=0.03,
-            mde=None, state="claim", sentence="", outcome=outcome, within=0.03, ratio=Estimate(value=(low + high) / 2, low=low, high=high),
+            name="c", factor="f", baseline="a", treatment="b", metric="m", pairs=(), blocks=6, p=0.01, p_adjusted=0.01,
+            mde=None, sentence="", outcome=outcome, within=0.03, ratio=Estimate(value=(low + high) / 2, low=low, high=high),
         )  # fmt: skip
 
     assert busy.wrong(claim(outcome, *ratio), claim("decided", 1.15, 1.25)) is is_wrong

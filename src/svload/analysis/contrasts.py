@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.confounded import confounding
@@ -170,23 +170,40 @@ def plan_comparisons(
 
     Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
     smallest_p (of sign flips, after Holm: t itself has no least p), mde (relative effect; null with mde_reason),
-    state ("decidable" | "undecidable" | "confounded"), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
+    state ("decidable" | "undecidable" | "confounded"), reason and remedy (why no outcome could decide it, as a clause, and the
+    edit that mends it; empty: one could), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
     figures in an A/A certificate, which tells how much replicates differ where there is no last run. `configs` tell what levels change.
     """
     contrasts = contrasts_of(lock)
     units = [planned_units(lock, contrast)[0] if contrast.cells else 0 for contrast in contrasts]
     return [
-        _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None)
-        | _told_confounded(lock, contrast, configs or {})
+        _plan(lock, contrast, p, len(contrasts), before, floors(contrast) if floors else None, configs or {})
         for contrast, p in zip(contrasts, smallest_adjusted(units), strict=True)
     ]
 
 
-def _told_confounded(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) -> dict[str, Any]:
-    """State and sentence of a contrast that no outcome can decide, whatever its blocks."""
-    clause = confounding(configs, contrast.pairs)
-    sentence = f"{_head(lock, contrast)}: confounded, {clause}; nothing will be claimed."
-    return {"state": "confounded", "sentence": sentence} if clause else {}
+class Hopeless(NamedTuple):
+    """Why no outcome could decide a contrast, as a clause, and the one edit that would mend it."""
+
+    state: str
+    reason: str
+    remedy: str
+
+
+def hopeless(lock: Lock, contrast: Contrast, configs: Mapping[str, CaseConfig]) -> Hopeless | None:
+    """What keeps a contrast open whatever is measured; None where it can be decided."""
+    if not contrast.cells:
+        return Hopeless("undecidable", "no case matches, so nothing can be compared", "Leave more cases in")
+    if clause := confounding(configs, contrast.pairs):
+        return Hopeless("confounded", f"confounded, {clause}", "Let its levels change one thing alone")
+    if lock.measure.order == "as-listed":
+        reason = "undecidable, since trials run as listed: drift would be inside any difference"
+        return Hopeless("undecidable", reason, "Leave order: as-listed out")
+    if planned_units(lock, contrast)[0] < contrast.least_units:
+        blocks, what = planned_blocks(lock, contrast), "bring-ups" if contrast.hard else "blocks"
+        reason = f"undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do"
+        return Hopeless("undecidable", reason, f"Use at least {contrast.least_units} replicates")
+    return None
 
 
 def _head(lock: Lock, contrast: Contrast) -> str:
@@ -202,14 +219,15 @@ def _plan(
     claims: int,
     before: Sequence[Claim],
     floor: LabFloor | None,
+    configs: Mapping[str, CaseConfig],
 ) -> dict[str, Any]:
     blocks = planned_blocks(lock, contrast)
     units, bring_ups = planned_units(lock, contrast)
-    decidable = bool(contrast.cells) and units >= contrast.least_units
+    why_not = hopeless(lock, contrast, configs)
     mde, reason = (
         _expected_mde(contrast, (units, bring_ups), claims, before, floor)
-        if decidable
-        else (None, f"undecidable at {blocks} blocks")
+        if why_not is None
+        else (None, why_not.reason)
     )
     return {
         "name": contrast.name,
@@ -227,10 +245,12 @@ def _plan(
         "smallest_p": smallest_p,
         "mde": mde,
         "mde_reason": reason,
-        "state": "decidable" if decidable else "undecidable",
+        "state": why_not.state if why_not else "decidable",
+        "reason": why_not.reason if why_not else "",
+        "remedy": why_not.remedy if why_not else "",
         "needed_blocks": contrast.least_units,
         "sentence": _planned_sentence(
-            lock, contrast, (units, bring_ups), smallest_p, claims, decidable, mde, reason
+            lock, contrast, (units, bring_ups), smallest_p, claims, why_not, mde, reason
         ),
     }
 
@@ -241,21 +261,15 @@ def _planned_sentence(
     units_and_bring_ups: tuple[int, int],
     smallest_p: float,
     claims: int,
-    decidable: bool,
+    why_not: Hopeless | None,
     mde: float | None,
     reason: str,
 ) -> str:
     units, bring_ups = units_and_bring_ups
     blocks = planned_blocks(lock, contrast)
     head = _head(lock, contrast)
-    if not contrast.cells:
-        return f"{head}: no case matches, so nothing can be compared."
-    if not decidable:
-        what = "bring-ups" if contrast.hard else "blocks"
-        return (
-            f"{head}: undecidable at {_count(blocks, 'block')}, {contrast.least_units} {what} would do; "
-            f"nothing will be claimed."
-        )
+    if why_not is not None:
+        return f"{head}: {why_not.reason}; nothing will be claimed."
     detects = f"detects {100 * mde:.3g} % or more" if mde is not None else f"least detectable effect unknown: {reason}"  # fmt: skip
     over = f"after Holm over {_count(claims, 'claim')}"
     parts = [

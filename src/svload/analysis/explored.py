@@ -8,8 +8,9 @@ from math import exp
 
 from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown, shown
+from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made
-from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.claims.pairs import gather
 from svload.analysis.claims.say import told_of_success
 from svload.analysis.contrasts import HARD, Contrast, matched_pairs
 from svload.analysis.criteria import main_group
@@ -88,7 +89,8 @@ def _finding(
     parts = [
         f"The load itself ({comparison.factor}: {contrast.treatment} against {comparison.baseline}): the "
         f"median response of {group} is "
-        f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} blocks."
+        f"{ratio:.3g} × as long, over {count} and {len(gathered.evidence)} pairs in {effect.units} "
+        f"{'bring-ups' if gathered.is_bring_up else 'blocks'}."
     ]
     if medians_s:
         before, after = (_range(values) for values in zip(*medians_s.values(), strict=True))

@@ -190,12 +190,9 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "estimated_bytes": estimate.size_bytes,
         "open_groups": _open_groups(configs),
         "faults": _faults(configs),
-        "comparisons": [
-            entry | {"gated": entry["comparison"] in _gated(lock)}
-            for entry in analysis.plan_comparisons(
-                lock, _claims_of(before) if lock.comparisons else (), _floors(lock, configs), configs
-            )
-        ],
+        "comparisons": _comparisons(
+            lock, configs, _claims_of(before) if lock.comparisons else (), _floors(lock, configs)
+        ),
         "cautions": list(
             dict.fromkeys(
                 told for config in configs.values() for told in lab.cautions(config.services, config.faults)
@@ -271,10 +268,8 @@ def run_study(
 
     lock = load_lock(study_path, choices)
     must_be_trusted(lock, study_path)
-    if _gated(lock):
-        from svload import analysis
-
-        _refuse_undecidable(analysis.plan_comparisons(lock), lock)
+    if any(comparison.fail_if for comparison in lock.comparisons):
+        _refuse_hopeless_gates(lock)
     run.permitted_targets(case_configs(lock).values(), lock.authorised)
     _must_be_possible(lock, choices)
     must_fit(lock, fleet=choices.elsewhere)
@@ -422,28 +417,34 @@ def _reaches(lock: Lock, choices: Choices) -> tuple[Reach, ...]:
     return fleet.reaches(choices.inventory, lab.machines_of(case_configs(lock).values()))
 
 
-def _gated(lock: Lock) -> set[str]:
-    """Comparisons that carry `fail_if`: one that no outcome could decide is a mistake, not a note."""
-    return {comparison.name for comparison in lock.comparisons if comparison.fail_if}
+def _comparisons(
+    lock: Lock,
+    configs: Mapping[str, CaseConfig],
+    before: Sequence[Claim] = (),
+    floors: Callable[[Contrast], LabFloor | None] | None = None,
+) -> list[dict[str, Any]]:
+    """What each comparison could decide, and whether it gates: there one that no outcome could decide is a
+    mistake, not a note."""
+    from svload import analysis
 
-
-def _refuse_undecidable(comparisons: Sequence[Mapping[str, Any]], lock: Lock) -> None:
-    gated = _gated(lock)
-    hopeless = [
-        entry for entry in comparisons if entry["state"] == "undecidable" and entry["comparison"] in gated
+    gated = {comparison.name for comparison in lock.comparisons if comparison.fail_if}
+    return [
+        entry | {"gated": entry["comparison"] in gated}
+        for entry in analysis.plan_comparisons(lock, before, floors, configs)
     ]
-    if hopeless:
-        raise SvloadError(
-            *(
-                fail(
-                    "study-undecidable",
-                    name=entry["name"],
-                    blocks=lock.measure.replicates,
-                    needed=entry["needed_blocks"],
-                ).problems[0]
-                for entry in hopeless
-            )
-        )
+
+
+def _refuse_hopeless_gates(lock: Lock) -> None:
+    """Raises SvloadError study-undecidable where no outcome could decide a gate."""
+    problems = [
+        fail("study-undecidable", name=entry["name"], reason=entry["reason"], hint=entry["remedy"]).problems[
+            0
+        ]
+        for entry in _comparisons(lock, case_configs(lock))
+        if entry["gated"] and entry["state"] != "decidable"
+    ]
+    if problems:
+        raise SvloadError(*problems)
 
 
 def execute_run(

@@ -65,7 +65,7 @@ CATALOGUE: dict[str, ErrorKind] = {
         ErrorKind("study-untrusted", _USAGE, "The study may run commands or act outside its lab ({what}), and you have not allowed it to.", "Read it, then add --trust to run it."),
         ErrorKind("run-untrusted", _USAGE, "The run at {path} was not made here by you, and it may act outside the lab or read what is yours ({what}).", "Read its study.lock.json, then add --trust to resume it."),
         ErrorKind("study-open", _USAGE, "The factor {factor} is open: it has a range in place of levels, and only a search chooses values from it.", "Search it with svload capacity, or give it levels, such as [10, 100]."),
-        ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” has a fail_if, and {blocks} blocks (replicates) are too few to decide it, whatever they show.", "Use at least {needed} replicates, or drop fail_if."),
+        ErrorKind("study-undecidable", _USAGE, "The comparison “{name}” has a fail_if that no outcome could decide: {reason}.", "{hint}, or drop fail_if."),
         ErrorKind("profile-unknown", _USAGE, "There is no profile “{name}”.", "{hint}"),
         # usage
         ErrorKind("usage", _USAGE, "{reason}.", "{hint}"),

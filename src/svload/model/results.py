@@ -289,23 +289,13 @@ class Claim(Frozen):
     there is no ratio, or too few units"""
     p_adjusted: float | None
     """the same after Holm over all claims of the study; null: there is no ratio"""
-    smallest_p: float | None
-    """least p that sign flips over so many units can reach, after Holm; null: there is no ratio"""
     mde: float | None
     """least relative effect that so many blocks detect with power 0.8 by their own scatter
-    (0.05 is 5 %); null: `mde_reason`"""
-    mde_reason: str = ""
-    """why `mde` is null; empty: it is not"""
-    state: Literal["claim", "no claim", "undecidable", "refused"]
-    """no claim: not significant, or below the floor; refused: too few trials can be believed"""
+    (0.05 is 5 %); null: there is no ratio, or too few units"""
     success: tuple[float | None, float | None] = (None, None)
     """mean success rate of baseline and treatment, shares of one; null: not measured"""
     sentence: str
     """the outcome in words"""
-    gated: bool = False
-    """the comparison carries `fail_if`"""
-    failed: bool = False
-    """it is a claim whose whole interval lies beyond the margin of `fail_if`"""
     floor: float | None = None
     """|log ratio| that a mean of as many units shows in the lab against itself (A/A certificate); null: no
     certificate fits
@@ -335,10 +325,17 @@ class Claim(Frozen):
     lost: tuple[LostPair, ...] = ()
     """every pair that does not"""
     refused_sides: tuple[int, int] = (0, 0)
-    """pairs lost by a REFUSED number of the baseline's and of the treatment's trial"""
+    """pairs lost by a REFUSED number of the baseline's trial alone, and of the treatment's alone"""
+    refused_both: int = 0
+    """pairs lost by REFUSED numbers of both: these lean to neither side"""
     leaning: float | None = None
     """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold
     with the lost pairs at their worst"""
+    left_out_sides: tuple[int, int] = (0, 0)
+    """pairs that count of which more requests were left out of the baseline's number, and of the treatment's"""
+    left_out_leaning: float | None = None
+    """p of the sign test on `left_out_sides`; below 0.1 what was left out leans to one side, and the claim must
+    hold with these pairs at the worst of their values with and without it; null: nothing was left out"""
     carry_over: CarryOver | None = None
     """whether the order of neighbours mattered; null: too few pairs to say"""
     overturn_pairs: int | None = None
@@ -405,7 +402,7 @@ class Finding(Frozen):
     evidence: tuple[str, ...]
     """what it rests on: cases/TC7, trials/TC7.r3"""
     certainty: str
-    """how sure it is: certain, measured, exploratory, a claim's state, or where it stands to the floor"""
+    """how sure it is: certain, measured, exploratory, a claim's outcome, or where it stands to the floor"""
 
 
 class OwnVerdicts(Frozen):
@@ -422,11 +419,11 @@ class Findings(Artefact):
     """derived/findings.json: the final verdicts, made from the sealed trials alone.
 
     Format 1 judged trials as a whole: its grades are taken for those of all numbers. Up to format 2 a claim
-    said that it was planned, as each is.
+    said that it was planned, as each is; up to format 3 it had a state beside its outcome.
     """
 
-    FORMAT: ClassVar[int] = 3
-    format: int = 3
+    FORMAT: ClassVar[int] = 4
+    format: int = 4
     """number of the file's format; a higher one is of a newer svload"""
     analysis_version: int
     """version of the rules that judged; another svload's are judged anew"""
@@ -474,7 +471,8 @@ class Findings(Artefact):
     @classmethod
     def upgrade(cls, raw: dict[str, Any]) -> dict[str, Any]:
         """Format 1 as 2: what a check said of a trial, it says of all of its numbers, and why one
-        is null has a code. Format 2 as 3: no claim is other than planned.
+        is null has a code. Format 2 as 3: no claim is other than planned. Format 3 as 4: a claim has an outcome
+        and a gate, and no state beside them.
         """
         if raw["format"] >= cls.FORMAT:
             return raw
@@ -482,11 +480,22 @@ class Findings(Artefact):
         if raw["format"] < 2:
             trials = [_by_number(trial) for trial in trials]
             cases = [{**case, "metrics": _coded(case["metrics"])} for case in cases]
-        claims = [
-            {key: value for key, value in claim.items() if key != "planned"}
-            for claim in raw.get("claims", ())
-        ]
+        claims = [_with_outcome(claim) for claim in raw.get("claims", ())]
         return {**raw, "format": cls.FORMAT, "trials": trials, "cases": cases, "claims": claims}
+
+
+_ONCE_SAID: dict[str, str] = {"claim": "decided", "refused": "refused"}
+"""A claim's state of earlier formats, as its outcome; any other is open."""
+
+
+def _with_outcome(claim: dict[str, Any]) -> dict[str, Any]:
+    """A claim of an earlier format: its outcome and its gate, where it had but a state, and whether it failed."""
+    once = ("planned", "smallest_p", "mde_reason", "state", "gated", "failed")
+    found = {key: value for key, value in claim.items() if key not in once}
+    found.setdefault("outcome", _ONCE_SAID.get(claim.get("state", ""), "open"))
+    if claim.get("failed") and not found.get("gate"):
+        found["gate"] = {"text": "", "outcome": "fail"}
+    return found
 
 
 def _by_number(trial: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Depends on positions, never on names."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from svload.model.errors import fail
 from svload.model.plan import Batch, Point, TrialPlan, trial_name
@@ -63,6 +63,26 @@ def plot_of(lock: Lock, case: Case) -> tuple[int, ...]:
         for factor in lock.factors
         if factor.change in SPLIT and factor.open is None
     )
+
+
+def side_by_side(cases: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """The cases in rows, in which those of a pair are neighbours wherever an earlier pair leaves room.
+
+    A case has two neighbours at most. So a pair stays apart where either already has two, or where it would
+    close a ring. Where no case is in more than two pairs and they close no ring, every pair is side by side.
+    """
+    rows = {case: [case] for case in cases}
+    for one, other in pairs:
+        before, after = rows[one], rows[other]
+        if before is after or one not in (before[0], before[-1]) or other not in (after[0], after[-1]):
+            continue
+        if before[-1] != one:
+            before.reverse()
+        if after[0] != other:
+            after.reverse()
+        before += after
+        rows |= dict.fromkeys(after, before)
+    return list({id(row): row for row in rows.values()}.values())
 
 
 def draw(seed: int, *what: str | int) -> int:

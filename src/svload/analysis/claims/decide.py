@@ -20,8 +20,9 @@ from svload.analysis.claims.evidence import (
     shown,
 )
 from svload.analysis.claims.gates import Facts, limit_of, success_interval
+from svload.analysis.claims.gathered import Gathered
 from svload.analysis.claims.made import Made, seconds_a_trial
-from svload.analysis.claims.pairs import Gathered, gather
+from svload.analysis.claims.pairs import count_pooled, gather
 from svload.analysis.claims.pooled import (
     HIGH,
     Pair,
@@ -33,14 +34,14 @@ from svload.analysis.claims.pooled import (
 )
 from svload.analysis.claims.statistic import Effect
 from svload.analysis.confounded import confounding
-from svload.analysis.contrasts import Contrast, contrasts_of, smallest_adjusted
+from svload.analysis.contrasts import Contrast, contrasts_of
 from svload.analysis.criteria import metric_of
 from svload.analysis.floor import LabFloor, floor_of
 from svload.analysis.inference import least_detectable
 from svload.analysis.multiplicity import holm
 from svload.model.certificates import AaCertificate
 from svload.model.metrics import MetricRef
-from svload.model.pairs import CarryOver, Gate, PairRatio
+from svload.model.pairs import CarryOver, Gate
 from svload.model.results import Claim, Estimate, TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
@@ -119,13 +120,12 @@ def judge_claims(
         for contrast in contrasts_of(lock)
     ]
     adjusted = holm([1.0 if one.shown.p is None else one.shown.p for one in judged])
-    smallest = smallest_adjusted([one.shown.units for one in judged])
     answers = gates.judge_gates([_gate_facts(one, configs) for one in judged])
     each_s = seconds_a_trial(trials, made)
     block_s = each_s * len(lock.valid_cases) if each_s else None
     return tuple(
-        _claim(lock, one, configs, p, least, gate, len(judged), block_s, certificate)
-        for one, p, least, gate in zip(judged, adjusted, smallest, answers, strict=True)
+        _claim(lock, one, configs, p, gate, len(judged), block_s, certificate)
+        for one, p, gate in zip(judged, adjusted, answers, strict=True)
     )
 
 
@@ -140,7 +140,8 @@ def _judged(
 ) -> Judged:
     blocked = lock.measure.order == "randomised-blocks"
     found = gather(lock, contrast, configs, trials, made)
-    effect = shown(found, blocked, _pooled(lock, contrast, configs, found, populations))
+    pooled = _pooled(lock, contrast, configs, found, populations) if blocked else None
+    effect = shown(found, blocked, pooled)
     if found.beyond and blocked and found.units >= contrast.least_units:
         effect = replace(effect, p=2.0 / 4.0**found.units)
     carry = carry_over(found) if blocked else None
@@ -159,34 +160,26 @@ def _pooled(
     populations: Populations,
 ) -> tuple[Effect, float | None] | None:
     """(effect, p of flips) by pooled quantiles, where the metric is a high percentile and
-    single trials can't carry it alike."""
+    single trials can't carry it alike: then `found` holds the pairs that are pooled, and they alone."""
     if not found.needs_pool or not populations or found.late_pairs:
         return None
-    ref = metric_of(contrast.comparison.metric, configs[contrast.cases[0]], owners_of(lock.source))
+    owners = owners_of(lock.source)
+    ref = metric_of(contrast.comparison.metric, configs[contrast.cases[0]], owners)
     p = float(ref.stat[1:]) / 100 if ref.stat and ref.stat[0] == "p" else 0.0
     if p < HIGH:
         return None
-    owners = owners_of(lock.source)
     heads = {case: str(metric_of(contrast.comparison.metric, configs[case], owners)).removesuffix(f".{ref.stat}") for case in contrast.cases}  # fmt: skip
     known = []
-    for row, slot, before, after in found.to_pool:
-        cell = found.cells[row]
-        sides = (populations.get((before, heads[cell[0]])), populations.get((after, heads[cell[1]])))
-        if sides[0] is not None and sides[1] is not None:
-            known.append(
-                ((before, after), found.slots[slot][0], Pair(row, found.unit[slot], sides[0], sides[1]))
-            )
-    pairs = equal_n([pair for _, _, pair in known])
+    for one in found.to_pool:
+        sides = [populations.get((number.trial, heads[number.case])) for number in one.numbers]
+        if one.is_whole and sides[0] is not None and sides[1] is not None:
+            known.append((one, Pair(one.row, found.unit[one.slot], sides[0], sides[1])))
+    pairs = equal_n([pair for _, pair in known])
     effect = pooled_effect(pairs, len(found.cells), p)
     if effect is None:
         return None
-    found.pooled = True
-    found.lost = [lost for lost in found.lost if lost.trials not in {names for names, _, _ in known}]
-    found.evidence = [
-        PairRatio(block=block, unit=pair.unit, baseline=names[0], treatment=names[1],
-                  log_ratio=own_log_ratio(pair, p), treatment_first=False)
-        for (names, block, _), pair in zip(known, pairs, strict=True)
-    ]  # fmt: skip
+    ratios = [own_log_ratio(thinned, whole, p) for thinned, (_, whole) in zip(pairs, known, strict=True)]
+    count_pooled(found, [(one, ratio) for (one, _), ratio in zip(known, ratios, strict=True)])
     return effect, flipped_p(pairs, len(found.cells), p)
 
 
@@ -234,7 +227,6 @@ def _claim(
     one: Judged,
     configs: Mapping[str, CaseConfig],
     p_adjusted: float,
-    smallest_p: float,
     gate: Gate | None,
     claims: int,
     block_s: float | None,
@@ -260,14 +252,9 @@ def _claim(
         ratio=_ratio(one, together),
         p=effect.p,
         p_adjusted=p_adjusted if effect.p is not None else None,
-        smallest_p=smallest_p if effect.mean is not None else None,
         mde=mde,
-        mde_reason="" if mde is not None else f"undecidable at {effect.units} blocks",
-        state=_state(one, outcome),
         success=found.success,
         sentence="",
-        gated=gate is not None,
-        failed=gate is not None and gate.outcome == "fail",
         floor=one.floor,
         outcome=outcome,
         within=_within(together),
@@ -281,7 +268,10 @@ def _claim(
         evidence=tuple(found.evidence),
         lost=tuple(found.lost),
         refused_sides=found.refused_sides,
+        refused_both=found.refused_both,
         leaning=effect.leaning,
+        left_out_sides=found.left_out_sides,
+        left_out_leaning=effect.left_out_leaning,
         carry_over=one.carry,
         overturn_pairs=overturning_pairs(found, effect)
         if outcome == "decided" and effect.robust is not None
@@ -324,19 +314,9 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
         return one.why_open
     if one.under_floor:
         return "it is below what the lab shows against itself"
-    if one.shown.leans:
-        return "refusals lean to one side"
+    if one.shown.lean:
+        return one.shown.lean
     return ""
-
-
-def _state(one: Judged, outcome: Outcome) -> Literal["claim", "no claim", "undecidable", "refused"]:
-    """The outcome in the older words."""
-    if outcome == "decided":
-        return "claim"
-    if outcome == "refused":
-        return "refused"
-    few = one.shown.mean is not None and one.shown.units < one.contrast.least_units
-    return "undecidable" if outcome == "open" and few else "no claim"
 
 
 def _ratio(one: Judged, together: tuple[float, float] | None) -> Estimate:

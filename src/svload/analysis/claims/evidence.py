@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from math import exp, log1p, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtr, stdtrit
 
 from svload.analysis import limits
-from svload.analysis.claims.pairs import Gathered, cell_means
+from svload.analysis.claims.gathered import Floats, Gathered, cell_means
 from svload.analysis.claims.statistic import (
     Effect,
     effect_of,
@@ -30,14 +29,13 @@ from svload.analysis.inference import (
 )
 from svload.model.pairs import CarryOver
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Shown:
     """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by
-    the numbers' own bounds; `worst`: the effects with every refused pair at its lowest and at
-    its highest, where refusals lean.
+    the numbers' own bounds; `leaning`, `left_out_leaning`: p that refusals, or what was left out, fall so unevenly on the
+    two sides by chance; `worst`: where they lean, the effects with every such pair at its lowest and at
+    its highest.
     """
 
     effect: Effect
@@ -45,6 +43,7 @@ class Shown:
     above: float = 0.0
     p: float | None = None
     leaning: float | None = None
+    left_out_leaning: float | None = None
     holds: bool = True
     robust: float | None = None
     p_check: float | None = None
@@ -62,14 +61,20 @@ class Shown:
         return int(self.effect.units)
 
     @property
+    def lean(self) -> str:
+        """What leans to one side, as a clause; empty: nothing does."""
+        told = ("refusals lean", self.leaning), ("what was left out leans", self.left_out_leaning)
+        return " and ".join(f"{what} to one side" for what, p in told if _lean(p))
+
+    @property
     def leans(self) -> bool:
-        """Refusals lean to one side."""
-        return self.leaning is not None and self.leaning < limits.LEANING
+        """Refusals, or what was left out, lean to one side."""
+        return bool(self.lean)
 
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
         """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together.
 
-        Where refusals lean it reaches from the interval with all of them at their lowest to the
+        Where anything leans it reaches from the interval with all such pairs at their lowest to the
         one with all at their highest.
         """
         fits = [(float(one.mean), float(half_width(one, claims))) for one in (self.effect, *self.worst)]
@@ -101,11 +106,14 @@ def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | 
         return _unblocked(found, below, above)
     effect = effect_of(found.logs, found.unit)
     p = _against(effect, below, above)
-    leaning = sign_test_p(*found.refused_sides) if sum(found.refused_sides) else None
+    leanings = _leanings(found)
+    refused, left_out = map(_lean, leanings)
     holds = True
     worst_fits: tuple[Effect, ...] = ()
-    if p is not None and leaning is not None and leaning < limits.LEANING:
-        worst_fits = tuple(effect_of(_filled(found, up), found.unit) for up in (True, False))
+    if p is not None and (refused or left_out):
+        worst_fits = tuple(
+            effect_of(_at_worst(found, up, refused, left_out), found.unit) for up in (True, False)
+        )
         adverse = worst_fits[0 if effect.mean > 0 else 1]
         same = bool(np.sign(adverse.mean) == np.sign(effect.mean))
         worst = _against(adverse, below, above) if same else 1.0
@@ -113,20 +121,33 @@ def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | 
         holds = p <= limits.ALPHA
     values, whole = unit_values(found.logs, found.unit), whole_units(found.logs, found.unit)
     return Shown(
-        effect, below, above, p, leaning, holds,
+        effect, below, above, p, *leanings, holds,
         exp(hodges_lehmann(values)) if len(values) else None,
         sign_flip_p(whole) if len(whole) else None,
         worst=worst_fits,
     )  # fmt: skip
 
 
+def _leanings(found: Gathered) -> tuple[float | None, float | None]:
+    """p of the sign tests on which side was refused more often, and of which more was left out; None: nothing was."""
+    refused, left_out = found.refused_sides, found.left_out_sides
+    return (
+        sign_test_p(*refused) if sum(refused) else None,
+        sign_test_p(*left_out) if sum(left_out) else None,
+    )
+
+
+def _lean(p: float | None) -> bool:
+    return p is not None and p < limits.LEANING
+
+
 def _of_pooled(found: Gathered, effect: Effect, p_flips: float | None) -> Shown:
-    """Refusals that lean can't be filled in here, since a pooled quantile has no pairs: then nothing is claimed."""
+    """What leans can't be filled in here, since a pooled quantile has no pairs: then nothing is claimed."""
     below, above = (_mean_bound(found, one) for one in (found.below, found.above))
-    leaning = sign_test_p(*found.refused_sides) if sum(found.refused_sides) else None
-    leans = leaning is not None and leaning < limits.LEANING
+    leanings = _leanings(found)
+    leans = any(map(_lean, leanings))
     p = 1.0 if leans else _against(effect, below, above)
-    return Shown(effect, below, above, p, leaning, not leans, None, p_flips)
+    return Shown(effect, below, above, p, *leanings, not leans, None, p_flips)
 
 
 def _unblocked(found: Gathered, below: float, above: float) -> Shown:
@@ -158,15 +179,23 @@ def _against(effect: Effect, below: float, above: float) -> float | None:
     return None if np.isnan(p) else p
 
 
-def _filled(found: Gathered, up: bool) -> Floats:
-    """The pairs with every refused one, those too that were made anew since, at the bound adverse to an
-    effect upwards, or to one downwards: the refused number's own, else that of the worst pair that counts.
+def _at_worst(found: Gathered, up: bool, refused: bool, left_out: bool) -> Floats:
+    """The pairs at the bound adverse to an effect upwards, or to one downwards.
+
+    `refused`: every refused pair, those too that were made anew since, at the refused number's own bound, else
+    at that of the worst pair that counts. `left_out`: every pair of which requests were left out at
+    the worst of its values with and without these, as if the disturbance had been the server's doing.
     """
-    believed = found.logs[~np.isnan(found.logs)]
+    logs, side = found.logs, 0 if up else 1
+    believed = logs[~np.isnan(logs)]
+    if left_out:
+        logs = np.where(np.isnan(found.disturbed[side]), logs, found.disturbed[side])
+    if not refused:
+        return logs
     worst = float(believed.min() if up else believed.max())
-    bound = found.adverse[0] if up else found.adverse[1]
+    bound = found.adverse[side]
     bound = np.where(np.isinf(bound), worst, bound)
-    return np.where(np.isnan(found.logs), bound, found.logs)
+    return np.where(np.isnan(logs), bound, logs)
 
 
 def carry_over(found: Gathered) -> CarryOver | None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from svload.analysis import limits
 from svload.analysis.claims.evidence import Shown
-from svload.analysis.claims.pairs import Gathered
-from svload.analysis.claims.statistic import effect_of, half_width
+from svload.analysis.claims.gathered import Gathered
+from svload.analysis.claims.statistic import Effect, effect_of, half_width, p_of_distance
 from svload.analysis.multiplicity import holm
 from svload.model.pairs import Gate
 
@@ -65,33 +65,58 @@ def limit_of(text: str | None, better: Better) -> Limit | None:
 
 
 def judge_gates(gates: Sequence[Facts | None]) -> list[Gate | None]:
-    """Every comparison's gate, in order: failing by times is Holm-corrected over all gates,
-    passing is not, since it needs all."""
-    p = [_p_fail(gate) for gate in gates if gate is not None]
-    adjusted = iter(holm(p))
-    return [None if gate is None else _judge(gate, next(adjusted)) for gate in gates]
+    """Every comparison's gate, in order: failing, by times or by success, is Holm-corrected over all of
+    both; passing is not, since it needs all.
+
+    A success rate is a test of its own only where a request failed: without any it could not fail, whatever
+    else was seen, and costs the others nothing (Tarone 1990).
+    """
+    asked = [gate for gate in gates if gate is not None]
+    tests = [(_p_times(gate), _p_success(gate)) for gate in asked]
+    adjusted = iter(holm([p for both in tests for p in both if p is not None]))
+    judged = iter(
+        [
+            _judge(gate, next(adjusted), next(adjusted) if success is not None else 1.0)
+            for gate, (_, success) in zip(asked, tests, strict=True)
+        ]
+    )
+    return [None if gate is None else next(judged) for gate in gates]
 
 
-def _p_fail(gate: Facts) -> float:
+def _p_times(gate: Facts) -> float:
     if gate.blocked_by:
         return 1.0
     ends = ((gate.limit.high, True), (gate.limit.low, False))
     return min(gate.shown.p_beyond(end, upward) for end, upward in ends if end is not None)
 
 
-def _judge(gate: Facts, p_fail: float) -> Gate:
+def _p_success(gate: Facts) -> float | None:
+    """p that success fell by no more than the margin, by the claim's own statistic, two-sided as the interval;
+    None where that is not asked, no request failed, or there are too few units."""
+    before, after = gate.found.success
+    effect = _success_effect(gate.found)
+    if not gate.limit.worse or effect is None or not before or after is None or min(before, after) >= 1:
+        return None
+    p = float(p_of_distance(max(-float(effect.mean) - gate.limit.share * before, 0.0), effect))
+    return None if np.isnan(p) else p
+
+
+def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     text = gate.limit.text
     if why := _certain_failure(gate):
         return Gate(text=text, outcome="fail", why=why)
+    if p_success <= limits.ALPHA:
+        before, after = map(_percent, gate.found.success)
+        return Gate(text=text, outcome="fail", why=f"success falls from {before} to {after}")
     if why := _keeps_open(gate):
         return Gate(text=text, outcome="open", why=why)
     mean = gate.shown.mean
     above_floor = mean is not None and (gate.floor is None or abs(mean) >= gate.floor)
-    if p_fail <= limits.ALPHA and above_floor and gate.shown.holds:
+    if p_times <= limits.ALPHA and above_floor and gate.shown.holds:
         return Gate(text=text, outcome="fail", why="the whole interval lies beyond the margin")
     if _within(gate) and not gate.shown.leans:
         return Gate(text=text, outcome="pass", why="the whole interval lies within the margin")
-    why = "refusals lean to one side" if gate.shown.leans else "the interval reaches over the margin"
+    why = gate.shown.lean or "the interval reaches over the margin"
     return Gate(text=text, outcome="open", why=why)
 
 
@@ -106,8 +131,13 @@ def _within(gate: Facts) -> bool:
 
 
 def _certain_failure(gate: Facts) -> str:
-    """What is worse than any limit: the treatment beyond the time-out or overloaded where the
-    baseline is not, or failing more."""
+    """What is worse than any limit: the treatment beyond the time-out or overloaded in most pairs, where the
+    baseline is not.
+
+    These are counts and no tests, so Holm has nothing to correct: such a gate could not pass in any case. Of
+    equal sides, each beyond in half of its trials, the treatment alone is so in most of three pairs by a
+    chance of 16 %, of six by 4 %.
+    """
     if not gate.limit.worse:
         return ""
     _, late = gate.found.timed_out
@@ -116,9 +146,6 @@ def _certain_failure(gate: Facts) -> str:
     (before, after), (of_before, of_after) = gate.found.overloaded, gate.found.overloaded_of
     if after > of_after / 2 and before <= of_before / 2:
         return f"the treatment's server is OVERLOADED in {after} of {of_after} trials"
-    lower = _success_lost(gate)
-    if lower is not None and lower[1] < -gate.limit.share:
-        return f"success falls from {_percent(gate.found.success[0])} to {_percent(gate.found.success[1])}"
     return ""
 
 
@@ -146,12 +173,17 @@ def _success_lost(gate: Facts) -> tuple[float, float] | None:
 def success_interval(found: Gathered) -> tuple[float, float] | None:
     """95 % interval of the treatment's success rate less the baseline's, by the claim's own
     statistic; None with too few units."""
+    effect = _success_effect(found)
+    half = float("nan") if effect is None else float(half_width(effect))
+    return (
+        None if effect is None or np.isnan(half) else (float(effect.mean) - half, float(effect.mean) + half)
+    )
+
+
+def _success_effect(found: Gathered) -> Effect | None:
+    """The mean difference of the pairs' success rates; None without any."""
     columns = len(found.success_differences.T)
-    if not columns:
-        return None
-    effect = effect_of(found.success_differences, found.unit[:columns])
-    half = float(half_width(effect))
-    return None if np.isnan(half) else (float(effect.mean) - half, float(effect.mean) + half)
+    return effect_of(found.success_differences, found.unit[:columns]) if columns else None
 
 
 def _percent(share: float | None) -> str:

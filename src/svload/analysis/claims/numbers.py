@@ -20,7 +20,9 @@ State = Literal["number", "refused", "time-out", "no number", "missing"]
 @dataclass(frozen=True)
 class Number:
     """One side of a pair. `below`, `above`: how far the true logarithm may lie from the
-    value's, 0 where no check bounds it."""
+    value's, 0 where no check bounds it. `left_out`: share of the requests that it does not count, since they
+    were due in disturbed moments; `as_measured`: its value with these, None where none were left out.
+    """
 
     trial: str
     case: str
@@ -34,6 +36,8 @@ class Number:
     reason: str = ""
     n: int = 0
     few: bool = False
+    left_out: float = 0.0
+    as_measured: float | None = None
 
 
 def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
@@ -57,7 +61,11 @@ def number_of(trial: TrialResult | None, case: str, name: str) -> Number:
         reason = f"{trial.trial}: {_why_none(estimate)}"
     n = estimate.n if estimate is not None else 0
     few = state == "no number" and estimate is not None and estimate.why == "too few"
-    return Number(trial.trial, case, state, grade, value, below, above, bounded, checks, reason, n, few)
+    belief = estimate.belief if estimate is not None else None
+    left_out, as_measured = (belief.left_out, belief.as_measured) if belief is not None else (0.0, None)
+    return Number(
+        trial.trial, case, state, grade, value, below, above, bounded, checks, reason, n, few, left_out, as_measured
+    )  # fmt: skip
 
 
 def grade_of(trial: TrialResult, name: str) -> Grade:

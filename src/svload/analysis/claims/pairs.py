@@ -3,14 +3,14 @@ the units that they belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isinf, log
 
 import numpy as np
-from numpy.typing import NDArray
 
 from svload.analysis import limits
+from svload.analysis.claims.gathered import Gathered, ToPool
 from svload.analysis.claims.made import Made, started_order
 from svload.analysis.claims.numbers import (
     Number,
@@ -29,67 +29,8 @@ from svload.model.results import TrialResult
 from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
-Floats = NDArray[np.float64]
-
-
-@dataclass
-class Gathered:
-    """All that the trials hold for one contrast.
-
-    `logs` [cell, slot]: the pairs' log ratios, NaN where lost; `adverse`: the worst log ratios that refused
-    pairs may have, as (lowest, highest), NaN where nothing was refused, ±inf where nothing bounds them. A
-    slot is (block, batch that made it anew, or 0).
-    """
-
-    contrast: Contrast
-    cells: tuple[Cell, ...] = ()
-    slots: tuple[tuple[int, int], ...] = ()
-    unit: tuple[int, ...] = ()
-    is_bring_up: bool = False
-    bring_ups: int = 0
-    evidence: list[PairRatio] = field(default_factory=list)
-    neighbours: list[tuple[int, PairRatio]] = field(default_factory=list)
-    lost: list[LostPair] = field(default_factory=list)
-    logs: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    below: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    above: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    adverse: tuple[Floats, Floats] = field(default_factory=lambda: (np.empty((0, 0)), np.empty((0, 0))))
-    sides: tuple[list[list[float]], list[list[float]]] = field(default_factory=lambda: ([], []))
-    success: tuple[float | None, float | None] = (None, None)
-    success_differences: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    refused_sides: tuple[int, int] = (0, 0)
-    timed_out: tuple[int, int] = (0, 0)
-    timed_out_of: int = 0
-    late_pairs: int = 0
-    overloaded: tuple[int, int] = (0, 0)
-    overloaded_of: tuple[int, int] = (0, 0)
-    weak_pairs: int = 0
-    to_pool: list[tuple[int, int, str, str]] = field(default_factory=list)
-    needs_pool: bool = False
-    pooled: bool = False
-    mixed: tuple[str, ...] = ()
-
-    @property
-    def beyond(self) -> int:
-        """1 where every pair has the treatment alone beyond the time-out, −1 the baseline alone, else 0."""
-        early, late = self.timed_out
-        whole = self.timed_out_of if self.timed_out_of == len(self.cells) * self.blocks else 0
-        return 1 if whole and late == whole else -1 if whole and early == whole else 0
-
-    @property
-    def blocks(self) -> int:
-        """Blocks in which any of its trials was made."""
-        return sum(again == 0 for _, again in self.slots)
-
-    @property
-    def units(self) -> int:
-        """Independent units of the first batch."""
-        return len(set(self.unit[: self.blocks]))
-
-    @property
-    def no_number(self) -> str:
-        """Why there is no pair at all, where none has a number."""
-        return next((one.reason for one in self.lost), "no two of its cases were part of this run")
+_RAISING = (1, 2)
+"""Places of a cell's numbers that raise its ratio: the treatment, and the baseline at the first level of `by`."""
 
 
 def gather(
@@ -107,8 +48,7 @@ def gather(
     mine = {trial.trial: trial for trial in trials if trial.case in names}
     places = by_place(mine)
     blocks = sorted({trial.block for trial in mine.values()})
-    order = started_order(list(trials), made)
-    found = Gathered(contrast, cells, mixed=mixed)
+    found = Gathered(contrast, cells, mixed=mixed, order=started_order(list(trials), made))
     rounds = _Rounds(contrast.name, places, made)
     slots = [(block, 0) for block in blocks]
     slots += sorted({(block, again) for block in blocks for cell in cells for again in rounds.of(cell, block) if again})  # fmt: skip
@@ -117,9 +57,10 @@ def gather(
     shape = (len(cells), len(slots))
     found.logs, found.below, found.above = (np.full(shape, np.nan) for _ in range(3))
     found.adverse = (np.full(shape, np.nan), np.full(shape, np.nan))
+    found.disturbed = (np.full(shape, np.nan), np.full(shape, np.nan))
     for row, cell in enumerate(cells):
         for block in blocks:
-            _cell(found, row, cell, block, rounds, names, order)
+            _cell(found, row, cell, block, rounds, names)
     _counts(found, rounds, names, blocks, {case: configs[case].main_group for case in names})
     found.sides = _sides(found, mine, names)
     return found
@@ -266,7 +207,6 @@ def _cell(
     block: int,
     rounds: _Rounds,
     names: Mapping[str, str],
-    order: Mapping[str, int],
 ) -> None:
     """The pair of a cell in a block: the first that counts; whatever was lost before it is told."""
     for again in rounds.of(cell, block):
@@ -279,7 +219,7 @@ def _cell(
         if len(cell) == 2 and all(number.state == "number" or number.few for number in numbers):
             _to_pool(found, row, slot, numbers)
         if all(number.state == "number" for number in numbers):
-            _count(found, row, slot, numbers, order)
+            _count(found, row, slot, numbers, _log_ratio(numbers))
             return
         _lose(found, row, slot, numbers)
 
@@ -287,9 +227,11 @@ def _cell(
 def _to_pool(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
     """A pair whose requests may be pooled with others'; it needs that where a trial has too
     few, or the sides differ in n."""
-    found.to_pool.append((row, slot, numbers[0].trial, numbers[1].trial))
+    pair = ToPool(row, slot, tuple(numbers))
+    found.to_pool.append(pair)
     fewer, more = sorted(number.n for number in numbers)
-    found.needs_pool |= any(number.few for number in numbers) or more - fewer > N_DIFFERS * more
+    differ = any(number.few for number in numbers) or more - fewer > N_DIFFERS * more
+    found.needs_pool |= pair.is_whole and differ
 
 
 def _by_faster_side(
@@ -325,17 +267,17 @@ def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
     """How far below and above the log ratio the true one may lie: the sides' opposite bounds."""
     below = above = 0.0
     for place, number in enumerate(numbers):
-        raises = place in (1, 2)  # a larger treatment, or a larger baseline at the first level of `by`
+        raises = place in _RAISING
         below += number.below if raises else number.above
         above += number.above if raises else number.below
     return below, above
 
 
-def _count(found: Gathered, row: int, slot: int, numbers: Sequence[Number], order: Mapping[str, int]) -> None:
+def _count(found: Gathered, row: int, slot: int, numbers: Sequence[Number], ratio: float) -> None:
+    """A pair counts, with that log ratio; its bounds, order and grade are those of its numbers."""
     below, above = _bounds(numbers)
-    ratio = _log_ratio(numbers)
     found.logs[row, slot], found.below[row, slot], found.above[row, slot] = ratio, below, above
-    places = [order.get(number.trial) for number in numbers[:2]]
+    places = [found.order.get(number.trial) for number in numbers[:2]]
     first = places[0] is not None and places[1] is not None and places[1] < places[0]
     pair = PairRatio(
         block=found.slots[slot][0],
@@ -350,6 +292,7 @@ def _count(found: Gathered, row: int, slot: int, numbers: Sequence[Number], orde
     )
     found.evidence.append(pair)
     found.weak_pairs += any(number.grade == "WEAK" for number in numbers)
+    _compare_left_out(found, row, slot, numbers)
     if (
         len(numbers) == 2
         and places[0] is not None
@@ -357,6 +300,48 @@ def _count(found: Gathered, row: int, slot: int, numbers: Sequence[Number], orde
         and abs(places[0] - places[1]) == 1
     ):
         found.neighbours.append((row, pair))
+
+
+def _compare_left_out(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> None:
+    """Of which side more was left out, and between which log ratios the pair then lies."""
+    before, after = (sum(number.left_out for number in numbers[side::2]) for side in (0, 1))
+    if not before and not after:
+        return
+    baseline, treatment = found.left_out_sides
+    found.left_out_sides = (baseline + (before > after), treatment + (after > before))
+    low = high = 0.0
+    for place, number in enumerate(numbers):
+        ends = sorted(log(value) for value in (number.value, number.as_measured) if value)
+        low += ends[0] if place in _RAISING else -ends[-1]
+        high += ends[-1] if place in _RAISING else -ends[0]
+    found.disturbed[0][row, slot], found.disturbed[1][row, slot] = low, high
+
+
+def count_pooled(found: Gathered, pairs: Sequence[tuple[ToPool, float]]) -> None:
+    """These pairs count, each with a log ratio of its pooled requests, and no others: one that counted by its
+    own numbers and can't be pooled is lost."""
+    for array in (found.logs, found.below, found.above, *found.disturbed):
+        array.fill(np.nan)
+    found.evidence, found.neighbours, found.weak_pairs = [], [], 0
+    for one, ratio in pairs:
+        _count(found, one.row, one.slot, one.numbers, ratio)
+    counted = {one.trials for one, _ in pairs}
+    found.lost = [lost for lost in found.lost if lost.trials not in counted]
+    lost = {one.trials for one in found.lost}
+    found.lost += [
+        LostPair(
+            block=found.slots[one.slot][0],
+            baseline=one.numbers[0].case,
+            treatment=one.numbers[1].case,
+            side="both",
+            why="no number",
+            trials=one.trials,
+            reason=f"{' and '.join(one.trials)} can't be pooled with the others",
+        )
+        for one in found.to_pool
+        if one.trials not in {*counted, *lost}
+    ]
+    found.pooled = True
 
 
 def _finite(bound: float) -> float:
@@ -373,6 +358,8 @@ def _lose(found: Gathered, row: int, slot: int, numbers: Sequence[Number]) -> No
         if refused[0] != refused[1]:
             before, after = found.refused_sides
             found.refused_sides = (before + refused[0], after + refused[1])
+        else:
+            found.refused_both += 1
         low = high = np.nan
         if all(number.value is not None for number in numbers):
             bounded = all(number.bounded for number in numbers if number.state == "refused")
@@ -459,10 +446,3 @@ def _value(trial: TrialResult, names: Mapping[str, str]) -> float:
     value = trial.metrics[names[trial.case]].value
     assert value is not None
     return value
-
-
-def cell_means(found: Gathered) -> Iterator[tuple[Cell, float]]:
-    """Of each cell that has a pair: its mean log ratio."""
-    for cell, row in zip(found.cells, found.logs, strict=True):
-        if not np.isnan(row).all():
-            yield cell, float(np.nanmean(row))

@@ -1,9 +1,11 @@
-"""A claim over a percentile that single trials have too few requests for: quantiles
-pooled per side (docs/method.md §2).
+"""A claim over a percentile that single trials have too few requests for: quantiles pooled over a case's blocks,
+a side at a time (docs/method.md §2).
 
-The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, so that unequal n would fake a difference: in
-each block both sides are thinned to equal n. A case's quantiles are of its pooled blocks; the jackknife
-leaves one unit out of both sides and pools anew, as does each flip.
+A block holds one trial of a case on either side, and that is what has too few, so that pooling by block would add
+nothing; pooled with other cases it would be a quantile of a mixture, which the slowest case makes alone. So all blocks
+of a case are pooled. The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, and unequal n would fake a
+difference: both sides of each pair are thinned to equal n first, so that a block weighs as much on either side.
+The jackknife leaves one unit out of both sides and pools anew, as does each flip.
 """
 
 from __future__ import annotations
@@ -99,10 +101,11 @@ def pooled_effect(pairs: Sequence[Pair], rows: int, p: float) -> Effect | None:
     return Effect(np.asarray(mean), np.asarray(se), np.asarray(n), mask)
 
 
-def own_log_ratio(pair: Pair, p: float) -> float:
-    """Of the pair's own quantiles, for lists; NaN where one is beyond the time-out."""
-    mean = _mean([pair], [pair.row], p)
-    return float("nan") if mean is None else mean
+def own_log_ratio(thinned: Pair, whole: Pair, p: float) -> float:
+    """Of the pair's own quantiles, for lists and what is made of single pairs; of the whole pair where so few
+    requests as are left put one beyond the time-out. NaN where it is beyond even there."""
+    means = (_mean([pair], [pair.row], p) for pair in (thinned, whole))
+    return next((mean for mean in means if mean is not None), float("nan"))
 
 
 def flipped_p(pairs: Sequence[Pair], rows: int, p: float) -> float | None:

@@ -98,6 +98,12 @@ def notes(claim: Claim) -> Iterator[str]:
             f"Refusals lean: {before} pairs by {claim.baseline}, {after} by {claim.treatment}; all are "
             f"taken at their worst, in p and interval."
         )
+    if claim.left_out_leaning is not None and claim.left_out_leaning < limits.LEANING:
+        before, after = claim.left_out_sides
+        yield (
+            f"More was left out of one side: in {count(before, 'pair')} of {claim.baseline}, in {after} of "
+            f"{claim.treatment}; these pairs are taken at their worst."
+        )
     yield from told_of_success(claim.baseline, claim.treatment, claim.success)
     if claim.weak_pairs:
         yield (

@@ -137,9 +137,7 @@ def plan(
         from svload.report import show_plan
 
         show_plan(planned)
-    gated = [
-        entry for entry in planned["comparisons"] if entry.get("gated") and entry["state"] == "undecidable"
-    ]
+    gated = [entry for entry in planned["comparisons"] if entry["gated"] and entry["state"] != "decidable"]
     leave(ExitCode.USAGE if gated else ExitCode.DONE)
 
 

@@ -16,8 +16,8 @@ _PAD = 14
 
 @dataclass(frozen=True)
 class Ratio:
-    """One row: a ratio and how it counts: its claim's state, or whether two runs differ; `claim`
-    and `differs` are drawn filled."""
+    """One row: a ratio and how it counts; one whose two runs differ, in `state`,
+    is drawn filled."""
 
     name: str
     ratio: Estimate
@@ -74,7 +74,7 @@ def ratio_row(one: Ratio, scale: Scale) -> str:
     drawing.line(scale(1), 0, scale(1), ROW, "one")
     if value is not None:
         middle = ROW / 2
-        css = "claimed" if one.state in ("claim", "differs") else "unclaimed"
+        css = "claimed" if one.state == "differs" else "unclaimed"
         if one.ratio.low is not None and one.ratio.high is not None:
             drawing.line(scale(one.ratio.low), middle, scale(one.ratio.high), middle, f"span {css}")
         drawing.dot(scale(value), middle, css, 4.5)

@@ -63,7 +63,7 @@ def _mark(findings: Findings) -> str:
     gates = {claim.gate.outcome for claim in findings.claims if claim.gate is not None}
     if findings.capacity is not None:
         gates.add(search_outcome(findings.capacity))
-    if "failed" in outcomes or "fail" in gates or any(claim.failed for claim in findings.claims):
+    if "failed" in outcomes or "fail" in gates:
         return "✗"
     if "open" in gates or outcomes & {"refused", "no value"} or not findings.complete:
         return "?"

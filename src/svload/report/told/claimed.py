@@ -205,6 +205,7 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     yield "lost pairs", "; ".join(f"{count} × {why}" for why, count in lost_reasons(claim.lost))
     yield "left out", list_words(list(claim.dropped_cases))
     yield "refusals by side", _leaning(claim)
+    yield "requests left out", _left_out(claim)
     yield "beyond the time-out", _by_side(claim.timed_out, "pairs: worse than any number")
     yield "overloaded", _by_side(claim.overloaded, "trials")
     yield "order", _carry_over(one)
@@ -213,7 +214,7 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     robust = claim.robust
     yield "robust estimate", f"{change_words(robust, one.dimension)} (Hodges–Lehmann)" if robust else ""
     yield "success", _success(claim)
-    yield "least detectable effect", f"{100 * claim.mde:.2g} %" if claim.mde is not None else claim.mde_reason
+    yield "least detectable effect", f"{100 * claim.mde:.2g} %" if claim.mde is not None else ""
     floor = claim.floor
     yield "the lab's own noise", f"{100 * (exp(floor) - 1):.2g} % against itself" if floor is not None else ""
 
@@ -236,7 +237,7 @@ def _p(claim: Claim) -> str:
     if claim.p_adjusted is not None:
         told += f", {claim.p_adjusted:.2g} after Holm over the study's comparisons"
     if claim.p_sign_flip is not None:
-        told += f"; {claim.p_sign_flip:.2g} by sign flips over whole blocks"
+        told += f"; {claim.p_sign_flip:.2g} by sign flips over whole {claim.unit}s"
     return told
 
 
@@ -291,14 +292,31 @@ def lost_reasons(lost: Sequence[LostPair]) -> list[tuple[str, int]]:
 
 
 def _leaning(claim: Claim) -> str:
+    """How many pairs each side cost, and those that both did, which lean to neither."""
     baseline, treatment = claim.refused_sides
-    if not baseline + treatment:
+    if not baseline + treatment + claim.refused_both:
         return ""
     told = f"baseline {baseline}, treatment {treatment}"
+    told += f", both {claim.refused_both}" if claim.refused_both else ""
     if claim.leaning is None:
         return told
-    lean = f"they lean to one side (p {claim.leaning:.2g}): the claim must hold with the lost pairs at their worst"
-    return f"{told}; {lean}" if claim.leaning < _LEANING_P else f"{told} (p {claim.leaning:.2g}: no leaning)"
+    return f"{told}{_leans(claim.leaning, 'they', 'the lost pairs')}"
+
+
+def _left_out(claim: Claim) -> str:
+    """Of how many pairs more requests were left out of one side than of the other."""
+    baseline, treatment = claim.left_out_sides
+    if claim.left_out_leaning is None:
+        return ""
+    told = f"more of the baseline's in {count_words(baseline, 'pair')}, of the treatment's in {treatment}"
+    return f"{told}{_leans(claim.left_out_leaning, 'it', 'these pairs')}"
+
+
+def _leans(p: float, what: str, pairs: str) -> str:
+    if p >= _LEANING_P:
+        return f" (p {p:.2g}: no leaning)"
+    leans = "leans" if what == "it" else "lean"
+    return f"; {what} {leans} to one side (p {p:.2g}): the claim must hold with {pairs} at their worst"
 
 
 def _carry_over(one: Claimed) -> str:

@@ -6,7 +6,7 @@ from svload.analysis.quiet import MACHINES_DOING
 from svload.model.results import Findings, TrialResult
 from svload.report.told.spelling import count_words
 
-_OPEN = ("open", "undecidable", "refused")
+_OPEN = ("open", "refused")
 
 
 def quieter_line(findings: Findings) -> str:
@@ -14,7 +14,7 @@ def quieter_line(findings: Findings) -> str:
     lost = [trial for trial in findings.trials if _is_machines_doing(trial)]
     if not lost:
         return ""
-    still_open = sum(claim.state in _OPEN for claim in findings.claims)
+    still_open = sum(claim.outcome in _OPEN for claim in findings.claims)
     claims = f" and could decide {count_words(still_open, 'open claim')}" if still_open else ""
     return (
         f"A quiet machine would add {len(lost)} of {count_words(len(findings.trials), 'trial')}, REFUSED here "

@@ -10,7 +10,7 @@ from svload.model.plan import Batch, TrialPlan, trial_name
 from svload.model.study import Lock
 from svload.run.policies.base import Sealed
 from svload.study.config import measure_of
-from svload.study.order import draw, plot_of
+from svload.study.order import draw, plot_of, side_by_side
 
 
 def replace_refused(lock: Lock, sealed: Sealed) -> Batch | None:
@@ -53,10 +53,11 @@ def replace_refused(lock: Lock, sealed: Sealed) -> Batch | None:
 @dataclass
 class _Cluster:
     """Cases of one block that are made once more, one beside the other: case → the claims that it
-    counts for, None for everything."""
+    counts for, None for everything. `pairs`: those of which one was refused, to be neighbours."""
 
     block: int
     cases: dict[str, set[str] | None] = field(default_factory=dict)
+    pairs: set[tuple[str, str]] = field(default_factory=set)
 
 
 def _add(clusters: list[_Cluster], trial: TrialPlan, claims: Mapping[str, Contrast]) -> None:
@@ -64,12 +65,16 @@ def _add(clusters: list[_Cluster], trial: TrialPlan, claims: Mapping[str, Contra
     new = _Cluster(trial.block, {trial.case: set(claims) if trial.serves else None})
     for name, contrast in claims.items():
         for cell in contrast.cells:
-            for partner in cell if trial.case in cell else ():
+            if trial.case not in cell:
+                continue
+            new.pairs |= set(zip(cell[::2], cell[1::2], strict=True))
+            for partner in cell:
                 serves = new.cases.setdefault(partner, set())
                 if serves is not None:
                     serves.add(name)
     for other in [one for one in clusters if one.block == new.block and set(one.cases) & set(new.cases)]:
         clusters.remove(other)
+        new.pairs |= other.pairs
         for case, serves in other.cases.items():
             mine = new.cases.get(case, set())
             new.cases[case] = None if serves is None or mine is None else mine | serves
@@ -103,21 +108,34 @@ class _Made:
         """The newest of those that count for everything: one that came after it stands in for it already."""
         return not trial.serves and trial == [one for one in self.same_cell(trial) if not one.serves][-1]
 
-    def planned(self, cluster: _Cluster, chosen: Sequence[TrialPlan], batch: int) -> Iterator[TrialPlan]:
-        """The cluster's trials in the order they run: cases of one bring-up together, both levels in drawn order."""
+    def order(self, cluster: _Cluster, batch: int) -> list[str]:
+        """The cluster's cases in the order they run, drawn: those of a pair as neighbours wherever that can be had
+        (`side_by_side`); pairs within one bring-up before those that need a restart between them."""
         places = {case.name: place for place, case in enumerate(self.lock.cases)}
         plots = {name: plot_of(self.lock, self.lock.case(name)) for name in cluster.cases}
-        seed = self.lock.seed
 
-        def order(name: str) -> tuple[int, int]:
-            drawn = draw(seed, "again", batch, cluster.block, "plot", *plots[name])
-            return drawn, draw(seed, "again", batch, cluster.block, places[name])
+        def drawn(*what: str | int) -> int:
+            return draw(self.lock.seed, "again", batch, cluster.block, *what)
 
+        def first(pair: tuple[str, str]) -> tuple[bool, int]:
+            return plots[pair[0]] != plots[pair[1]], drawn("pair", *map(places.__getitem__, pair))
+
+        def of_row(row: list[str]) -> tuple[int, int]:
+            return drawn("plot", *plots[row[0]]), drawn(places[row[0]])
+
+        rows = side_by_side(sorted(cluster.cases, key=places.__getitem__), sorted(cluster.pairs, key=first))
+        turned = [min(row, row[::-1], key=lambda one: drawn("turn", places[one[0]])) for row in rows]
+        return [name for row in sorted(turned, key=of_row) for name in row]
+
+    def planned(self, cluster: _Cluster, chosen: Sequence[TrialPlan], batch: int) -> Iterator[TrialPlan]:
+        """The cluster's trials in the order they run, each bring-up that differs from the one before anew."""
+        places = {case.name: place for place, case in enumerate(self.lock.cases)}
         made = [*self.trials, *chosen]
         number, before = made[-1].whole_plot, None
-        for name in sorted(cluster.cases, key=order):
-            restart = bool(plots[name]) and plots[name] != before
-            number, before = number + restart, plots[name]
+        for name in self.order(cluster, batch):
+            plot = plot_of(self.lock, self.lock.case(name))
+            restart = bool(plot) and plot != before
+            number, before = number + restart, plot
             first = next(trial for trial in self.trials if (trial.case, trial.block) == (name, cluster.block))
             replicate = max(trial.replicate for trial in made if trial.case == name) + 1
             new = TrialPlan(
@@ -126,7 +144,7 @@ class _Made:
                 replicate=replicate,
                 block=cluster.block,
                 position=len(made),
-                seed=draw(seed, "load", "again", cluster.block, places[name], replicate),
+                seed=draw(self.lock.seed, "load", "again", cluster.block, places[name], replicate),
                 whole_plot=number,
                 restart=restart,
                 instead_of=first.trial,

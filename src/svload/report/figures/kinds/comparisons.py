@@ -32,7 +32,7 @@ def figure(gathered: Gathered) -> Figure | None:
     def draw(width: float) -> alt.LayerChart:
         names = _names([claim.name for claim in claims], _LONGEST[width > WIDTHS_PT["single"]])
         rows: list[Row] = [
-            {"claim": name, "claimed": claim.state == "claim", **scaled(claim.ratio, 1.0)}
+            {"claim": name, "decided": claim.outcome == "decided", **scaled(claim.ratio, 1.0)}
             for name, claim in zip(names, claims, strict=True)
         ]
         y = alt.Y("claim:N", sort=names, title=None, axis=alt.Axis(grid=False, domain=False, ticks=False, labelLimit=width * 0.55))  # fmt: skip
@@ -41,17 +41,18 @@ def figure(gathered: Gathered) -> Figure | None:
         known = alt.Chart(alt.InlineData(values=[row for row in rows if "low" in row]))
         span = known.mark_rule(strokeWidth=1.4, color=PALETTE[0]).encode(alt.X("low:Q", scale=scale), y, x2="high:Q")  # fmt: skip
         dots = alt.Chart(alt.InlineData(values=rows)).mark_point(size=34, strokeWidth=1.2, color=PALETTE[0], filled=True)  # fmt: skip
-        fill = alt.condition("datum.claimed", alt.value(PALETTE[0]), alt.value("white"))
+        fill = alt.condition("datum.decided", alt.value(PALETTE[0]), alt.value("white"))
         marks = dots.encode(x, y, fill=fill, stroke=alt.value(PALETTE[0]))
         return alt.layer(one, span, marks).properties(width=width, height=_ROW_PT * len(rows) + _AXIS_PT)
 
-    blocks = unique(count_words(claim.blocks, "block") for claim in claims)
+    units = " or ".join(unique(claim.unit for claim in claims))
+    counts = " or ".join(unique(count_words(claim.blocks, claim.unit) for claim in claims))
     metrics = unique(claim.metric for claim in claims)
     caption = (
         f"Ratios of {' and '.join(metrics)} over matched cases, logarithmic; left of 1 the treatment is "
-        f"smaller. Bars: 95 % interval (t over "
-        f"per-block log ratios). Filled: a claim after Holm's correction; open: not decided by this run. n = "
-        f"{' or '.join(blocks)}. "
+        f"smaller. Bars: 95 % interval for all comparisons together (t, one {units} left out at a time), widened "
+        f"by what the numbers may be off. Filled: decided after Holm's correction; hollow: not decided by this run. "
+        f"n = {counts}. "
         f"{sure_words(gathered)}"
     )
     return Figure("comparisons", caption, draw)
