@@ -47,6 +47,10 @@ check:  ## the quick layers: pure tests, and whole commands on the embedded lab
 test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
 	@tools/test.sh
 
+.PHONY: studies
+studies: setup  ## the studies on their real servers with their tables (ONLY=002, PROFILE=short)
+	@tools/studies.sh
+
 .PHONY: test-vm
 test-vm: deps  ## limits by version 2 of control groups, and netem, in Debian's own kernel under qemu
 	@$(BIN)/python tools/test_vm.py

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-VERBS = ["setup", "demo", "check", "test", "lint", "bench", "docs", "wheel", "clean"]
+VERBS = ["setup", "demo", "check", "test", "studies", "lint", "bench", "docs", "wheel", "clean"]
 
 
 def run(
@@ -115,6 +115,50 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     assert f"-m (pure or {layers}) and not alone" in done.stdout
     assert ("!!! " in done.stderr) == (apt != 0)
     assert "not here: varnishd" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "ends", "code", "runs", "tables"),
+    [
+        ({}, 0, 0, ["001", "002", "004", "005"], ["002", "004", "005"]),
+        ({"ONLY": "002"}, 4, 0, ["002"], ["002"]),
+        ({"ONLY": "005,002"}, 1, 0, ["002", "005"], ["002", "005"]),
+        ({"ONLY": "001", "PROFILE": "short"}, 0, 0, ["001"], ["001"]),
+        ({}, 3, 3, ["001"], []),
+        ({"ONLY": "002"}, 130, 130, ["002"], []),
+        ({"ONLY": "003"}, 0, 2, [], []),
+        ({"PROFILE": "long"}, 0, 2, [], []),
+    ],
+    ids=["all", "unbelieved", "two", "campaign", "lab", "interrupted", "no such study", "no such profile"],
+)
+def test_studies_run_one_after_another_until_a_lab_fails(
+    tmp_path: Path, asked: dict[str, str], ends: int, code: int, runs: list[str], tables: list[str]
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    shutil.copy(ROOT / "tools/studies.sh", tools)
+    stubs = {
+        "env.sh": f'cd "$(dirname "$0")/.."\nPATH="{tools}:$PATH"\n',
+        "svload": f'#!/bin/sh\necho "SAID svload $*"\n[ "$1" != run ] || exit {ends}\n',
+        "python": '#!/bin/sh\necho "SAID python $*"\n',
+    }
+    for name, text in stubs.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key not in ("ONLY", "PROFILE")} | asked
+    done = run("bash", str(tools / "studies.sh"), cwd=tmp_path, environment=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert re.findall(r"^SAID svload run studies/(\d+)", done.stdout, re.MULTILINE) == runs
+    assert re.findall(r"^SAID svload lab install studies/(\d+)", done.stdout, re.MULTILINE) == runs
+    made = re.findall(
+        r"^SAID python studies/(\d+)\S+/tables.py build/studies/\S+/latest --report",
+        done.stdout,
+        re.MULTILINE,
+    )
+    assert made == tables
+    assert len(re.findall(rf"^exit {ends} after \d+ s: svload run ", done.stdout, re.MULTILINE)) == len(runs)
+    if code == 2:
+        assert len(done.stderr.splitlines()) == 1
 
 
 FAILS_ONCE = """

@@ -12,7 +12,8 @@ import pytest
 
 from svload.host.machine import fabric
 
-from .world import World
+from .kills import VICTIMS, Moment, check_end, play
+from .world import World, only_run, sealed
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -84,6 +85,24 @@ def test_factorials_in_redis(world: World, needs: Callable[..., None]) -> None:
     told = run(world, "002-factorial-redis", "--profile", "demo", "--only", ",".join(cases))
     assert success(told, "users") == dict.fromkeys(cases, 1.0), "every page has the bytes of what was stored"
     assert readings(world, "redis") > 0
+
+
+def test_a_kill_in_mid_study_keeps_the_plan(world: World, needs: Callable[..., None]) -> None:
+    """On the real Redis; after it `svload resume` goes on with the plan as it stands, and with what is sealed."""
+    needs("root", "redis-server")
+    study = (
+        str(STUDIES / "002-factorial-redis"), "--profile", "demo", "--only", "F-1.0-100,S-0.8-0", "--replicates", "2",
+        "--duration", "1s", "--trust",
+    )  # fmt: skip
+    play(world, [Moment("controller", "load", 1, 0.3)], study, VICTIMS)
+    killed = only_run(world)
+    plan = {path.name: path.read_bytes() for path in (killed / "plan").iterdir()}
+    before = sealed(killed)
+    assert plan
+    assert before, "it was killed in the second trial or later"
+    check_end(world, trials=4)
+    assert {path.name: path.read_bytes() for path in (killed / "plan").iterdir()} == plan
+    assert before.items() <= sealed(killed).items()
 
 
 def test_files(world: World, needs: Callable[..., None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from svload import api
+from svload.api import OwnTable
 from svload.model.results import CaseResult, Findings
 from svload.store import RunDir, open_pack, verify_run
 
@@ -41,6 +43,12 @@ def tables() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def made(run: RunDir, findings: Findings, tables: ModuleType) -> dict[str, OwnTable]:
+    """What tables.py prints of it, by title."""
+    return {table.title: table for table in tables.tables(findings, tables.asking(run.path))}
+
+
 def test_it_is_whole(run: RunDir, findings: Findings) -> None:
     assert verify_run(run) == []
     assert findings.complete
@@ -68,25 +76,62 @@ def test_think_time_is_decided(findings: Findings) -> None:
         assert claim.ratio.high is not None and claim.ratio.high < 0.4
 
 
-def test_no_direction_is_opposite_and_two_demands_predict_the_rest(
-    ours: dict[str, CaseResult], tables: ModuleType
-) -> None:
-    told = "\n".join(table.markdown() for table in tables.tables(ours))
+def test_no_direction_is_opposite_and_two_demands_predict_the_rest(made: dict[str, OwnTable]) -> None:
+    told = "\n".join(table.markdown() for table in made.values())
     assert "opposite" not in told
     assert told.count("agrees") == 6
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in tables.predictions(ours).markdown().splitlines()
-        if line.startswith("| ")
-    ]
-    off = {row[0]: abs(float(row[3].rstrip("%"))) for row in rows if row[0][:2] in ("F-", "S-")}
+    rows = made["All cells from two demands"].rows
+    off = {
+        (row[0], at): abs(float(found[1]))
+        for row in rows
+        for at, cell in enumerate(row[1:])
+        if (found := re.search(r"\(([+-][\d.]+)%\)", cell))
+    }
     assert len(off) == 18
-    assert max(value for cell, value in off.items() if cell.startswith("F")) < 13
+    assert max(value for (cells, _), value in off.items() if cells.startswith("F")) < 13
     assert max(off.values()) < 23
 
 
-def test_the_readme_shows_its_numbers(ours: dict[str, CaseResult], tables: ModuleType) -> None:
+def test_the_readme_shows_what_its_tables_say(made: dict[str, OwnTable]) -> None:
     readme = (STUDY / "README.md").read_text(encoding="utf-8")
-    rows = [line for line in tables.beside(ours).markdown().splitlines() if line.startswith(("| F-", "| S-"))]
-    assert len(rows) == 18
-    assert [row for row in rows if row not in readme] == []
+    assert len(made) == 6
+    assert len(made["Cell by cell"].rows) == 18
+    for title, table in made.items():
+        lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+        assert "\n".join(lines) in readme, f"{title}: make the README's table anew by tables.py"
+
+
+def test_the_readme_s_words_are_of_its_numbers(
+    ours: dict[str, CaseResult], findings: Findings, tables: ModuleType
+) -> None:
+    """What prose says of them."""
+    readme = " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+    first, last = (tables.found(ours, f"F-1.0-{delay}", "users.response.mean").value for delay in (0, 200))
+    assert f"falls from {1000 * first:.3g} to {1000 * last:.3g} ms" in readme
+    paper = {cell.name: cell.throughput_rps for cell in tables.cells()}
+    left = [f"{100 * paper[f'S-0.8-{delay}'] / paper[f'S-1.0-{delay}']:.0f} %" for delay in (0, 100, 200)]
+    assert (
+        f"falls to {left[0]} with 0.8 of a core, to {left[1]} with 100 ms of think time and to {left[2]} with 200 ms"
+        in readme
+    )
+    named = "CPU limit where factorials are made: 0.8"
+    [claim] = [one for one in findings.claims if one.name == named]
+    assert claim.ratio.value and claim.ratio.low and claim.ratio.high and claim.mde
+    low, high = 100 * (1 - claim.ratio.low), 100 * (claim.ratio.high - 1)
+    told = f"{100 * (1 - claim.ratio.value):.0f} % lower (−{low:.0f} to +{high:.0f} %; least effect that its {claim.blocks} pairs find: {100 * claim.mde:.0f} %)"
+    assert told in readme
+    least = [one.mde for one in findings.claims if one.factor == "cpus" and one.mde]
+    assert f"{100 * min(least):.0f} to {100 * max(least):.0f} %, so that" in readme
+
+
+def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
+    run: RunDir, tables: ModuleType, made: dict[str, OwnTable]
+) -> None:
+    kept = {row["cell"]: row for row in tables.asking(run.path)("first-byte")}
+    assert sorted(kept) == sorted(cell.name for cell in tables.cells() if cell.delay_ms)
+    for name, row in kept.items():
+        assert 0 < row["first_s"] <= row["last_s"]
+        assert 0 <= row["same"] <= row["near"] <= 1
+        assert row["near"] > 0.98, "answers are whole before any of them is sent"
+        assert row["same"] > (0.99 if name.startswith("F") else 0.6)
+    assert all(row[1] != "–" for row in made["First byte and last byte"].rows)

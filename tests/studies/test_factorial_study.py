@@ -4,17 +4,22 @@ and all profiles can be planned."""
 from __future__ import annotations
 
 import csv
-import math
+import operator
 import sys
 from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
+from svload import api
+from svload.analysis import plan_comparisons
 from svload.lab import find_mistakes, kit_options
 from svload.model.executors import ConstantVus, PerVuIterations
 from svload.model.study import Lock
 from svload.model.traffic import SizeCheck
+from svload.report import show_plan
 from svload.study import load_study, resolve
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
@@ -30,10 +35,12 @@ def lock(file: str, profile: str | None) -> Lock:
     return load_study(STUDY / file, profile=profile, kits=kit_options(), check_lab=find_mistakes)
 
 
+@cache
 def page_bytes(count: int) -> int:
     """What the target's page of 1! to `count`! has, joined by spaces."""
     sys.set_int_max_str_digits(0)
-    return sum(len(f"{n}!={math.factorial(n)}") for n in range(1, count + 1)) + count - 1
+    factorials = accumulate(range(1, count + 1), operator.mul)
+    return sum(len(f"{n}!={made}") for n, made in enumerate(factorials, 1)) + count - 1
 
 
 def every_cell() -> Iterator[tuple[str, str | None]]:
@@ -88,3 +95,73 @@ def test_the_papers_load() -> None:
         assert users.request.name == case.levels["scenario"]
         [web] = [service for service in config.services if service.name == "web"]
         assert str(web.options["cpus"]) == case.levels["cpus"]
+
+
+def states(made: Lock) -> dict[str, str]:
+    """What the plan calls each comparison that a limit is compared in."""
+    configs = {case.name: resolve(made, case) for case in made.valid_cases}
+    return {
+        one["name"]: one["state"]
+        for one in plan_comparisons(made, configs=configs)
+        if "think time" not in one["name"]
+    }
+
+
+@pytest.mark.parametrize("profile", PROFILES["confounded.yaml"])
+def test_the_copy_whose_population_goes_with_the_limit_is_called_confounded(profile: str | None) -> None:
+    made = lock("confounded.yaml", profile)
+    assert set(states(made).values()) == {"confounded"}
+    assert len(states(made)) == 2
+    configs = {case.name: resolve(made, case) for case in made.valid_cases}
+    for planned in plan_comparisons(made, configs=configs):
+        assert "its levels change web.cpus and tables, feeders, before_trial at once" in planned["sentence"]
+
+
+@pytest.mark.parametrize("profile", [None, "short"])
+def test_the_study_itself_is_not(profile: str | None) -> None:
+    assert list(states(lock("study.yaml", profile)).values()) == ["decidable"] * 4
+
+
+def test_without_root_plan_says_what_is_left_out_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    planned = api.plan(str(STUDY), api.Choices(profile="without-root", out=tmp_path))
+    left_out = [case for case in planned["cases"] if case["excluded"]]
+    assert {case["excluded"] for case in left_out} == {"a limit on the CPU needs root"}
+    assert {case["levels"]["cpus"] for case in left_out} == {"1.0", "0.9", "0.8"}
+    assert len(left_out) == 18, "each of the paper's cells"
+    assert [case["name"] for case in planned["cases"] if not case["excluded"]] == [
+        "F-0",
+        "F-100",
+        "F-200",
+        "S-0",
+        "S-100",
+        "S-200",
+    ]
+    show_plan(planned)
+    assert capsys.readouterr().out.count("no: a limit on the CPU needs root") == 18
+    made = lock("study.yaml", "without-root")
+    for case in made.valid_cases:
+        [web] = [service for service in resolve(made, case).services if service.name == "web"]
+        assert web.options.get("cpus") is None
+
+
+@pytest.mark.parametrize(
+    ("profile", "all_of_them"), [(None, True), ("demo", True), ("without-root", True), ("short", False)]
+)
+def test_raw_results_are_kept_for_jtl(profile: str | None, all_of_them: bool) -> None:
+    """`short` keeps those of users who think, so that its pack stays small."""
+    made = lock("study.yaml", profile)
+    for case in made.valid_cases:
+        [users] = [group for group in resolve(made, case).groups if group.name == "users"]
+        assert users.keeps_rows == (all_of_them or case.levels["think"] != "0"), case.name
+
+
+def test_before_any_run_plan_says_what_users_who_think_ask_for(tmp_path: Path) -> None:
+    told = api.plan(str(STUDY), api.Choices(profile="short", out=tmp_path))["cautions"]
+    assert len(told) == 2
+    assert told[0].startswith(
+        "50 users who think 100 ms ask for 500/s at most in F-1.0-100, F-0.9-100, F-0.8-100 and 3 more"
+    )
+    assert told[1].startswith("50 users who think 200 ms ask for 250/s at most in ")

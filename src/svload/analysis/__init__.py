@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from svload.analysis.runs import compare_runs
     from svload.analysis.sentences import headline
     from svload.analysis.settings import settings_digest
+    from svload.analysis.unreached import unreached_limits
 
 __all__ = [
     "ANALYSIS_VERSION",
@@ -40,6 +41,7 @@ __all__ = [
     "settings_digest",
     "size_of_run",
     "summarise_load",
+    "unreached_limits",
 ]
 
 __getattr__ = late(
@@ -55,5 +57,6 @@ __getattr__ = late(
         "runs": ("compare_runs",),
         "sentences": ("headline",),
         "settings": ("settings_digest",),
+        "unreached": ("unreached_limits",),
     },
 )

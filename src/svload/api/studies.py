@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from svload.api.earlier import Earlier
 from svload.api.runs import (
     RUNS,
     SearchVerdicts,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from svload.host.machines.reach import Reach
     from svload.model.certificates import Certificates
     from svload.model.monitored import Monitored
-    from svload.model.results import Claim, Findings
+    from svload.model.results import Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
     from svload.run.hands import EarlyHands
@@ -161,6 +161,7 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
     batch = study.first_batch(lock)
     restarts = sum(trial.restart for trial in batch.trials)
     before = last_run(choices.out, lock.name, lock.profile)
+    earlier = Earlier(before)
     estimate = analysis.estimate_run(
         lock,
         configs,
@@ -191,11 +192,18 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
         "open_groups": _open_groups(configs),
         "faults": _faults(configs),
         "comparisons": _comparisons(
-            lock, configs, _claims_of(before) if lock.comparisons else (), _floors(lock, configs)
+            lock, configs, earlier.claims if lock.comparisons else (), _floors(lock, configs)
         ),
         "cautions": list(
             dict.fromkeys(
-                told for config in configs.values() for told in lab.cautions(config.services, config.faults)
+                [
+                    *(
+                        told
+                        for config in configs.values()
+                        for told in lab.cautions(config.services, config.faults)
+                    ),
+                    *analysis.unreached_limits(configs, earlier.case),
+                ]
             )
         ),
         "trusted_needed": [] if lock.trusted else study.needs_trust(lock, lab.asks_trust, configs.values()),
@@ -233,22 +241,6 @@ def _open_groups(configs: Mapping[str, CaseConfig]) -> list[dict[str, Any]]:
         {"group": group, "max_vus": count, "because": because, "cases": names}
         for (group, count, because), names in cases.items()
     ]
-
-
-def _claims_of(before: RunDir | None) -> list[Claim]:
-    """What an earlier run claimed, if this svload's analysis did: nothing is analysed anew for a plan,
-    nor read that it does not need."""
-    from svload import analysis
-    from svload.model.results import Claim
-
-    if before is None or not before.findings_path.is_file():
-        return []
-    try:
-        found = json.loads(before.findings_path.read_text(encoding="utf-8"))
-        known = found["analysis_version"] == analysis.ANALYSIS_VERSION
-        return [Claim.model_validate(claim) for claim in found["claims"]] if known else []
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def run_study(

@@ -1,0 +1,187 @@
+"""studies/002-factorial-redis/tables.py: the tables of its other studies, and what is said where there is nothing to tell."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from svload.model.facts import Death
+from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
+
+STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
+STEPS = (0.99, 1.0, 1.01)
+"""What trials make of a number."""
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("factorial_other_tables", STUDY / "tables.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def trial(
+    case: str, number: int, numbers: Mapping[str, float], deaths: Sequence[Death] = (), refused: str = ""
+) -> TrialResult:
+    metrics = {
+        key: Estimate(value=value, belief=Belief(grade="REFUSED") if key == refused else None)
+        for key, value in numbers.items()
+    }
+    verdict = Verdict(trial=f"{case}.r{number}", instrument="VALID", server="STEADY", reasons=(), checks=())
+    return TrialResult(
+        trial=f"{case}.r{number}", case=case, replicate=number, block=number, verdict=verdict, metrics=metrics,
+        deaths=tuple(death.sentence for death in deaths),
+    )  # fmt: skip
+
+
+def case(
+    name: str, levels: Mapping[str, str], numbers: Mapping[str, float], excluded: str | None = None
+) -> CaseResult:
+    return CaseResult(
+        case=name, levels=dict(levels), excluded=excluded, instrument=None, server=None, trials=(), refused=(),
+        metrics={key: Estimate(value=value, low=0.9 * value, high=1.1 * value) for key, value in numbers.items()},
+    )  # fmt: skip
+
+
+def run(
+    study: str, cases: Sequence[CaseResult], trials: Sequence[TrialResult] = (), claims: Sequence[Claim] = ()
+) -> Findings:
+    return Findings(
+        analysis_version=1, study=study, question="", profile=None, complete=True, planned_trials=len(trials),
+        sealed_trials=len(trials), cases=tuple(cases), trials=tuple(trials), claims=tuple(claims),
+    )  # fmt: skip
+
+
+def none(query: str) -> list[dict[str, Any]]:
+    """No rows."""
+    return []
+
+
+def test_a_page_s_cost_is_its_cpu_over_its_throughput(tables: ModuleType) -> None:
+    numbers = {
+        "users.throughput": 50.0,
+        "users.response.p50": 0.1,
+        "web.cpu.mean": 0.1,
+        "store.cpu.mean": 0.01,
+    }
+    large = {"stored": "thousand", "storage": "keys"}
+    small = {"stored": "ten", "storage": "mget"}
+    cases = [
+        case("a", large, numbers),
+        case("b", small, {}),
+        case("c", {"stored": "ten", "storage": "hash"}, {}, "left out"),
+    ]
+    trials = [trial("a", at, numbers | {"web.cpu.mean": 0.1 * step}) for at, step in enumerate(STEPS, 1)]
+    [made] = tables.tables(run("factorial-storage", cases, trials), none)
+    assert [row[:2] for row in made.rows] == [("ten", "mget"), ("thousand", "keys")], (
+        "by how much is stored, without what is left out"
+    )
+    assert made.rows[0][2:] == ("–",) * 4
+    web, store, response, pages = made.rows[1][2:]
+    assert web.startswith("2 ms (1.9")
+    assert store == "0.2 ms (0.2 to 0.2)"
+    assert response == "0.1 s (0.09 to 0.11)"
+    assert pages == "50/s (45 to 55)"
+
+
+def test_a_trial_that_is_not_believed_makes_no_cost(tables: ModuleType) -> None:
+    numbers = {"users.throughput": 50.0, "web.cpu.mean": 0.1}
+    wrong = trial("a", 1, numbers | {"web.cpu.mean": 5.0}, refused="web.cpu.mean")
+    assert tables.cost([wrong, trial("a", 2, numbers)], "web") == "2 ms"
+    assert tables.cost([wrong], "web") == "–"
+    assert tables.cost([trial("a", 1, numbers | {"users.throughput": 0.0})], "web") == "–"
+
+
+def test_who_ended_for_want_of_memory(tables: ModuleType) -> None:
+    held = {"web.memory_bytes": 64 * 2**20}
+    killed = Death(service="web", cause="oom_kill", kills=1, limits=held, offset_s=1.0)
+    ended = Death(
+        service="store",
+        cause="exit",
+        process="redis",
+        exit=-9,
+        limits={"store.memory_bytes": 64 * 2**20},
+        offset_s=2.0,
+    )
+    mib = 2**20
+    numbers = {"web.memory.max": 60.0 * mib, "store.memory.max": 10.0 * mib}
+    trials = [
+        trial("web-64", 1, numbers, [killed]),
+        trial("web-64", 2, numbers | {"web.memory.max": 64.0 * mib}, [killed]),
+        trial("web-64", 3, numbers),
+        trial("store-64", 1, numbers, [ended]),
+        trial("both", 1, {}),
+    ]
+    cases = [
+        case("web-64", {"limits": "web-64", "stored": "five-thousand"}, {"users.throughput": 2.0}),
+        case("store-64", {"limits": "store-64", "stored": "five-thousand"}, {}),
+        case("both", {"limits": "both-4g", "stored": "thousand"}, {}),
+    ]
+    [made] = tables.tables(run("factorial-memory", cases, trials), none)
+    assert made.rows == (
+        (
+            "web-64",
+            "five-thousand",
+            "web in 2 of 3 (killed for want of memory)",
+            "64 MiB",
+            "10 MiB",
+            "2/s (1.8 to 2.2)",
+        ),
+        ("store-64", "five-thousand", "store in 1 of 1 (ended by itself)", "60 MiB", "10 MiB", "–"),
+        ("both-4g", "thousand", "nobody", "–", "–", "–"),
+    )
+
+
+def claim(pair: tuple[str, str], **more: Any) -> Claim:
+    ratio = Estimate(value=0.9, low=0.8, high=1.01)
+    plain: dict[str, Any] = {
+        "name": "limit", "factor": "cpus", "baseline": "1.0", "treatment": "0.8", "metric": "users.throughput", "pairs": (pair,),
+        "blocks": 6, "ratio": ratio, "p": 0.1, "p_adjusted": 0.2, "smallest_p": 0.03, "mde": 0.123, "state": "no claim", "sentence": "",
+    }  # fmt: skip
+    return Claim(**plain | more)
+
+
+def test_a_claim_of_the_limit_has_the_papers_ratio_and_what_so_many_pairs_find(tables: ModuleType) -> None:
+    claims = [
+        claim(("F-1.0-0", "F-0.8-0")),
+        claim(("F-1.0-0", "F-1.0-100"), factor="think"),
+        claim(("A", "B")),
+    ]
+    made = tables.limit_claims(run("factorial", [], claims=claims))
+    assert made.rows == (("F-0.8-0 over F-1.0-0", "0.9 (0.8 to 1.01)", "0.98", "6", "12 %", "open"),)
+
+
+def test_the_confounded_copy_tells_why_nothing_is_claimed(tables: ModuleType) -> None:
+    why = "its levels change web.cpus and feeders at once"
+    [made] = tables.tables(run("factorial-confounded", [], claims=[claim(("A", "B"), why_open=why)]), none)
+    assert made.rows == (("limit", "0.9 (0.8 to 1.01)", "open", why),)
+
+
+def test_first_and_last_byte_of_cells_with_rows_and_without(tables: ModuleType) -> None:
+    numbers = {"users.server_time.p50": 0.0012, "users.service.p50": 0.0013}
+    ours = {"F-1.0-100": case("F-1.0-100", {}, numbers)}
+    kept = [{"cell": "F-1.0-100", "n": 1200, "near": 0.995, "same": 0.5, "first_s": 0.0012, "last_s": 0.0013}]
+    made = {row[0]: row[1:] for row in tables.first_bytes(ours, kept).rows}
+    assert made["F-1.0-100"] == ("1.2 ms", "1.3 ms", "1,200", "99.5 %", "50 %", "about half")
+    assert made["S-1.0-0"] == ("–",) * 6
+
+
+def test_another_study_has_no_tables(tables: ModuleType) -> None:
+    assert tables.tables(run("factorial-elsewhere", []), none) == []
+
+
+def test_nothing_measured_is_told_as_nothing(tables: ModuleType) -> None:
+    made = {table.title: table for table in tables.tables(run("factorial", []), none)}
+    assert len(made["Cell by cell"].rows) == 18
+    assert {row[1] for row in made["Cell by cell"].rows} == {"–"}
+    assert {row[3] for row in made["What the limit does to throughput"].rows} == {"not measured"}
+    assert {row[1] for row in made["All cells from two demands"].rows} == {"–"}
