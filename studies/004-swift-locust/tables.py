@@ -134,16 +134,20 @@ def threats(found: Findings) -> OwnTable:
     grades: dict[str, Counter[str]] = {}
     for trial in found.trials:
         for check in trial.verdict.checks:
-            grades.setdefault(check.check, Counter())[
-                check.grade if check.measured else "not measured"
-            ] += 1
+            grades.setdefault(check.check, Counter())[check.grade if check.measured else "not measured"] += 1
     rows = []
     for line in read("threats.csv"):
         said = []
         for name in line["checks"].split():
-            counts = ", ".join(f"{count} {grade}" for grade, count in sorted(grades[name].items())) if name in grades else "not in this run"
+            counts = (
+                ", ".join(f"{count} {grade}" for grade, count in sorted(grades[name].items()))
+                if name in grades
+                else "not in this run"
+            )
             said.append(f"{name}: {counts}")
-        rows.append((line["threat"], line["checked_by"] or "–", "; ".join(said) or "–", line["not_checkable"] or "–"))
+        rows.append(
+            (line["threat"], line["checked_by"] or "–", "; ".join(said) or "–", line["not_checkable"] or "–")
+        )
     return OwnTable(
         title="The paper's threats to validity",
         note="Trials by what each check said of them.",

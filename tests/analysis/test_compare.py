@@ -144,6 +144,30 @@ def test_a_case_in_fewer_than_two_blocks_is_dropped_and_named(closed: Bench) -> 
     assert "Left out, too few pairs: TC5 against TC2." in claim.sentence
 
 
+def test_what_is_left_of_the_cases_is_never_called_no_difference(closed: Bench) -> None:
+    """Cases that kept their pairs say nothing of the others: the only one left here has no effect, the others 25 %."""
+    gated = PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"})
+    lock = lock_with(closed.lock, 6, gated)
+    flat = [
+        trial(one.case, one.block, one.metrics["probe.response.p50"].value * (1.25 if one.case in ("TC4", "TC5") else 1))
+        for one in blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99])
+    ]  # fmt: skip
+    lost = [f"{name}.r{block}" for name in ("TC4", "TC5") for block in range(1, 7)]
+    lost += [
+        f"{name}.r{block}" for name in ("TC1", "TC2") for block in range(1, 7)
+    ]  # of both sides alike: no leaning
+    (part,) = claims(closed, lock, without(flat, *lost))
+    assert part.dropped_cases == ("TC4 against TC1", "TC5 against TC2")
+    assert part.outcome == "open"
+    assert part.why_open == "2 of its 3 cases have too few pairs"
+    assert part.gate is not None
+    assert part.gate.outcome == "open"
+    assert part.gate.why == "2 of its 3 cases have too few pairs"
+
+    (whole,) = claims(closed, lock, blocks([1.0, 1.01, 0.99, 1.0, 1.01, 0.99]))
+    assert (whole.outcome, whole.gate and whole.gate.outcome) == ("no difference", "pass")
+
+
 def test_fewer_than_three_blocks_are_open_and_none_is_refused(closed: Bench) -> None:
     (claim,) = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
     assert (claim.outcome, claim.p, claim.ratio.low) == ("open", None, None)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from svload.host.machines.reach import Reach
     from svload.model.certificates import Certificates
     from svload.model.monitored import Monitored
-    from svload.model.results import Findings
+    from svload.model.results import Claim, Findings
     from svload.model.study import CaseConfig, Lock
     from svload.run import Outcome
     from svload.run.hands import EarlyHands

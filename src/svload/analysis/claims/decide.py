@@ -302,7 +302,7 @@ def _outcome(one: Judged, p_adjusted: float, together: tuple[float, float] | Non
         return "open"
     if p_adjusted <= limits.ALPHA and not one.under_floor:
         return "decided"
-    if together is not None and max(abs(end) for end in together) <= margin and not one.shown.leans:
+    if together is not None and max(abs(end) for end in together) <= margin and not one.shown.held_back:
         return "no difference"
     return "open"
 
@@ -314,8 +314,8 @@ def _told_open(one: Judged, outcome: Outcome, p_adjusted: float) -> str:
         return one.why_open
     if one.under_floor:
         return "it is below what the lab shows against itself"
-    if one.shown.lean:
-        return one.shown.lean
+    if one.shown.held_back:
+        return one.shown.held_back
     return ""
 
 

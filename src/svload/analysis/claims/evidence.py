@@ -71,6 +71,16 @@ class Shown:
         """Refusals, or what was left out, lean to one side."""
         return bool(self.lean)
 
+    @property
+    def held_back(self) -> str:
+        """Why neither “no difference” nor a gate's pass may be said, as a clause; empty: they may.
+
+        Cases differ in their effects, so that the mean of those which kept their pairs says nothing of the others.
+        """
+        left_out = int(np.sum(~np.asarray(self.effect.kept, dtype=bool)))
+        cases = f"{left_out} of its {np.size(self.effect.kept)} cases have too few pairs"
+        return " and ".join(filter(None, (self.lean, cases if left_out else "")))
+
     def interval(self, claims: int = 1) -> tuple[float, float] | None:
         """Of the log ratio, widened by the numbers' bounds: 95 % for one claim, or for each of `claims` together.
 

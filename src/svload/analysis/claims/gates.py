@@ -114,9 +114,9 @@ def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
     above_floor = mean is not None and (gate.floor is None or abs(mean) >= gate.floor)
     if p_times <= limits.ALPHA and above_floor and gate.shown.holds:
         return Gate(text=text, outcome="fail", why="the whole interval lies beyond the margin")
-    if _within(gate) and not gate.shown.leans:
+    if _within(gate) and not gate.shown.held_back:
         return Gate(text=text, outcome="pass", why="the whole interval lies within the margin")
-    why = gate.shown.lean or "the interval reaches over the margin"
+    why = gate.shown.held_back or "the interval reaches over the margin"
     return Gate(text=text, outcome="open", why=why)
 
 

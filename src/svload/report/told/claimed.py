@@ -72,8 +72,8 @@ class Claimed:
 
     @property
     def sure(self) -> str:
-        """`decided`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would decide it`, `refused:
-        0 of 8 pairs can be believed`."""
+        """`decided`, `decided, 3 cases left out`, `any difference is below 5 %`, `open: 4 more blocks (12 min) would
+        decide it`, `refused: 0 of 8 pairs can be believed`."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
             return f"any difference is below {100 * claim.within:.2g} %"
@@ -84,7 +84,12 @@ class Claimed:
             return (
                 f"refused: {believed} of {count_words(made, 'pair')} can be believed" if made else "refused"
             )
-        return "decided"
+        return self._decided
+
+    @property
+    def _decided(self) -> str:
+        left_out = len(self.claim.dropped_cases)
+        return f"decided, {count_words(left_out, 'case')} left out" if left_out else "decided"
 
     @property
     def short(self) -> str:
@@ -99,7 +104,7 @@ class Claimed:
             return f"open: {why}"
         if self.outcome == "refused" and claim.believed_of[1]:
             return f"refused: {claim.believed_of[0]}/{claim.believed_of[1]} pairs"
-        return self.outcome
+        return self._decided if self.outcome == "decided" else self.outcome
 
     @property
     def needs(self) -> str:
