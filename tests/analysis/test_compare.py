@@ -445,8 +445,8 @@ def left_out(trials: list[TrialResult], share: float, slower: float, *names: str
 
 
 def test_a_server_whose_pauses_disturb_the_load_does_not_lose_them(closed: Bench) -> None:
-    """The planted case: pauses of the treatment's server are left out of its medians, with which these are three
-    times as long. The clean one: as much is left out of both sides."""
+    """The planted case: pauses of the treatment's server are left out of its medians, with which these are
+    three times as long. The clean one: as much is left out of both sides."""
     flat = [1.0, 1.001, 0.999, 1.0, 1.001, 0.999]
     lock = lock_with(closed.lock, 6, PROTOCOL.model_copy(update={"fail_if": "worse by more than 5 %"}))
     (claim,) = claims(closed, lock, left_out(blocks(flat), 0.1, 3.0, *HTTPS_ALL))

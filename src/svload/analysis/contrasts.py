@@ -170,9 +170,10 @@ def plan_comparisons(
 
     Keys: name, comparison, factor, baseline, treatment, metric, by, pairs (count of matched cells), blocks, units, bring_ups, claims,
     smallest_p (of sign flips, after Holm: t itself has no least p), mde (relative effect; null with mde_reason),
-    state ("decidable" | "undecidable" | "confounded"), reason and remedy (why no outcome could decide it, as a clause, and the
-    edit that mends it; empty: one could), needed_blocks, sentence. `before`: an earlier run's claims. `floors` finds a contrast's
-    figures in an A/A certificate, which tells how much replicates differ where there is no last run. `configs` tell what levels change.
+    state ("decidable" | "undecidable" | "confounded"), reason and remedy (why no outcome could decide it,
+    as a clause, and the edit that mends it; empty: one could), needed_blocks, sentence. `before`: an earlier
+    run's claims. `floors` finds a contrast's figures in an A/A certificate, which tells how much replicates
+    differ where there is no last run. `configs` tell what levels change.
     """
     contrasts = contrasts_of(lock)
     units = [planned_units(lock, contrast)[0] if contrast.cells else 0 for contrast in contrasts]

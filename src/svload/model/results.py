@@ -332,10 +332,11 @@ class Claim(Frozen):
     """p of the sign test on `refused_sides`; below 0.1 refusals lean to one side, and the claim must hold
     with the lost pairs at their worst"""
     left_out_sides: tuple[int, int] = (0, 0)
-    """pairs that count of which more requests were left out of the baseline's number, and of the treatment's"""
+    """pairs that count of which more requests were left out of the baseline's number, and of the
+    treatment's"""
     left_out_leaning: float | None = None
-    """p of the sign test on `left_out_sides`; below 0.1 what was left out leans to one side, and the claim must
-    hold with these pairs at the worst of their values with and without it; null: nothing was left out"""
+    """p of the sign test on `left_out_sides`; below 0.1 what was left out leans to one side, and the claim
+    must hold with these pairs at the worst of their values with and without it; null: nothing was left out"""
     carry_over: CarryOver | None = None
     """whether the order of neighbours mattered; null: too few pairs to say"""
     overturn_pairs: int | None = None
@@ -489,7 +490,7 @@ _ONCE_SAID: dict[str, str] = {"claim": "decided", "refused": "refused"}
 
 
 def _with_outcome(claim: dict[str, Any]) -> dict[str, Any]:
-    """A claim of an earlier format: its outcome and its gate, where it had but a state, and whether it failed."""
+    """A claim of an earlier format: its outcome and its gate, where it had but a state, and `failed`."""
     once = ("planned", "smallest_p", "mde_reason", "state", "gated", "failed")
     found = {key: value for key, value in claim.items() if key not in once}
     found.setdefault("outcome", _ONCE_SAID.get(claim.get("state", ""), "open"))

@@ -2,8 +2,8 @@
 why, gates, and the sentences.
 
 `statistic` is arithmetic on arrays, which the simulation of `benches/claims.py` calls too; `pairs` finds a
-contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect, carry-over, breakdown; `decide` says
-what may be claimed; `gates` answers `fail_if`; `say` puts it in words.
+contrast's pairs in judged trials, `gathered` holds them; `evidence` turns them into effect, carry-over,
+breakdown; `decide` says what may be claimed; `gates` answers `fail_if`; `say` puts it in words.
 """
 
 from __future__ import annotations

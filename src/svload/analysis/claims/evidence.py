@@ -33,9 +33,9 @@ from svload.model.pairs import CarryOver
 @dataclass(frozen=True)
 class Shown:
     """A contrast's effect. `below`, `above`: how far the true effect may lie from the mean by
-    the numbers' own bounds; `leaning`, `left_out_leaning`: p that refusals, or what was left out, fall so unevenly on the
-    two sides by chance; `worst`: where they lean, the effects with every such pair at its lowest and at
-    its highest.
+    the numbers' own bounds; `leaning`, `left_out_leaning`: p that refusals, or what was left out, fall so
+    unevenly on the two sides by chance; `worst`: where they lean, the effects with every such pair at its
+    lowest and at its highest.
     """
 
     effect: Effect
@@ -139,7 +139,8 @@ def shown(found: Gathered, blocked: bool, pooled: tuple[Effect, float | None] | 
 
 
 def _leanings(found: Gathered) -> tuple[float | None, float | None]:
-    """p of the sign tests on which side was refused more often, and of which more was left out; None: nothing was."""
+    """p of the sign tests on which side was refused more often, and of which more was left out; None:
+    nothing was."""
     refused, left_out = found.refused_sides, found.left_out_sides
     return (
         sign_test_p(*refused) if sum(refused) else None,
@@ -192,8 +193,8 @@ def _against(effect: Effect, below: float, above: float) -> float | None:
 def _at_worst(found: Gathered, up: bool, refused: bool, left_out: bool) -> Floats:
     """The pairs at the bound adverse to an effect upwards, or to one downwards.
 
-    `refused`: every refused pair, those too that were made anew since, at the refused number's own bound, else
-    at that of the worst pair that counts. `left_out`: every pair of which requests were left out at
+    `refused`: every refused pair, those too that were made anew since, at the refused number's own bound,
+    else at that of the worst pair that counts. `left_out`: every pair of which requests were left out at
     the worst of its values with and without these, as if the disturbance had been the server's doing.
     """
     logs, side = found.logs, 0 if up else 1

@@ -91,8 +91,8 @@ def _p_times(gate: Facts) -> float:
 
 
 def _p_success(gate: Facts) -> float | None:
-    """p that success fell by no more than the margin, by the claim's own statistic, two-sided as the interval;
-    None where that is not asked, no request failed, or there are too few units."""
+    """p that success fell by no more than the margin, by the claim's own statistic, two-sided as the
+    interval; None where that is not asked, no request failed, or there are too few units."""
     before, after = gate.found.success
     effect = _success_effect(gate.found)
     if not gate.limit.worse or effect is None or not before or after is None or min(before, after) >= 1:

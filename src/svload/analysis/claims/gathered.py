@@ -1,4 +1,5 @@
-"""All that the trials hold for one contrast: its pairs, what was lost, and what is judged whatever disturbed the times."""
+"""All that the trials hold for one contrast: its pairs, what was lost, and what is judged whatever disturbed
+the times."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ class Gathered:
 
     `logs` [cell, slot]: the pairs' log ratios, NaN where lost; `adverse`: the worst log ratios that refused
     pairs may have, as (lowest, highest), NaN where nothing was refused, ±inf where nothing bounds them;
-    `disturbed`: (lowest, highest) with each number with or without its disturbed moments, NaN where none were left out. A slot is
-    (block, batch that made it anew, or 0). `left_out_sides`: pairs that count of which more was left out of
+    `disturbed`: (lowest, highest) with each number with or without its disturbed moments, NaN where none were
+    left out. A slot is (block, batch that made it anew, or 0). `left_out_sides`: pairs that count of which more was left out of
     the baseline's, and of the treatment's numbers; `order`: the trials' places in the order that they began.
     """
 

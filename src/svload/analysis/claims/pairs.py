@@ -30,7 +30,7 @@ from svload.model.study import CaseConfig, Lock
 from svload.study.check import owners_of
 
 _RAISING = (1, 2)
-"""Places of a cell's numbers that raise its ratio: the treatment, and the baseline at the first level of `by`."""
+"""Places of a cell's numbers that raise its ratio: the treatment, and the baseline at `by`'s first level."""
 
 
 def gather(

@@ -1,11 +1,11 @@
-"""A claim over a percentile that single trials have too few requests for: quantiles pooled over a case's blocks,
-a side at a time (docs/method.md §2).
+"""A claim over a percentile that single trials have too few requests for: quantiles pooled over a case's
+blocks, a side at a time (docs/method.md §2).
 
-A block holds one trial of a case on either side, and that is what has too few, so that pooling by block would add
-nothing; pooled with other cases it would be a quantile of a mixture, which the slowest case makes alone. So all blocks
-of a case are pooled. The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, and unequal n would fake a
-difference: both sides of each pair are thinned to equal n first, so that a block weighs as much on either side.
-The jackknife leaves one unit out of both sides and pools anew, as does each flip.
+A block holds one trial of a case on either side, and that is what has too few, so that pooling by block would
+add nothing; pooled with other cases it would be a quantile of a mixture, which the slowest case makes alone.
+So all blocks of a case are pooled. The mean of log p99 reads 9 % low at n = 200 and 1 % at 2,000, and unequal
+n would fake a difference: both sides of each pair are thinned to equal n first, so that a block weighs as
+much on either side. The jackknife leaves one unit out of both sides and pools anew, as does each flip.
 """
 
 from __future__ import annotations

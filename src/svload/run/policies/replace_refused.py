@@ -109,8 +109,8 @@ class _Made:
         return not trial.serves and trial == [one for one in self.same_cell(trial) if not one.serves][-1]
 
     def order(self, cluster: _Cluster, batch: int) -> list[str]:
-        """The cluster's cases in the order they run, drawn: those of a pair as neighbours wherever that can be had
-        (`side_by_side`); pairs within one bring-up before those that need a restart between them."""
+        """The cluster's cases in the order they run, drawn: those of a pair as neighbours wherever that can be
+        had (`side_by_side`); pairs within one bring-up before those that need a restart between them."""
         places = {case.name: place for place, case in enumerate(self.lock.cases)}
         plots = {name: plot_of(self.lock, self.lock.case(name)) for name in cluster.cases}
 

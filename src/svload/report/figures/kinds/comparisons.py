@@ -50,9 +50,9 @@ def figure(gathered: Gathered) -> Figure | None:
     metrics = unique(claim.metric for claim in claims)
     caption = (
         f"Ratios of {' and '.join(metrics)} over matched cases, logarithmic; left of 1 the treatment is "
-        f"smaller. Bars: 95 % interval for all comparisons together (t, one {units} left out at a time), widened "
-        f"by what the numbers may be off. Filled: decided after Holm's correction; hollow: not decided by this run. "
-        f"n = {counts}. "
+        f"smaller. Bars: 95 % interval for all comparisons together (t, one {units} left out at a time), "
+        f"widened by what the numbers may be off. Filled: decided after Holm's correction; hollow: not "
+        f"decided by this run. n = {counts}. "
         f"{sure_words(gathered)}"
     )
     return Figure("comparisons", caption, draw)
