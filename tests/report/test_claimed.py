@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.report.told_facts import outcomes
 
-from svload.model.results import Estimate, Findings
+from svload.model.results import Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
@@ -92,6 +92,22 @@ def test_what_is_behind_a_decided_one(findings: Findings) -> None:
     assert told["gate"] == "gate failed: worse by more than 5 %"
     assert "1.95 to 2.13 for this one alone" in told["intervals"]
     assert "p and interval" not in told
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("fail", "gate failed: worse by more than 5 %"),
+        ("pass", "gate passed: not worse by more than 5 %"),
+        ("open", "gate open: perhaps worse by more than 5 %"),
+    ],
+)
+def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
+    findings: Findings, outcome: Any, told: str
+) -> None:
+    gate = Gate(text="worse by more than 5 %", outcome=outcome)
+    claim = findings.claims[0].model_copy(update={"gate": gate})
+    assert claimed(findings.model_copy(update={"claims": (claim,)}))[0].gate == told
 
 
 def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:
