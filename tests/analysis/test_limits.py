@@ -12,6 +12,7 @@ from svload.drive.share import timeline
 HELD = {
     "ALPHA": 0.05,
     "TAIL": 0.025,
+    "SUCCESS_LEADS": 0.999,
     "LEAST_N_EFF": {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688},
     "STRONG_TAIL": 10,
     "BATCHES": (400, 200, 100),

@@ -408,7 +408,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
 ]  # fmt: skip
 NEEDS_FACTS = (
     "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "page-cache", "time-wait", "connection-rate",
-    "physics", "hiccups", "worker-spread",
+    "physics", "hiccups", "worker-spread", "gc-pause",
 )  # fmt: skip
 
 
@@ -421,7 +421,9 @@ def test_planted(closed: Bench, name: str, plant: Plant, grade: str, words: str)
     assert found.measured
 
 
-@pytest.mark.parametrize("name", sorted({row[0] for row in PLANTED} | {"hiccups", "same-host"}))
+@pytest.mark.parametrize(
+    "name", sorted({row[0] for row in PLANTED} - {"gc-pause"} | {"hiccups", "same-host"})
+)
 def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
     trial = closed.trial("TC4.r1")
     found = check(trial, closed.config(trial), name)
@@ -512,6 +514,13 @@ def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: B
     assert {name for name, one in found.items() if not one.measured} == set(NEEDS_FACTS)
     assert all(found[name].sentence.startswith("Not measured: ") for name in NEEDS_FACTS)
     assert verdict.instrument == judge_trial(trial, closed.config(trial)).verdict.instrument
+
+
+def test_a_garbage_collector_that_nobody_watched_is_not_measured(closed: Bench) -> None:
+    found = check(closed.trial("TC4.r1"), closed.configs["TC4"], "gc-pause")
+    assert (found.grade, found.measured) == ("VALID", False)
+    planted, config = paused(0.0002)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    assert check(planted, config, "gc-pause").measured
 
 
 def test_a_quota_that_nobody_watched_is_not_measured(closed: Bench) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from svload.lab import memcache
+from svload.lab.nginx_directives import DIRECTIVES, OWN
+from svload.lab.programs import path_of
 from svload.model.errors import SvloadError
 from svload.model.facts import Counters, Endpoint, ServiceFacts
 from svload.model.study import ObjectSet
@@ -323,3 +325,21 @@ def test_a_hitch_front_stands_before_a_truth_server_too(lab_of: Any, needs: Any)
     objects = ObjectSet(name="few", service="backend", count=3, size={"constant": 100})
     path = lab.fill(objects, seed=3)["path"][0]
     assert ask(lab.endpoints()["https://backend"], "backend", path) == [(200, 100)]
+
+
+def _is_taken(folder: Path, directive: str) -> bool:
+    """Whether nginx knows it in its http block as one that has a value and no block; it is asked without one."""
+    config = folder / "nginx.conf"
+    config.write_text(f"events {{}}\nhttp {{ {directive}; }}\n")
+    command = [path_of("nginx"), "-t", "-q", "-e", "stderr", "-p", str(folder), "-c", str(config)]
+    return f'invalid number of arguments in "{directive}"' in subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=10
+    ).stderr  # fmt: skip
+
+
+def test_nginx_takes_the_directives_that_a_study_may_tune(needs: Any, tmp_path: Path) -> None:
+    needs("nginx")
+    assert [name for name in sorted(DIRECTIVES | OWN) if not _is_taken(tmp_path, name)] == []
+    assert not [
+        name for name in ("sendfle", "proxy_pass", "upstream", "load_module") if _is_taken(tmp_path, name)
+    ]

@@ -88,8 +88,13 @@ def test_matched_cases_that_differ_are_told_behind_their_pooled_effect(
 
 def test_what_failed_stands_before_the_comparisons(reported: Reporter) -> None:
     found = answer(reported("mixed").findings)
-    assert found.first[0].text.startswith("probe.success_rate ≥ 99 %: failed in TC2")
-    assert found.first[0].mark == "✗"
+    texts = [one.text for one in found.first]
+    criterion = next(
+        at for at, text in enumerate(texts) if text.startswith("probe.success_rate ≥ 99 %: failed in TC2")
+    )
+    assert criterion > 0, "the requests that failed stand before it"
+    assert all("requests failed in TC2" in text for text in texts[:criterion])
+    assert {one.mark for one in found.first[: criterion + 1]} == {"✗"}
 
 
 def test_without_valid_evidence_there_is_no_sentence(reported: Reporter) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.report.told_facts import outcomes
 
-from svload.model.results import Estimate, Findings
+from svload.model.results import Estimate, Findings, Gate
 from svload.report.data.gather import gather
 from svload.report.page.render import render_page
 from svload.report.told.claimed import LONGEST_WORDS, MARKS, claimed, details
@@ -103,6 +103,22 @@ def test_pairs_that_both_sides_lost_and_what_was_left_out_are_told(findings: Fin
     even = told(left_out_sides=(2, 3), left_out_leaning=1.0)["requests left out"]
     assert even == "more of the baseline's in 2 pairs, of the treatment's in 3 (p 1: no leaning)"
     assert "requests left out" not in told()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("fail", "gate failed: worse by more than 5 %"),
+        ("pass", "gate passed: not worse by more than 5 %"),
+        ("open", "gate open: perhaps worse by more than 5 %"),
+    ],
+)
+def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
+    findings: Findings, outcome: Any, told: str
+) -> None:
+    gate = Gate(text="worse by more than 5 %", outcome=outcome)
+    claim = findings.claims[0].model_copy(update={"gate": gate})
+    assert claimed(findings.model_copy(update={"claims": (claim,)}))[0].gate == told
 
 
 def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:

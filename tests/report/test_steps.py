@@ -15,7 +15,7 @@ Reporter = Callable[[str], Any]
 STEPS = ("login", "buy <b>")
 
 
-def _with_steps(found: Gathered) -> Gathered:
+def with_steps(found: Gathered) -> Gathered:
     """Each background group as a scenario of two steps, whose numbers are the group's own."""
     configs = {}
     for name, config in found.configs.items():
@@ -41,7 +41,7 @@ def _with_steps(found: Gathered) -> Gathered:
 
 def test_steps_have_a_table_with_their_requests_and_numbers(reported: Reporter) -> None:
     found = reported("plain")
-    page, _ = render_page(_with_steps(gather(found.run, found.findings)))
+    page, _ = render_page(with_steps(gather(found.run, found.findings)))
     tables = re.findall(r'<div class="scroll" id="TC1\.steps".*?</table>', page, re.DOTALL)
     assert len(tables) == 1
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)<small>background</small></th><td>(.*?)</td>", tables[0])

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import openpyxl
 import pytest
 from rich.cells import cell_len
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
-from svload.model.results import Estimate
+from svload.model.results import Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
 from svload.report import show_findings, show_why
+from svload.report.data.gather import gather
+from svload.report.files.junit import junit_xml
+from svload.report.files.markdown import summary_markdown
+from svload.report.page.render import render_page
+from svload.report.sheets.workbook import write_workbook
 from svload.report.terminal.casetable import case_table
 from svload.report.terminal.tables import MOST_LINES
+from svload.report.told.claimed import claimed
 
 Reporter = Callable[[str], Any]
 
@@ -275,3 +285,135 @@ def test_why_fits(reported: Reporter, said: Callable[..., str], width: int) -> N
         text = said(what, findings, width)
         assert max(cell_len(line) for line in text.splitlines()) <= width
         assert "…" not in text
+
+
+def gated(findings: Findings, failing: Sequence[int], of: int = 9) -> Findings:
+    """Claims of which some failed their gate; their names tell which."""
+    one = outcomes(findings).claims[1]
+    claims = []
+    for number in range(of):
+        gate = Gate(text="worse by more than 5 %", outcome="fail" if number in failing else "pass")
+        name = f"{'bad' if number in failing else 'good'} {number}"
+        claims.append(one.model_copy(update={"name": name, "gate": gate}))
+    return findings.model_copy(update={"claims": tuple(claims)})
+
+
+@pytest.mark.parametrize("width", [120, 80])
+@pytest.mark.parametrize(("failing", "of"), [((8,), 9), (tuple(range(3, 30)), 30), ((), 9)])
+def test_a_failed_gate_stands_first_and_is_never_left_out(
+    reported: Reporter,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    failing: tuple[int, ...],
+    of: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    findings = gated(reported("plain").findings, failing, of)
+    show_findings(findings, {})
+    text = capsys.readouterr().out
+    named = re.findall(r"(?:bad|good) \d+", text[text.index("Comparisons") :])
+    assert [name for name in named if name.startswith("bad")] == [f"bad {number}" for number in failing]
+    assert named[: len(failing)] == [f"bad {number}" for number in failing]
+    assert f"{of - len(named)} more comparison" in text
+    summary = summary_markdown(findings)
+    assert all(f"bad {number} |" in summary for number in failing)
+
+
+@pytest.mark.parametrize("width", [120, 80])
+@pytest.mark.parametrize("long", ["first", "doubts", "claims", "all"])
+def test_ten_long_findings_fit_24_lines(
+    reported: Reporter,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    long: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = reported("plain")
+    findings = found.findings
+    words = " ".join(["a sentence that goes on and on"] * 8)
+    if long in ("first", "all"):
+        told = tuple(
+            Finding(kind="death", sentence=f"{n}: {words}.", evidence=(), certainty="certain")
+            for n in range(10)
+        )
+        findings = findings.model_copy(update={"findings": (*told, *findings.findings)})
+    if long in ("doubts", "all"):
+        that = tuple(
+            ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n}.{'1' * 200} s", outcome="no value", measured=None, sentence="")
+            for n in range(10)
+        )  # fmt: skip
+        findings = findings.model_copy(update={"thresholds": that})
+    if long in ("claims", "all"):
+        findings = gated(findings, (8,), 20)
+        claims = tuple(one.model_copy(update={"name": f"{one.name} {words[:90]}"}) for one in findings.claims)
+        findings = findings.model_copy(update={"claims": claims})
+    show_findings(findings, {"findings.json": found.run.findings_path, **found.files})
+    lines = capsys.readouterr().out.splitlines()
+    cases = sum(case.excluded is None for case in findings.cases)
+    assert len(lines) - (1 + cases) <= MOST_LINES
+    text = "\n".join(lines)
+    more = {"first": "more sentences in the report", "doubts": "more doubts in the report; svload why", "claims": "more comparisons in the report"}  # fmt: skip
+    assert all(words in text for name, words in more.items() if long in (name, "all"))
+    if long in ("claims", "all"):
+        assert "bad 8" in text
+    if long in ("first", "all"):
+        assert "0: a sentence" in text
+
+
+def judged_anew(findings: Findings) -> Findings:
+    """The findings of a run that other rules judged: they believed its first trial less, its second more."""
+    first, second, *others = findings.trials
+    now = second.model_copy(update={"verdict": second.verdict.model_copy(update={"instrument": "REFUSED"})})
+    own = {
+        first.trial: "WEAK",
+        second.trial: "VALID",
+        **{one.trial: one.verdict.instrument for one in others},
+    }
+    changed = {"own_verdicts": OwnVerdicts(version=2, trials=own), "trials": (first, now, *others)}
+    return findings.model_copy(update=changed)
+
+
+def test_a_trial_s_own_grade_stands_beside_the_new_one(
+    reported: Reporter, said: Callable[..., str], tmp_path: Path
+) -> None:
+    found = reported("plain")
+    findings = judged_anew(found.findings)
+    first, second, third = findings.trials[:3]
+    now = first.verdict.instrument
+    told = {first.trial: f"WEAK, then {now}", second.trial: "VALID, then REFUSED", third.trial: ""}
+    gathered = gather(found.run, findings)
+    page = render_page(gathered)[0]
+    write_workbook(gathered, tmp_path / "report.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "report.xlsx")["Trials"]
+    cells = {row[1]: row[4] for row in sheet.iter_rows(min_row=3, values_only=True)}
+    root = ElementTree.fromstring(junit_xml(findings))
+    of_junit = {
+        case.get("name"): [
+            one.get("value") for one in case.iter("property") if one.get("name") == "instrument"
+        ]
+        for case in root[1]
+    }
+    for trial in (first, second, third):
+        words = told[trial.trial]
+        (row,) = re.findall(rf'<tr id="[^"]*"><th scope="row">{trial.trial}</th>.*?</tr>', page, re.S)
+        assert re.findall(r"<small>([A-Z]+, then [A-Z]+)</small>", row) == ([words] if words else [])
+        assert cells[trial.trial] == (words or trial.verdict.instrument)
+        assert of_junit[trial.trial] == ([words] if words else [])
+        assert f"instrument {words or trial.verdict.instrument}, server" in said(trial, findings)
+
+
+def test_claims_of_a_run_that_is_judged_anew_are_exploratory(
+    reported: Reporter, said: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = reported("plain")
+    anew = judged_anew(found.findings)
+    for findings, exploratory in ((anew, True), (found.findings, False)):
+        assert {one.certainty == "exploratory" for one in claimed(findings)} == {exploratory}
+        page = render_page(gather(found.run, findings))[0]
+        assert ('<span class="tag">exploratory</span>' in page) is exploratory
+        assert ("(exploratory) |" in summary_markdown(findings)) is exploratory
+        assert ("judged anew by rules" in said(findings.claims[0], findings)) is exploratory
+        show_findings(findings, {})
+        assert ("exploratory, since newer rules judge them" in capsys.readouterr().out) is exploratory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable
 from html import unescape
@@ -12,14 +13,23 @@ from typing import Any
 
 import openpyxl
 import pytest
-from tests.report.told_facts import MEDIAN, TAIL, believed, doubted
+from openpyxl import Workbook
+from tests.report.test_steps import with_steps
+from tests.report.told_facts import MEDIAN, TAIL, believed, doubted, outcomes
 
 import svload
-from svload.model.results import Belief, Estimate, Findings
-from svload.report.data.gather import gather
+from svload.model.results import Belief, CaseResult, Estimate, Findings
+from svload.model.visible import visible
+from svload.report.data.gather import Gathered, gather
+from svload.report.page.cases import GROUP_METRICS, STEP_METRICS
 from svload.report.page.render import render_page
+from svload.report.sheets.book import clean
+from svload.report.sheets.layout import heading
+from svload.report.sheets.trials import metric_keys
 from svload.report.sheets.workbook import write_workbook
+from svload.report.told.answer import answer
 from svload.report.told.numbers import Number, Told, number_of, too_few_rule
+from svload.report.told.spelling import full_metric, show_ratio
 
 Reporter = Callable[[str], Any]
 PACKAGE = Path(svload.__file__).parent
@@ -166,32 +176,49 @@ def test_the_guard_lets_sentences_be_shown(code: str) -> None:
     assert not _parsed(ast.parse(code))
 
 
-class _Cells:
-    """The number cells of a page's table by row and column, as text without its interval."""
+class _Page:
+    """The number cells of a page's tables, row by row, as text without intervals and bounds."""
 
     def __init__(self, page: str) -> None:
-        self.page = page
+        self.whole = page
+        _, *self.cases = page.split('<article class="case"')
 
-    def rows(self, table: str) -> dict[str, list[str]]:
-        body = self.page[self.page.index(table) :]
-        body = body[: body.index("</table>")]
-        found = {}
-        for row in re.findall(r"<tr[^>]*>(?:(?!</tr>).)*</tr>", body, re.S):
-            head = re.search(r'<th scope="row"[^>]*>(?:<a [^>]*>)?([^<]*)', row)
+    @staticmethod
+    def table(html: str, of: str) -> str:
+        """The body of the first table of that class; "" without one."""
+        begin = html.find(f'<table class="{of}"')
+        return html[html.index("<tbody", begin) : html.index("</table>", begin)] if begin >= 0 else ""
+
+    @classmethod
+    def rows(cls, html: str, of: str) -> list[list[str]]:
+        """Of each row that has any; what stands in no cell of a number is left out."""
+        found = []
+        for row in re.findall(r"<tr[^>]*>(.*?)</tr>", cls.table(html, of), re.S):
             cells = re.findall(r'<td class="num[^"]*"[^>]*>(.*?)</td>', row, re.S)
-            if head and cells:
-                found[head[1]] = [
-                    unescape(re.sub(r"<small.*", "", re.sub(r"</?span[^>]*>", "", cell), flags=re.S))
-                    for cell in cells
-                ]
+            if cells:
+                found.append([cls._plain(cell) for cell in cells])
         return found
 
+    @staticmethod
+    def _plain(cell: str) -> str:
+        return unescape(re.sub(r"<small.*", "", re.sub(r"</?span[^>]*>", "", cell), flags=re.S)).strip()
 
-def _sheet(path: Path, name: str, head: int) -> list[dict[str, Any]]:
-    sheet = openpyxl.load_workbook(path, data_only=True)[name]
-    rows = list(sheet.iter_rows(min_row=head, values_only=True))
+
+def _sheet(book: Workbook, name: str, head: int) -> list[dict[str, Any]]:
+    rows = list(book[name].iter_rows(min_row=head, values_only=True))
     end = next((at for at, row in enumerate(rows) if at and row[0] is None), len(rows))
     return [dict(zip(map(str, rows[0]), row, strict=True)) for row in rows[1:end]]
+
+
+def _claim_rows(book: Workbook) -> dict[str, dict[str, Any]]:
+    """The rows of all sheets of comparisons, by the claim's name."""
+    found = {}
+    for sheet in book.worksheets:
+        rows = list(sheet.iter_rows(values_only=True))
+        head = next((at for at, row in enumerate(rows) if row[:2] == ("comparison", "outcome")), len(rows))
+        for row in itertools.takewhile(lambda one: one[0] is not None, rows[head + 1 :]):
+            found[str(row[0])] = dict(zip(map(str, rows[head]), row, strict=True))
+    return found
 
 
 OVERVIEW = ("response.p50", "response.p95", "response.p99", "throughput", "success_rate")
@@ -199,6 +226,9 @@ HEADINGS = {
     "response.p50": "{g}: response p50, s", "response.p95": "{g}: response p95, s", "response.p99": "{g}: response p99, s",
     "throughput": "{g}: throughput, 1/s", "success_rate": "{g}: success rate",
 }  # fmt: skip
+BY_GROUP = {
+    f"response.{stat}": f"response {stat}, s" for stat in ("p50", "p90", "p95", "p99", "p99.9", "mean")
+} | {"throughput": "throughput, 1/s"}
 
 
 def _agree(cell: Any, one: Number) -> bool:
@@ -209,48 +239,119 @@ def _agree(cell: Any, one: Number) -> bool:
     return isinstance(cell, str) and one.text in cell and ("✗" in cell) is one.refused
 
 
-def _same_in_page_and_workbook(run: Any, findings: Findings, folder: Path) -> int:
-    """How many numbers were compared."""
-    gathered = gather(run, findings)
-    page = _Cells(render_page(gathered)[0])
-    write_workbook(gathered, folder / "report.xlsx")
-    told, compared = gathered.told, 0
-    summary = {row["case"]: row for row in _sheet(folder / "report.xlsx", "Summary", 2)}
-    trials = {row["trial"]: row for row in _sheet(folder / "report.xlsx", "Trials", 2)}
-    overview = page.rows('<table class="overview"')
-    for case in findings.cases:
-        if case.excluded is not None:
-            continue
+def _same_in_page_and_workbook(gathered: Gathered, folder: Path) -> int:
+    """How many numbers were compared. Rows are matched by their order on the page, whatever the names are."""
+    page, path = _Page(render_page(gathered)[0]), folder / "report.xlsx"
+    write_workbook(gathered, path)
+    book = openpyxl.load_workbook(path, data_only=True)
+    ran = [case for case in gathered.findings.cases if case.excluded is None]
+    compared = _same_overview(gathered, ran, page.rows(page.whole, "overview"), book)
+    compared += _same_claims(gathered, page, book) + _same_trials(gathered, ran, page.cases, book)
+    return compared + _same_groups(gathered, ran, page.cases, book) + _same_pairs(gathered, book)
+
+
+def _same_overview(gathered: Gathered, ran: list[CaseResult], shown: list[list[str]], book: Workbook) -> int:
+    told = gathered.told
+    summary = {row["case"]: row for row in _sheet(book, "Summary", 2)}
+    for case, cells in zip(ran, shown, strict=True):
         numbers = [told.of_case(case, f"{told.group}.{metric}") for metric in OVERVIEW]
-        if case.case.isalnum() and len(case.case) <= 30:
-            assert [text.strip() for text in overview[case.case][:5]] == [one.marked for one in numbers]
-            assert overview[case.case][5] == numbers[0].counted
-        row = summary[case.case]
+        assert cells == [*(visible(one.marked) for one in numbers), numbers[0].counted]
+        row = summary[clean(case.case)]
         assert (row["trials that count"], row["trials made"]) == (numbers[0].believed, numbers[0].made)
         for metric, one in zip(OVERVIEW, numbers, strict=True):
             heading = next(head for head in row if head.startswith(HEADINGS[metric].format(g=told.group)))
             assert _agree(row[heading], one), (case.case, metric, row[heading], one)
-            compared += 1
-        for trial in told.trials(case):
-            for metric in OVERVIEW:
-                one = told.of_trial(trial, f"{told.group}.{metric}")
-                key = f"{told.group}.{metric}"
-                heading = next(
-                    (
-                        head
-                        for head in trials[trial.trial]
-                        if head.startswith(HEADINGS[metric].format(g=told.group))
-                    ),
-                    "",
-                )
-                if heading and key in trial.metrics:
-                    assert _agree(trials[trial.trial][heading], one), (trial.trial, metric)
+    return len(OVERVIEW) * len(ran)
+
+
+def _same_trials(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
+    """The trials' own numbers: on the page those of the main group, in the workbook those of all groups and services."""
+    told, compared = gathered.told, 0
+    sheet = {row["trial"]: row for row in _sheet(book, "Trials", 2)}
+    for case, article in zip(ran, articles, strict=True):
+        for trial, cells in zip(told.trials(case), _Page.rows(article, "trials"), strict=True):
+            numbers = [told.of_trial(trial, f"{told.group}.{metric}") for metric in OVERVIEW]
+            assert cells[: len(OVERVIEW)] == [one.marked for one in numbers], trial.trial
+            for key in metric_keys(gathered):
+                if key in trial.metrics:
+                    cell = sheet[clean(trial.trial)][clean(heading(key))]
+                    assert _agree(cell, told.of_trial(trial, key)), (trial.trial, key, cell)
                     compared += 1
+    return compared
+
+
+def _same_groups(gathered: Gathered, ran: list[CaseResult], articles: list[str], book: Workbook) -> int:
+    """Each case's numbers of every group and step: the tables of its section, and the sheets of response and success."""
+    told, compared = gathered.told, 0
+    response, success = (
+        {(row["case"], row["group"]): row for row in _sheet(book, name, 2)}
+        for name in ("Response", "Success")
+    )
+    for case, article in zip(ran, articles, strict=True):
+        if not told.trials(case):
+            continue
+        names = [group.name for group in gathered.configs[case.case].groups]
+        metrics = {f"{name}.": GROUP_METRICS for name in names}
+        steps = [
+            f"{group.name}.{step.name}."
+            for group in gathered.configs[case.case].groups
+            for scenario in group.scenarios
+            for step in scenario.steps
+        ]
+        shown = [*_Page.rows(article, "groups"), *_Page.rows(article, "steps")]
+        metrics |= dict.fromkeys(steps, STEP_METRICS)
+        for (owner, of), cells in zip(metrics.items(), shown, strict=True):
+            assert cells == [told.of_case(case, owner + metric).marked for metric in of], (case.case, owner)
+            place = (clean(case.case), clean(owner[:-1]))
+            for metric in of:
+                row, column = response.get(place), BY_GROUP.get(metric)
+                if metric == "success_rate":
+                    row, column = success.get(place), "success rate"
+                if row is not None and column is not None:
+                    assert _agree(row[column], told.of_case(case, owner + metric)), (place, metric)
+                    compared += 1
+    return compared
+
+
+def _same_claims(gathered: Gathered, page: _Page, book: Workbook) -> int:
+    """Each claim's row: ratio, interval, p, pairs, units, least effect and outcome."""
+    claims, rows = answer(gathered.findings).claims, _claim_rows(book)
+    shown = page.rows(page.whole, "claims")
+    said = re.findall(r"<td>([^<]*)</td></tr>", page.table(page.whole, "claims"))
+    for told, cells, outcome in zip(claims, shown, said, strict=True):
+        claim, row = told.claim, rows[clean(told.claim.name)]
+        known = (claim.ratio.value, claim.ratio.low, claim.ratio.high, claim.p_adjusted)
+        for value, cell, text in zip(
+            known,
+            (row[name] for name in ("pooled ratio", "low 95 %", "high 95 %", "p (Holm)")),
+            cells,
+            strict=False,
+        ):
+            assert text == (f"{value:.3g}" if value is not None else "–")
+            assert cell == "–" if value is None else isclose(cell, value, rel_tol=1e-9), (
+                claim.name,
+                cell,
+                value,
+            )
+        least = row["least detectable effect"]
+        detectable = show_ratio(1 + least) if isinstance(least, (int, float)) else "–"
+        assert cells[4:] == [str(row["pairs"]), str(row["blocks or bring-ups"]), detectable]
+        assert (row["pairs"], row["outcome"], outcome) == (
+            f"{claim.believed_of[0]} of {claim.believed_of[1]}", told.outcome, told.outcome,
+        )  # fmt: skip
+    return 8 * len(claims)
+
+
+def _same_pairs(gathered: Gathered, book: Workbook) -> int:
+    """A ratio of two cases is a number where both have one that counts."""
+    told, compared = gathered.told, 0
+    cases = {clean(case.case): case for case in gathered.findings.cases}
     for comparison in gathered.lock.comparisons:
-        for row in _sheet(folder / "report.xlsx", comparison.name, 3):
-            if row.get("baseline case") is None:
-                continue
-            both = [told.of_case(case, comparison.metric) for name in (row["baseline case"], row["treatment case"]) for case in findings.cases if case.case == name]  # fmt: skip
+        key = full_metric(gathered.findings, comparison.metric)
+        title = clean(f"{comparison.name}: {heading(key)}; ")
+        (name,) = [one.title for one in book.worksheets if str(one.cell(1, 1).value).startswith(title)]
+        for row in _sheet(book, name, 3):
+            both = [told.of_case(cases[row[side]], key) for side in ("baseline case", "treatment case")]
             assert isinstance(row["ratio"], (int, float)) is all(
                 one.value is not None and not one.refused for one in both
             )
@@ -259,7 +360,8 @@ def _same_in_page_and_workbook(run: Any, findings: Findings, folder: Path) -> in
 
 
 def test_page_and_workbook_tell_the_same_numbers(any_run: Any, tmp_path: Path) -> None:
-    compared = _same_in_page_and_workbook(any_run.run, any_run.findings, tmp_path)
+    gathered = gather(any_run.run, any_run.findings)
+    compared = _same_in_page_and_workbook(gathered, tmp_path)
     assert compared >= 5 * sum(case.excluded is None for case in any_run.findings.cases)
 
 
@@ -272,7 +374,42 @@ def test_so_they_do_where_single_numbers_are_doubted(reported: Reporter, tmp_pat
     }
     findings = doubted(found.findings, grades)
     assert Told(findings).of_case(findings.cases[2], MEDIAN).counted == "0/3"
-    assert _same_in_page_and_workbook(found.run, findings, tmp_path) > 100
+    assert _same_in_page_and_workbook(gather(found.run, findings), tmp_path) > 400
+
+
+def test_so_they_do_for_the_steps_of_scenarios(reported: Reporter, tmp_path: Path) -> None:
+    found = reported("plain")
+    plain = gather(found.run, found.findings)
+    (tmp_path / "plain").mkdir()
+    without = _same_in_page_and_workbook(plain, tmp_path / "plain")
+    assert _same_in_page_and_workbook(with_steps(plain), tmp_path) > without
+
+
+def test_so_they_do_for_claims_of_each_outcome(reported: Reporter, tmp_path: Path) -> None:
+    found = reported("plain")
+    first = found.findings.claims[0]
+    same = {name: getattr(first, name) for name in ("factor", "baseline", "metric")}
+    claims = tuple(
+        one.model_copy(update=same | {"name": f"{first.name} {number}"})
+        for number, one in enumerate(outcomes(found.findings).claims)
+    )
+    findings = found.findings.model_copy(update={"claims": claims})
+    assert {one.outcome for one in claims} == {"decided", "no difference", "open", "refused"}
+    _same_in_page_and_workbook(gather(found.run, findings), tmp_path)
+
+
+@pytest.mark.parametrize("spoil", ["ratio", "believed_of", "outcome"])
+def test_a_row_that_differs_is_seen(
+    reported: Reporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    found = reported("plain")
+    gathered = gather(found.run, found.findings)
+    other = {"ratio": Estimate(value=2.5, low=2.0, high=3.0), "believed_of": (1, 99), "outcome": "refused"}
+    claims = tuple(one.model_copy(update={spoil: other[spoil]}) for one in found.findings.claims)
+    page, _ = render_page(gather(found.run, found.findings.model_copy(update={"claims": claims})))
+    monkeypatch.setattr("tests.report.test_told.render_page", lambda _: (page, None))
+    with pytest.raises(AssertionError):
+        _same_in_page_and_workbook(gathered, tmp_path)
 
 
 def test_a_number_s_bound_stands_beside_it_on_the_page(reported: Reporter) -> None:

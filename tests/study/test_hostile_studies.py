@@ -85,6 +85,28 @@ INTERNAL = [
     added("half a surrogate pair as a key", '"\\ud800": 1\n', "a key must be a word"),
     lab("a directive's value with ;", '{w: {kit: nginx, tuning: {sendfile: "on; x"}}}', "no plain value"),
     lab("a directive's odd name", '{w: {kit: nginx, tuning: {"Send File": "on"}}}', "no name of a directive"),
+    lab(
+        "a directive with a second one behind it",
+        '{w: {kit: nginx, tuning: {"sendfile on; include /x": "on"}}}',
+        "no name of a directive",
+    ),
+    Hostile(
+        "a directive that nginx does not know",
+        AT,
+        "\n  w:\n    kit: nginx\n    tuning:\n      sendfle: on",
+        "Did you mean “sendfile”?",
+        6,
+    ),
+    lab(
+        "a directive of another block",
+        "{w: {kit: nginx, tuning: {proxy_pass: on}}}",
+        "nginx knows no directive proxy_pass in its http block",
+    ),
+    lab(
+        "a directive that svload writes",
+        "{w: {kit: nginx, tuning: {default_type: text/plain}}}",
+        "svload writes default_type itself",
+    ),
     lab("DEL in an address", '{w: {at: "http://127.0.0.1\\x7f:1"}}', "no host name"),
     added(
         "factors to compare by in a profile",

@@ -20,15 +20,18 @@ def make() -> str:
     ]
     return page(
         "Verdicts",
-        "Two on every trial. The **instrument** has the worst grade of its checks; `svload why TRIAL` prints "
-        "each with its sentence. "
+        "Two on every trial. The **instrument** has the worst grade of the numbers that the study asks for; a "
+        "check doubts single numbers, and `svload why TRIAL` prints each with its sentence. "
         "[method.md](../method.md) says why.\n",
         table(
             ("instrument", "means"),
             [
                 ("VALID", "believe the number"),
                 ("WEAK", "usable; the reason is told wherever the number stands"),
-                ("REFUSED", "the number is kept and drawn hatched; its block is out of every comparison"),
+                (
+                    "REFUSED",
+                    "the number is kept and drawn hatched; its pair is out of every comparison of that number",
+                ),
             ],
         ),
         "## Checks of the instrument\n",

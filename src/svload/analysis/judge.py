@@ -20,6 +20,7 @@ from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
 from svload.analysis.curves.uses import resources_used
 from svload.analysis.evidence import evidence_of
 from svload.analysis.explored import load_effects
+from svload.analysis.failures import failures_of
 from svload.analysis.leaving import leave_out
 from svload.analysis.limits import ANALYSIS_VERSION
 from svload.analysis.measures import measure_trial
@@ -217,6 +218,10 @@ def judge_run(
     claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
     capacity = capacity_of(lock, own)
+    summaries = [trial.summary for trial in trials if not made[trial.summary.trial].serves]
+    failures = failures_of(
+        configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None
+    )
     count = planned if planned is not None else sum(one.measure.replicates for one in configs.values())
     return Findings(
         analysis_version=ANALYSIS_VERSION,
@@ -232,6 +237,7 @@ def judge_run(
         trials=tuple(results),
         claims=claims,
         thresholds=thresholds,
+        failures=failures,
         curves=curves,
         capacity=capacity,
         findings=findings_of(
@@ -243,6 +249,7 @@ def judge_run(
             load_effects(lock, configs, cases, results, made),
             curves,
             capacity,
+            failures,
         ),
         environment=dict(environment or {}),
         instrument=certificates.instrument if certificates else None,

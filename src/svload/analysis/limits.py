@@ -13,6 +13,8 @@ ALPHA = 0.05
 """Family-wise level of a study's claims."""
 TAIL = 0.025
 """Each tail of an interval: 95 %, equal tails."""
+SUCCESS_LEADS = 0.999
+"""Share of ok requests of a group or step below which its failures lead the answer; of few the doubts tell in a line."""
 LEAST_N_EFF = {0.5: 6, 0.75: 13, 0.9: 36, 0.95: 72, 0.99: 368, 0.999: 3688}
 """Least effective sample for a percentile: the smallest n with max(p, 1 − p)ⁿ ≤ 0.025, so
 that order statistics enclose it."""

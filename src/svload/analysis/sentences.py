@@ -11,9 +11,11 @@ from svload.analysis.capacity.told import capacity_finding
 from svload.analysis.claims.say import FLOOR_UNKNOWN
 from svload.analysis.curves.said import curve_findings, ramp_findings
 from svload.analysis.evidence import first_to_fail
+from svload.analysis.failures import failure_findings
 from svload.analysis.saturation import what_failed
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
+from svload.model.failures import Failures
 from svload.model.load_curve import LoadCurve
 from svload.model.results import CaseResult, Claim, Finding, ThresholdResult, TrialResult
 from svload.model.study import Lock
@@ -40,13 +42,15 @@ def findings_of(
     explored: Sequence[Finding] = (),
     curves: Sequence[LoadCurve] = (),
     capacity: CapacityResult | None = None,
+    failures: Sequence[Failures] = (),
 ) -> tuple[Finding, ...]:
     """All findings, the most important first; `explored` are those that the study did not plan, `curves` what
-    its loads show, `capacity` what a search found.
+    its loads show, `capacity` what a search found, `failures` what failed.
     """
     return (
         *_planted(lock),
         *capacity_finding(capacity),
+        *failure_findings(failures, sum(case.excluded is None for case in cases)),
         *_refused(cases, trials),
         *_died(cases, trials),
         *_faults(cases, trials),

@@ -149,7 +149,7 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
     attempts = [
         _attempt(folder.path.name, read_events(folder.events).events) for folder in found.kept_attempts()
     ]
-    return analysis.judge_run(
+    findings = analysis.judge_run(
         lock,
         case_configs(lock),
         trials,
@@ -160,7 +160,8 @@ def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findin
         environment=_environment(events, trials),
         server_cores=_server_cores(found),
         **how,
-    ).model_copy(update={"own_verdicts": analysis.own_verdicts(events)})
+    )
+    return analysis.beside_own(findings, events)
 
 
 def _server_cores(found: RunDir) -> tuple[int, ...]:

@@ -129,8 +129,10 @@ def _option_mistakes(spec: ServiceSpec, kind: type[Kit], why: ValidationError) -
 
 
 def _of_the_option(mistake: Mistake, known: Mapping[str, str]) -> Mistake:
-    """A bad value at its option: the members of a union, which pydantic adds to the path, are written nowhere."""
-    path, hint = mistake.path[:3], mistake.details.get("hint")
+    """A bad value at its option, of `tuning` at the parameter: the members of a union, which pydantic adds to the
+    path, are written nowhere."""
+    depth = 4 if mistake.path[2:3] == ("tuning",) else 3
+    path, hint = mistake.path[:depth], mistake.details.get("hint")
     meaning = known.get(str(path[-1]), "") if len(path) == 3 else ""
     details = {"where": where(path), "hint": hint or (f"It is: {meaning}." if meaning else "")}
     return replace(mistake, path=path, details=mistake.details | details)

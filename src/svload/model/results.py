@@ -9,6 +9,8 @@ from svload.model.base import Artefact, Frozen
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import InstrumentCertificate
 from svload.model.evidence import CaseEvidence, Evidence
+from svload.model.failures import FailureKind as FailureKind
+from svload.model.failures import Failures as Failures
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
 from svload.model.metrics import is_timing
 from svload.model.pairs import CarryOver as CarryOver
@@ -396,7 +398,7 @@ class Finding(Frozen):
     """A sentence with its evidence (paths into the run: cases, trials, claims). `certainty` in words."""
 
     kind: str
-    """planted, refused, death, fault, capacity, server, limit, comparison, law,
+    """planted, refused, death, fault, capacity, failures, server, limit, comparison, law,
     exploratory, threshold, weak or design"""
     sentence: str
     """what was found"""
@@ -456,6 +458,8 @@ class Findings(Artefact):
     """what a search for the largest load has found; null: none was asked"""
     thresholds: tuple[ThresholdResult, ...] = ()
     """each threshold on each case that it is for"""
+    failures: tuple[Failures, ...] = ()
+    """what failed of each case's groups, or of their steps, by status, error and check; empty: no request did"""
     curves: tuple[LoadCurve, ...] = ()
     """throughput and response over each factor that is a load, with the limits that the laws find"""
     findings: tuple[Finding, ...] = ()

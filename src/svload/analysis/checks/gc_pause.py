@@ -22,7 +22,7 @@ METRIC = "gc_pause_seconds"
 
 class GcPause(Check):
     """WEAK where a monitor read a pause (`gc_pause_seconds`) above 10 % of a shown p99; without
-    such a monitor it is not offered."""
+    such a monitor it is not measured."""
 
     name = "gc-pause"
     row = "GC pause of a JVM server"
@@ -33,7 +33,7 @@ class GcPause(Check):
         window = kept_window(trial.summary, context.cut.cut_ns)
         mine = trial.monitors["metric"] == METRIC
         if not np.any(mine):
-            return self.result("VALID", "Not offered: no server's monitor tells of a garbage collector.")
+            return self.unmeasured("no server's monitor tells of a garbage collector")
         at, value = trial.monitors["offset_ns"][mine], trial.monitors["value"][mine]
         inside = (at > window.low_ns) & (at <= window.high_ns)
         pause = float(value[inside].max()) if inside.any() else 0.0

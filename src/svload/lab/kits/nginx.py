@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema, field_validator
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from svload.host.machine.page_cache import in_page_cache
 from svload.lab import web
 from svload.lab.kit import KitOptions, option, words
+from svload.lab.nginx_directives import DIRECTIVES, OWN
 from svload.lab.programs import lacking, path_of
 from svload.lab.server import Server, upstreams_of
 from svload.model.bounds import FILES_BYTES
@@ -24,10 +25,10 @@ from svload.model.costs import Costs
 from svload.model.errors import Problem
 from svload.model.facts import FILES, RESIDENT_FILES, Counters, Endpoint, ServiceFacts, Setting
 from svload.model.units import size_bytes
-from svload.study.mistakes import shortened
+from svload.study.mistakes import nearest, shortened, wrong
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
-_TUNING = re.compile(r"[a-z_0-9]+")
+_NAME = re.compile(r"[a-z_0-9]+")
 MOST_FILE_BYTES = 64 << 20
 MOST_FILES = 1_000
 
@@ -46,6 +47,26 @@ def _files(written: Any) -> dict[str, int]:
     return found
 
 
+def _directive(name: str) -> str:
+    """A directive that may stand in the http block; any other nginx would refuse when it is brought up."""
+    if not _NAME.fullmatch(name):
+        raise wrong(f"“{shortened(name, 60)}” is no name of a directive")
+    if name in OWN:
+        raise wrong(f"svload writes {name} itself, and another one would not count")
+    if name not in DIRECTIVES:
+        alike = [known for known in DIRECTIVES if known[0] == name[0]]
+        raise wrong(
+            f"nginx knows no directive {shortened(name, 60)} in its http block",
+            nearest(name, alike or DIRECTIVES),
+        )
+    return name
+
+
+def _value(written: Any) -> Any:
+    _spelled(written)
+    return written
+
+
 class NginxOptions(KitOptions):
     """Options of `nginx`; `tuning` holds directives of its http block (keepalive_requests, sendfile, …)."""
 
@@ -58,15 +79,9 @@ class NginxOptions(KitOptions):
     workers: int = option(1, ge=1, doc="worker processes")
     worker_connections: int = option(1024, ge=1, doc="most connections of each worker")
     backlog: int = option(511, ge=1, doc="length of the accept queue")
-
-    @field_validator("tuning")
-    @classmethod
-    def _plain_directives(cls, tuning: dict[str, Any]) -> dict[str, Any]:
-        for name, value in tuning.items():
-            if not _TUNING.match(name):
-                raise ValueError(f"“{shortened(name, 60)}” is no name of a directive")
-            _spelled(value)
-        return tuning
+    tuning: dict[Annotated[str, AfterValidator(_directive)], Annotated[Any, AfterValidator(_value)]] = option(
+        {}, doc="directives of its http block, by their own names"
+    )
 
 
 _HARMLESS = words(

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from svload.model.capacity import CapacityResult
 from svload.model.results import Findings, ThresholdResult, TrialResult
+from svload.report.told.anew import grade_words, graded_anew
 from svload.report.told.claimed import Claimed, claimed, details
 from svload.report.told.criteria import criterion_words, measured_words
 from svload.report.told.doubts import asked_keys, event_words, trial_doubts
@@ -67,7 +68,7 @@ def _claim(suite: Element, findings: Findings, one: Claimed) -> None:
     behind = "\n".join(f"{line.name}: {line.text}" for line in details(findings, one))
     gate = one.claim.gate
     message = f"{one.sentence} {one.gate}".strip()
-    if gate is not None and gate.outcome == "fail":
+    if one.failed:
         SubElement(case, "failure", message=_clean(message), type="comparison").text = _clean(behind)
     elif (gate is not None and gate.outcome == "open") or one.outcome == "refused":
         kind = "open" if gate is not None and one.outcome != "refused" else "refused"
@@ -103,6 +104,8 @@ def _trial(suite: Element, told: Told, trial: TrialResult) -> None:
             f"{verdict.instrument}, server {verdict.server}\n{reasons}"
         )
     properties = SubElement(case, "properties")
+    if graded_anew(told.findings, trial):
+        SubElement(properties, "property", name="instrument", value=grade_words(told.findings, trial))
     result = next((one for one in told.findings.cases if one.case == trial.case), None)
     for key in asked_keys(told, result) if result is not None else ():
         one = told.of_trial(trial, key)

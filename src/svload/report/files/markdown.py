@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from svload.model.results import Findings
 from svload.model.visible import visible
 from svload.report.terminal.casetable import case_table
-from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline
+from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline, nothing_line
 from svload.report.told.claimed import Claimed, details
 from svload.report.told.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
 from svload.report.told.numbers import Told
@@ -41,7 +41,10 @@ def summary_markdown(findings: Findings) -> str:
         parts.append(f"*{plain(findings.question)}*")
     if load := load_line(findings):
         parts.append(plain(load))
-    parts.append(f"**{plain(headline(findings))}**")
+    lead = headline(findings)
+    parts.append(f"**{plain(lead)}**")
+    if (nothing := nothing_line(found)) != lead:
+        parts.append(plain(nothing))
     parts.append(_counts(findings))
     if found.planted:
         parts.append(_list(Sentence(text, "planted on purpose") for text in found.planted))
@@ -93,9 +96,15 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
     """A row a comparison, then what is behind each, folded."""
     if not claims:
         return []
+    shown = claims[: max(_MOST_CLAIMS, sum(one.failed for one in claims))]
     rows = [
-        (f"{one.mark} {one.claim.name}", one.effect_words or "no ratio", one.sure, one.gate)
-        for one in claims[:_MOST_CLAIMS]
+        (
+            f"{one.mark} {one.claim.name}",
+            one.effect_words or "no ratio",
+            f"{one.sure} (exploratory)" if one.anew else one.sure,
+            one.gate,
+        )
+        for one in shown
     ]
     gated = any(row[3] for row in rows)
     headings = ("comparison", "effect (95 % interval)", "outcome", "gate")[: 4 if gated else 3]
@@ -103,10 +112,10 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
     behind = "\n".join(
         f"- {plain(one.claim.name)}: "
         + plain("; ".join(f"{line.name} {line.text}" for line in details(findings, one)))
-        for one in claims[:_MOST_CLAIMS]
+        for one in shown
     )
     more = len(claims) - len(rows)
-    left = [f"{count_words(more, 'more comparison')} stand in the report."] if more > 0 else []
+    left = [f"{count_words(more, 'more comparison')} in the report."] if more > 0 else []
     return [table, *left, _folded("What is behind the comparisons", behind)]
 
 
@@ -151,7 +160,7 @@ def _thresholds(findings: Findings) -> list[str]:
     if lines:
         parts.append("\n".join(f"- ✓ {plain(one.text)}" for one in lines[:_MOST_THRESHOLDS]))
     left = sum(max(0, len(shown) - _MOST_THRESHOLDS) for shown in (rows, lines))
-    return [*parts, *([f"{count_words(left, 'more threshold')} stand in findings.json."] if left else [])]
+    return [*parts, *([f"{count_words(left, 'more threshold')} in findings.json."] if left else [])]
 
 
 def _cases(findings: Findings) -> list[str]:

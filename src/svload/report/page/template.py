@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from svload.model.visible import visible
 from svload.report.page.cells import number_cell
+from svload.report.told.anew import grade_words, graded_anew
 from svload.report.told.criteria import criterion_words
 from svload.report.told.spelling import (
     GRADE_MARK,
@@ -66,6 +67,8 @@ def _environment() -> Environment:
         show_value=show_value,
         show_ratio=show_ratio,
         metric_label=metric_label,
+        graded_anew=graded_anew,
+        grade_words=grade_words,
     )
     return environment
 

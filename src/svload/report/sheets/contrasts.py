@@ -189,6 +189,7 @@ def _claims(
         "p (sign flips)",
         "least detectable effect",
         "blocks or bring-ups",
+        "pairs",
     )
     for column, text in enumerate(heads):
         sheet.text(row, column, text, "head")
@@ -217,6 +218,8 @@ def _claims(
             (9, claim.blocks, "count"),
         ):
             sheet.number(at, column, value, form)
+        believed, made = claim.believed_of
+        sheet.text(at, 10, f"{believed} of {made}")
     place = row + len(claims) + 2
     for claim in claims:
         told = claimed_of(gathered.findings, claim)

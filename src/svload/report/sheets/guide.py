@@ -38,10 +38,12 @@ def fill_guide(
         planted = ", ".join(f"{fault} in {case}" for case, fault in gathered.lock.plants.items())
         row = _pairs(sheet, row, "PLANTED FAULTS", [("spoiled on purpose", planted)])
     if found.nothing:
-        row = _pairs(sheet, row, "Answer", [("nothing can be concluded", f"because {found.nothing}")])
+        said = [(line.certainty, line.text) for line in found.first]
+        said.append(("nothing can be concluded", f"because {found.nothing}"))
+        row = _pairs(sheet, row, "Answer", said)
     else:
         said = [(line.certainty, line.text) for line in found.first]
-        said += [(one.outcome, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
+        said += [(one.certainty, f"{one.sentence} {one.needs}".strip()) for one in found.claims]
         said += [(line.certainty, line.text) for line in found.sentences]
         row = _pairs(sheet, row, "Answer", said)
     row = _pairs(sheet, row, LIMITS_TITLE, [(line.certainty, line.whole) for line in found.unsaid])

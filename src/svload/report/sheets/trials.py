@@ -10,6 +10,7 @@ from svload.report.data.gather import Gathered
 from svload.report.sheets.book import Sheet
 from svload.report.sheets.layout import heading
 from svload.report.sheets.rows import LongTables, Place
+from svload.report.told.anew import grade_words
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import (
     dimension_of,
@@ -125,7 +126,7 @@ def _fill_trial(
         sheet.text(row, column, text)
     sheet.number(row, 2, trial.replicate)
     sheet.number(row, 3, trial.block)
-    sheet.text(row, 4, trial.verdict.instrument, trial.verdict.instrument)
+    sheet.text(row, 4, grade_words(gathered.findings, trial), trial.verdict.instrument)
     sheet.text(row, 5, trial.verdict.server)
     sheet.number(row, 6, kept_s, "time_s", "cannot be read")
     counts = gathered.told.of_trial(trial, f"{gathered.group}.response.p50").believed

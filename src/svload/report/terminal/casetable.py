@@ -14,6 +14,7 @@ from svload.report.told.claimed import claimed
 from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_few_rule
 from svload.report.told.spelling import (
     GRADE_MARK,
+    count_words,
     factor_levels,
     number_words,
     split_metric,
@@ -91,7 +92,7 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     columns = fit(_columns(told, rows, keys), width)
     notes = _legend(told, shown, keys, [column.heading for column in columns])
     if len(ran) > len(shown):
-        notes.append(f"{len(ran) - len(shown)} more cases stand in the report")
+        notes.append(f"{count_words(len(ran) - len(shown), 'more case')} in the report")
     return CaseTable(tuple(columns), (*notes, *_excluded(findings)))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from svload.report.terminal.casetable import CaseTable, case_table
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.terminal.searched import search_lines
-from svload.report.told.answer import Sentence, answer, headline
+from svload.report.told.answer import Sentence, answer, headline, nothing_line
 from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
 from svload.report.told.claimed import GATE_MARKS, Claimed
 from svload.report.told.doubts import COMMAND
@@ -60,27 +61,84 @@ def _height(out: Console, line: Text | Table, width: int) -> int:
     return len(out.render_lines(line, out.options.update(width=width), pad=False))
 
 
+_GIVES_WAY = (
+    ("said", 0), ("doubts", 2), ("first", 3), ("claims", 3), ("doubts", 1), ("first", 1), ("claims", 1), ("doubts", 0),
+)  # fmt: skip
+"""What gives way in turn, and how many are left of it, until the rest fits. Failed gates never do."""
+
+
+@dataclass
+class _Shown:
+    """What an answer says, and how much of it is shown; of claims the failed gates first."""
+
+    first: list[Text]
+    claims: list[Claimed]
+    said: list[Text]
+    doubts: list[Text]
+    always: tuple[list[Text], list[Text]]
+    """lines before the claims, and before the doubts, that are always shown"""
+    unshown: int
+    """sentences that the answer itself has left out"""
+
+    def __post_init__(self) -> None:
+        self.claims.sort(key=lambda one: (not one.failed, one.outcome == "open"))
+        self.gates = sum(one.failed for one in self.claims)
+        self.shown = {name: len(getattr(self, name)) for name in ("first", "claims", "said", "doubts")}
+        self.shown["claims"] = min(self.shown["claims"], max(_MOST_CLAIMS, self.gates))
+
+    def lines(self) -> list[Text | Table]:
+        """In their order, with a line for what is left out of each."""
+        first, said, doubts = (
+            getattr(self, name)[: self.shown[name]] for name in ("first", "said", "doubts")
+        )
+        claims = [*_claims(self.claims, self.shown["claims"])]
+        unsaid = sum(len(getattr(self, name)) - self.shown[name] for name in ("first", "said")) + self.unshown
+        return [
+            *first,
+            *self.always[0],
+            *claims,
+            *_left_out(len(self.claims) - self.shown["claims"], "more comparison", "in the report"),
+            *said,
+            *_left_out(unsaid, "more sentence", "in the report"),
+            *self.always[1],
+            *doubts,
+            *_left_out(len(self.doubts) - self.shown["doubts"], "more doubt", f"in the report; {COMMAND}"),
+        ]
+
+    def fit(self, is_too_tall: Callable[[list[Text | Table]], bool]) -> list[Text | Table]:
+        """As much as fits: at the least a sentence or a claim of the answer, and every failed gate."""
+        for name, least in _GIVES_WAY:
+            floor = max(0 if least == 1 and self.first else least, self.gates) if name == "claims" else least
+            while self.shown[name] > floor and is_too_tall(self.lines()):
+                self.shown[name] -= 1
+        return self.lines()
+
+
+def _left_out(count: int, what: str, where: str) -> list[Text]:
+    return [Text(f"{count_words(count, what)} {where}", style="dim")] if count > 0 else []
+
+
 def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> list[Text | Table]:
-    """What is said, as far as `room` lines hold it; what is left out is counted. Doubts are always told."""
+    """What is said, as far as `room` lines hold it; what is left out is counted."""
     found = answer(findings)
-    doubts = [_planted(found.planted)] if found.planted else []
-    doubts += [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
-    if found.nothing is not None:
-        return [Text(visible(headline(findings)), style="bold red"), *doubts]
-    first, claims = [_said(one) for one in found.first], [*_claims(found.claims)]
-    left = room - sum(_height(out, line, width) for line in (*doubts, *first, *claims)) - 1
+    first = [_said(one) for one in found.first if found.nothing is None or findings.capacity is None]
     said = [_said(one) for one in found.sentences]
-    if not first and not said and not claims:
-        said = [Text(visible(headline(findings)), style="bold")]
-    shown: list[Text] = []
-    for line in said:
-        left -= _height(out, line, width)
-        if left < 0 and (shown or first or claims):
-            break
-        shown.append(line)
-    over = len(said) - len(shown) + found.left_out
-    more = [Text(f"{count_words(over, 'more sentence')} in the report", style="dim")] if over else []
-    return [*first, *claims, *shown, *more, *doubts]
+    nothing = [Text(visible(nothing_line(found)), style="bold red")] if found.nothing is not None else []
+    if not first and not said and not found.claims and not nothing:
+        first = [Text(visible(headline(findings)), style="bold")]
+    planted = [_planted(found.planted)] if found.planted else []
+    doubts = [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
+    whole = _Shown(first, list(found.claims), said, doubts, (nothing, planted), found.left_out)
+    heights: dict[str, int] = {}
+
+    def height(line: Text | Table) -> int:
+        if isinstance(line, Table):
+            return _height(out, line, width)
+        if line.plain not in heights:
+            heights[line.plain] = _height(out, line, width)
+        return heights[line.plain]
+
+    return whole.fit(lambda lines: sum(map(height, lines)) > room)
 
 
 def _planted(told: Sequence[str]) -> Text:
@@ -101,20 +159,20 @@ _OUTCOME_STYLE = {"decided": "bold", "no difference": "", "open": "yellow", "ref
 _MOST_CLAIMS, _LEAST_NAME, _LEAST_OUTCOME = 8, 18, 8
 
 
-def _claims(claims: Sequence[Claimed]) -> Iterator[Text | Table]:
+def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
     """A line a comparison: mark, name, effect with its interval, outcome. Names fold where the terminal is narrow."""
-    if not claims:
+    if not claims or not most:
         return
     keys = list(dict.fromkeys(one.key for one in claims))
     about = f" of {number_words(keys[0])}" if len(keys) == 1 else ""
-    yield Text(visible(f"Comparisons{about}, with 95 % intervals:"), style="dim")
+    anew = "; exploratory, since newer rules judge them" if claims[0].anew else ""
+    yield Text(visible(f"Comparisons{about}, with 95 % intervals{anew}:"), style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", min_width=min(_LEAST_NAME, max(len(one.claim.name) for one in claims)))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", min_width=_LEAST_OUTCOME)
-    shown = sorted(claims, key=lambda one: one.outcome == "open")[:_MOST_CLAIMS]
-    for one in shown:
+    for one in claims[:most]:
         gate = one.claim.gate
         cells = (
             one.mark,
@@ -122,11 +180,9 @@ def _claims(claims: Sequence[Claimed]) -> Iterator[Text | Table]:
             one.effect_words or "no ratio",
             one.short + (f", {GATE_MARKS[gate.outcome]} gate" if gate else ""),
         )
-        style = "red" if gate and gate.outcome == "fail" else _OUTCOME_STYLE[one.outcome]
+        style = "red" if one.failed else _OUTCOME_STYLE[one.outcome]
         table.add_row(*(Text(visible(text), style=style) for text in cells))
     yield table
-    if len(claims) > len(shown):
-        yield Text(f"{count_words(len(claims) - len(shown), 'more comparison')} in the report", style="dim")
 
 
 _MOST_LOAD_LINES = 2

@@ -14,6 +14,7 @@ from svload.model.units import show_duration
 from svload.model.visible import visible
 from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
+from svload.report.told.anew import grade_words
 from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_bound
 from svload.report.told.doubts import Doubt, asked_keys, doubts, harm_words, summary
 from svload.report.told.evidence import evidence_lines, gave_way
@@ -51,7 +52,7 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
     those that passed in one line."""
     verdict = trial.verdict
     cut = f", its first {show_duration(trial.cut_ns / 1e9)} cut as warm-up" if trial.cut_ns else ""
-    out.print(Text.assemble(visible(f"{trial.trial} (case {trial.case}): instrument "), (verdict.instrument, GRADE_STYLE[verdict.instrument]), f", server {verdict.server}{cut}"))  # fmt: skip
+    out.print(Text.assemble(visible(f"{trial.trial} (case {trial.case}): instrument "), (grade_words(findings, trial), GRADE_STYLE[verdict.instrument]), f", server {verdict.server}{cut}"))  # fmt: skip
     numbers = _numbers(trial, findings)
     for grade in _GRADES:
         mine = [one for one in numbers if one.grade == grade and one.why != "not measured"]

@@ -1,4 +1,4 @@
-"""What a run says: its comparisons, what the servers did, which criteria failed; then what is doubted.
+"""What a run says: what failed, its comparisons, what the servers did; then what is doubted.
 Pure: made from findings alone."""
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import get_args
 
 from svload.model.results import Findings, Grade
+from svload.report.told.anew import anew_words
 from svload.report.told.claimed import Claimed, claimed
 from svload.report.told.criteria import failed, not_judged
 from svload.report.told.doubts import COMMAND, MOST_SHOWN, doubts, summary
+from svload.report.told.failures import leading_failures, other_failures
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import GATE_MARKS
 from svload.report.told.spelling import count_words, list_words
 
 MOST_SENTENCES = 10
 LIMITS_TITLE = "How far to trust it, and what could not be said"
-_FROM_FIELDS = ("planted", "refused", "capacity", "comparison", "threshold", "weak")
-"""Kinds of findings that are told from claims, thresholds, searches, trials and checks themselves."""
+_FROM_FIELDS = ("planted", "refused", "capacity", "failures", "comparison", "threshold", "weak")
+"""Kinds of findings that are told from failures, claims, thresholds, searches, trials and checks themselves."""
 _AFTER = ("server", "limit")
 """Kinds that explain an answer: where the study compares something, or a law is told, they come after it."""
 _FIRST = ("decided", "no difference", "open", "refused")
@@ -48,8 +50,8 @@ class Answer:
     """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` is what limits them:
     doubts, what is open or was not run.
 
-    `nothing` is set when there is no valid evidence at all: then there is no answer. `left_out`
-    counts what ten lines do not hold.
+    `first` begins with what failed, `claims` with failed gates. `nothing` is set when there is no valid evidence
+    at all: then `first` alone answers. `left_out` counts what ten lines do not hold.
     """
 
     first: tuple[Sentence, ...]
@@ -65,18 +67,22 @@ def answer(findings: Findings) -> Answer:
     """The answer of a run: what failed, the comparisons, then what else was seen, ten sentences at most."""
     planted = tuple(finding.sentence for finding in findings.findings if finding.kind == "planted")
     because = why_nothing(findings)
+    failures = [
+        Sentence(one.text, "counted", _cases(one.cases), mark="✗") for one in leading_failures(findings)
+    ]
     if because is not None:
-        return Answer(tuple(_of_search(findings)), (), (), tuple(_unsaid(findings)), planted, because)
+        lines = [*_of_search(findings), *failures]
+        return Answer(tuple(lines[:MOST_SENTENCES]), (), (), tuple(_unsaid(findings)), planted, because)
     first, after = _seen(findings)
     criteria = [
         Sentence(f"{one.text}.", "measured", _cases(one.cases), mark=one.mark) for one in failed(findings)
     ]
-    first = [*_of_search(findings), *criteria, *first]
+    first = [*_of_search(findings), *failures, *criteria, *first]
     room = max(0, MOST_SENTENCES - len(first))
     over = max(0, len(first) - MOST_SENTENCES) + max(0, len(after) - room)
     return Answer(
         tuple(first[:MOST_SENTENCES]),
-        tuple(sorted(claimed(findings), key=lambda one: _FIRST.index(one.outcome))),
+        tuple(sorted(claimed(findings), key=lambda one: (not one.failed, _FIRST.index(one.outcome)))),
         tuple(after[:room]),
         tuple(_unsaid(findings)),
         planted,
@@ -105,7 +111,7 @@ def _seen(findings: Findings) -> tuple[list[Sentence], list[Sentence]]:
 
 
 def _unsaid(findings: Findings) -> list[Sentence]:
-    """Doubts in one line with a reason a check, criteria that are open, what was not run."""
+    """Doubts in one line with a reason a check, failures that do not lead, criteria that are open, what was not run."""
     lines = []
     told = summary(findings)
     found = doubts(findings)
@@ -113,11 +119,10 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         reasons = [one.text for one in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:
             reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more check')}: {COMMAND}")
-        head = (
-            told
-            or f"no number that the study asks for is doubted; {count_words(len(found), 'check')} marks others"
-        )
+        others = count_words(len(found), "check marks", "checks mark")
+        head = told or f"no number that the study asks for is doubted; {others} others"
         lines.append(Sentence(f"Doubts: {head}.", "doubted", (), tuple(reasons), "~"))
+    lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]
     lines += [
         Sentence(f"{one.text}: that is never a pass.", "open", _cases(one.cases), mark="?")
         for one in not_judged(findings)
@@ -164,10 +169,8 @@ def _judged_anew(findings: Findings) -> list[Sentence]:
         _grades(grades)
         for grades in (own.trials.values(), (one.verdict.instrument for one in findings.trials))
     )
-    text = (
-        f"Judged anew by rules {findings.analysis_version}, not those of its time ({own.version}): "
-        f"exploratory. Then {then}; now {now}."
-    )
+    anew = anew_words(findings)
+    text = f"{anew[:1].upper()}{anew[1:]}: exploratory. Then {then}; now {now}."
     return [Sentence(text, "exploratory", mark="~")]
 
 
@@ -180,7 +183,7 @@ def why_nothing(findings: Findings) -> str | None:
     """Why nothing can be concluded, as the end of that sentence; None where anything was measured validly or judged."""
     if any(case.instrument in ("VALID", "WEAK") for case in findings.cases):
         return None
-    if any(one.outcome != "open" and one.outcome != "refused" for one in claimed(findings)):
+    if any(one.failed or one.outcome in ("decided", "no difference") for one in claimed(findings)):
         return None
     if any(one.outcome == "failed" for one in findings.thresholds):
         return None
@@ -199,17 +202,32 @@ def why_nothing(findings: Findings) -> str | None:
     return f"{head}. {' '.join(told)}".rstrip(". ") if told else head
 
 
+def nothing_line(found: Answer) -> str:
+    """`Nothing can be concluded, because …`; "" where something can."""
+    return _nothing(found.nothing) if found.nothing is not None else ""
+
+
+def _nothing(because: str) -> str:
+    return f"Nothing can be concluded, because {because}."
+
+
 def headline(findings: Findings) -> str:
-    """One short sentence for the end of a command's output: what failed, else the first comparison, else a median."""
+    """One short sentence for the end of a command's output: what failed (requests, a gate, a threshold), else the
+    first comparison, else a median."""
+    if findings.capacity is None and (failures := leading_failures(findings)):
+        return failures[0].text
     because = why_nothing(findings)
     if because is not None:
-        return f"Nothing can be concluded, because {because}."
+        return _nothing(because)
     if findings.capacity is not None:
         gate = findings.capacity.gate
         return f"{findings.capacity.sentence} {gate.sentence}" if gate else findings.capacity.sentence
+    found = claimed(findings)
+    if gates := [one for one in found if one.failed]:
+        return f"{gates[0].claim.name}: {gates[0].gate or 'gate failed'}. {gates[0].sentence}"
     if broken := failed(findings):
         return f"{broken[0].text}."
-    claims = [one for one in claimed(findings) if one.outcome != "refused" and one.effect]
+    claims = [one for one in found if one.outcome != "refused" and one.effect]
     if claims:
         first = min(claims, key=lambda one: one.outcome == "open")
         return f"{first.claim.name}: {first.sentence}"

@@ -10,6 +10,7 @@ from math import exp, expm1
 
 from svload.model.results import Claim, Findings, LostPair, PairRatio
 from svload.model.units import Dimension
+from svload.report.told.anew import anew_words
 from svload.report.told.numbers import bound_words
 from svload.report.told.spelling import (
     change_interval,
@@ -26,7 +27,8 @@ from svload.report.told.spelling import (
 
 MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "✗"}
 """An outcome's sign, the same in terminal, page and Markdown."""
-GATE_WORDS = {"fail": "gate failed", "pass": "gate passed", "open": "gate open"}
+GATE_WORDS = {"fail": "gate failed:", "pass": "gate passed: not", "open": "gate open: perhaps"}
+"""What stands before the text of `fail_if`, which says what would be a failure."""
 GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
 LONGEST_WORDS = 25
 _FEW_BRING_UPS = 6
@@ -55,11 +57,18 @@ class Claimed:
     """`2.04 times as long`; "" without a ratio"""
     interval: str
     """`1.93 to 2.16`; "" without one"""
+    anew: bool = False
+    """newer rules judge it than those of the run's time: it is exploratory"""
 
     @property
     def outcome(self) -> str:
         """decided, no difference, open or refused."""
         return self.claim.outcome
+
+    @property
+    def certainty(self) -> str:
+        """How sure it is: its outcome, or exploratory."""
+        return "exploratory" if self.anew else self.outcome
 
     @property
     def mark(self) -> str:
@@ -156,12 +165,18 @@ class Claimed:
         return f"{sides}: not decided; {what} was {self.effect_words}."
 
     @property
+    def failed(self) -> bool:
+        """Whether its gate failed: it is told before all others, and never left out."""
+        gate = self.claim.gate
+        return self.claim.failed or (gate is not None and gate.outcome == "fail")
+
+    @property
     def gate(self) -> str:
-        """`gate failed: worse by more than 5 %`; "" without `fail_if`."""
+        """`gate failed: worse by more than 5 %`, `gate passed: not worse by …`; "" without `fail_if`."""
         gate = self.claim.gate
         if gate is None:
             return ""
-        return f"{GATE_WORDS[gate.outcome]}: {gate.text}" + (f" ({gate.why})" if gate.why else "")
+        return f"{GATE_WORDS[gate.outcome]} {gate.text}" + (f" ({gate.why})" if gate.why else "")
 
 
 def _about(seconds: float) -> str:
@@ -178,11 +193,12 @@ def claimed(findings: Findings) -> list[Claimed]:
 
 def claimed_of(findings: Findings, claim: Claim) -> Claimed:
     key = full_metric(findings, claim.metric)
-    value = claim.ratio.value
+    value, anew = claim.ratio.value, findings.own_verdicts is not None
     if value is None:
-        return Claimed(claim, key, "", "")
+        return Claimed(claim, key, "", "", anew)
     dimension = dimension_of(key)
-    return Claimed(claim, key, change_words(value, dimension), change_interval(claim.ratio, dimension))
+    effect, interval = change_words(value, dimension), change_interval(claim.ratio, dimension)
+    return Claimed(claim, key, effect, interval, anew)
 
 
 def by_outcome(found: Sequence[Claimed]) -> str:
@@ -200,6 +216,7 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     claim = one.claim
     yield "number", number_words(one.key)
     yield "gate", one.gate
+    yield "exploratory", anew_words(findings)
     yield "open because", claim.why_open
     yield "would decide it", one.needs
     yield "intervals", _intervals(one)
