@@ -18,7 +18,7 @@ from tests.report.test_steps import with_steps
 from tests.report.told_facts import MEDIAN, TAIL, believed, doubted, outcomes
 
 import svload
-from svload.model.results import Belief, CaseResult, Estimate, Findings
+from svload.model.results import Belief, CaseResult, Estimate
 from svload.model.visible import visible
 from svload.report.data.gather import Gathered, gather
 from svload.report.page.cases import GROUP_METRICS, STEP_METRICS
