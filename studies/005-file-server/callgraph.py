@@ -1,6 +1,8 @@
 """What the file server's CPU goes to, beside the paper's call graph.
 
-    python studies/005-file-server/callgraph.py RUN...
+    python studies/005-file-server/callgraph.py RUN... [--report]
+
+With --report the last run's report and workbook show it, beside the tables that are there already.
 
 The paper profiled its server with callgrind and says one thing: most of the time is spent in `upload_file`, which reads the file and
 sends it. Here that function is `send_file`. A line for each case that a run with `profile: server` sampled: the share of the samples in
@@ -9,11 +11,13 @@ which each step of a request was under way, what took most, and whether that is 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
 from svload import api
 from svload.analysis.stacks import function_shares
+from svload.api import OwnTable
 from svload.model.stacks import Stacks
 from svload.store import RunDir
 
@@ -27,6 +31,11 @@ STEPS: Mapping[str, tuple[str, ...]] = {
 }
 """Steps of a request by the functions that make them; one that calls another of the same step counts once."""
 PAPERS = "sends the file"
+TITLE = "The paper's call graph, ours beside it"
+NOTE = (
+    "The paper profiled its file server with callgrind, at a load that it does not state: most of the time is in upload_file, "
+    "which is send_file here. Shares of the samples in which each step of a request was under way."
+)
 HEAD = ("run", "case", "samples", *STEPS, "most of it", "paper: upload_file")
 
 
@@ -69,14 +78,37 @@ def rows(run: RunDir) -> list[tuple[str, ...]]:
     return [row(run.name, levels[case], found[case]) for case in levels if case in found]
 
 
-def main(names: Sequence[str]) -> int:
-    """Print one table of these runs."""
-    if not names:
-        print(__doc__, file=sys.stderr)
-        return 2
-    lines = [line for name in names for line in rows(api.find_run(name))]
-    for line in [HEAD, ("---",) * len(HEAD), *lines]:
-        print("| " + " | ".join(line) + " |")
+def table(runs: Sequence[RunDir]) -> OwnTable | None:
+    """All cases of these runs that were sampled; None where none was."""
+    found = tuple(line for run in runs for line in rows(run))
+    return OwnTable(title=TITLE, note=NOTE, head=HEAD, rows=found) if found else None
+
+
+def put_beside(run: RunDir, made: Sequence[OwnTable], made_by: str) -> None:
+    """Let the run's report show these tables, beside those that it shows already under other titles."""
+    mine = {one.title for one in made}
+    there = api.read_tables(run.tables_path) if run.tables_path.exists() else []
+    api.put_tables(run, [*(one for one in there if one.title not in mine), *made], made_by)
+    api.report(run)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print one table of these runs; with --report put it into the last one's report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args(words)
+    runs = [api.find_run(name) for name in asked.runs]
+    found = table(runs)
+    if found is None:
+        print(
+            "No case of these runs was sampled: run with profile: server, as --profile short does.",
+            file=sys.stderr,
+        )
+        return 1
+    print(found.markdown())
+    if asked.report:
+        put_beside(runs[-1], [found], "studies/005-file-server/callgraph.py")
     return 0
 
 

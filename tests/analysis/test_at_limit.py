@@ -102,3 +102,52 @@ def test_where_nothing_gave_way_the_nearest_limit_is_named_as_such() -> None:
     assert found is not None
     assert (found.resource, found.state, found.what) == ("memory", "nearest", "the memory of web 90 % in use")
     assert limiting(CaseEvidence(limits=(limit("core", 0.99, own=False),))) is None
+
+
+def test_what_was_turned_away_stands_at_both_loads() -> None:
+    """At half of N* nothing was refused; what is another's doing comes last."""
+    evidences = evidence(4, 8)
+    other = refusal(1.0).model_copy(
+        update={"counter": "aborted_total", "means": "broken off", "verdict": False, "count": 50.0}
+    )
+    evidences["c8"] = evidences["c8"].model_copy(update={"refusals": (other, refusal(2.0))})
+    found = at_limit(curve(7.0, 4, 8), evidences)
+    assert isinstance(found, AtLimit)
+    assert [(one.what, one.half, one.at, one.own) for one in found.turned] == [
+        ("web: dropped", 0.0, 9.0, True),
+        ("web: broken off", 0.0, 50.0, False),
+    ]
+
+
+def test_a_machines_disk_is_one_limit_whoever_reads_it() -> None:
+    def disk(service: str) -> CaseLimit:
+        one = limit("disk read rate", 1.0, "reached", "disk", first_s=1.0)
+        return one.model_copy(update={"service": service, "monitor": "quota", "entity": "vm"})
+
+    full = CaseEvidence(limits=(disk("auth"), disk("db"), disk("server")))
+    found = at_limit(curve(7.0, 4, 8), {"c4": full, "c8": full})
+    assert isinstance(found, AtLimit)
+    assert [use.what for use in found.uses] == ["disk read rate of vm"]
+    told = limiting(full)
+    assert told is not None
+    assert (told.what, told.others) == ("the disk read rate of vm was full", ())
+
+
+def test_one_hot_core_of_two_is_named_where_their_mean_is_half() -> None:
+    """The paper's own slip: 40 % of the machine's CPU was taken for its limit, and one core of two was full."""
+    both = CaseEvidence(
+        limits=(
+            limit("cores", 0.5),
+            limit("busiest core", 0.99, "reached", first_s=1.0),
+            limit("core", 0.99, "reached", own=False, first_s=0.5),
+        )
+    )
+    told = limiting(both)
+    assert told is not None
+    assert (told.resource, told.state, told.what) == ("cpu", "gave way", "the busiest core of web was full")
+    found = at_limit(curve(7.0, 4, 8), {"c4": both, "c8": both})
+    assert isinstance(found, AtLimit)
+    assert [(use.what, use.at, use.state) for use in found.uses if use.own] == [
+        ("busiest core of web", 0.99, "reached"),
+        ("cores of web", 0.5, "clear"),
+    ]

@@ -40,6 +40,21 @@ def expecting(*texts: str) -> Plant:
     return lambda trial, config: (trial, config.model_copy(update={"expects": texts}))
 
 
+def drawing(repeated: float) -> Plant:
+    """A random that is expected to be one; of what each user asks after its first request this share asks for a row again."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        users = {
+            one.name: one.executor.most_vus for one in config.groups if isinstance(one.executor, ConstantVus)
+        }
+        for one in trial.summary.groups:
+            again = round(repeated * (one.begun - users[one.name]))
+            trial = with_group(trial, one.name, early_repeats=again)
+        return expecting("object.repeated_share < 90 %")(trial, config)
+
+    return plant
+
+
 def late(share: float, metric: str) -> Plant:
     """The generator is late by `share` of every probe response: in beginning it, or (sampled on
     every read) in reading its end."""
@@ -120,6 +135,15 @@ PLANTED: list[tuple[str, str, Plant, str, str]] = [
         "it was 100 %",
     ),
     ("manipulation", "TC4.r1", expecting("object.distinct < 10"), "REFUSED", "object.distinct"),
+    (
+        "manipulation",
+        "TC4.r1",
+        drawing(1.0),
+        "REFUSED",
+        "it was 100 %",
+    ),  # the same row every time, as the paper's code draws it
+    ("manipulation", "TC4.r1", drawing(0.37), "VALID", "it was 37 %"),  # as many draws as there are rows
+    ("manipulation", "TC4.r1", drawing(0.0), "VALID", "it was 0 %"),
     ("repeats", "TC4.r1", group("probe", early_repeats=1), "REFUSED", "probe 1 times"),
     ("tls-sessions", "TC4.r1", group("probe", tls_resumed=times(0.9)), "REFUSED", "probe opened"),
     ("tls-sessions", "TC4.r1", wrong_session, "REFUSED", "without a TLS session"),

@@ -343,6 +343,17 @@ def test_a_limited_link_and_disk_are_resources_and_the_machines_disk_is_none(clo
     assert {(use.used, use.capacity, use.limited_by) for use in rates.values()} == {(0.9, 1.0, "10 MB/s")}
 
 
+def test_a_machines_disk_is_one_resource_though_each_service_within_it_reads_it(closed: Bench) -> None:
+    one = closed.trial("TC1.r1")
+    disk = LimitUse(
+        service="cache", monitor="quota", name="disk read rate", resource="disk", entity="vm",
+        used=9e6, limit=1e7, share=0.9, peak_share=1.0, full=0.5, state="approached",
+    )  # fmt: skip
+    evidence = Evidence(limits=(disk, disk.model_copy(update={"service": "backend"})))
+    found = resources_used(one, kept_window(one.summary), (1,), evidence)
+    assert [use.name for use in found if use.kind == "rate"] == ["disk read rate of vm"]
+
+
 def _where(table: Any, metric: str, value: float) -> Any:
     return np.where(table["metric"] == metric, value, table["value"])
 

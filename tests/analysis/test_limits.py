@@ -76,6 +76,7 @@ HELD = {
     "DISK_READS": 0.01,
     "RESIDENT": 0.99,
     "COLD": 0.01,
+    "COLD_READS": 0.9,
     "TIME_WAIT": 0.05,
     "UNEVEN_WORKERS": 0.25,
     "GC_PAUSE": 0.10,

@@ -22,6 +22,7 @@ from tests.analysis.conftest import (
 from tests.analysis.queues import with_gaps
 
 from svload.analysis.judge import judge_trial
+from svload.model.executors import ConstantArrivalRate
 from svload.model.facts import (
     CPUS,
     FILES,
@@ -37,6 +38,7 @@ from svload.model.facts import (
 )
 from svload.model.faults import FaultEvent
 from svload.model.study import CaseConfig, Preparation
+from svload.model.traffic import Group
 from svload.store import TrialData
 from svload.testing import make_run
 
@@ -78,6 +80,31 @@ def looked_up(client: str, spent_ns: int = 40_000) -> Plant:
             trial, "samples", lookup_ns=lambda table: np.full_like(table["lookup_ns"], spent_ns)
         )
         return found, with_config(config, "probe", client=client)
+
+    return plant
+
+
+def fast_load(limit_share: float | None, open_loop: bool = False) -> Plant:
+    """The load uses 93 % of its core; this share of the only limit of a server's own is in use (None: none was read)."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        trial, config = read("generator", "cpu_seconds_total", rate(0.31))(trial, config)
+        servers = trial.monitors["service"] != ""
+        trial = with_table(
+            trial, "monitors", **{name: trial.monitors[name][~servers] for name in trial.monitors}
+        )
+        if limit_share is not None:
+            trial = with_rates(trial, "", "process", cpu_seconds_total=limit_share, cores_allowed=0.0)
+            allowed = trial.monitors["metric"] == "cores_allowed"
+            trial = with_table(trial, "monitors", value=np.where(allowed, 1.0, trial.monitors["value"]))
+        if open_loop:
+            arrivals = ConstantArrivalRate(rate_rps=100)
+            config = config.model_copy(
+                update={
+                    "groups": tuple(one.model_copy(update={"executor": arrivals}) for one in config.groups)
+                }
+            )
+        return trial, config
 
     return plant
 
@@ -140,14 +167,14 @@ def workers(*connections: int, listeners: int = 0) -> Plant:
     return plant
 
 
-def with_rates(trial: TrialData, entity: str = "", **rates: float) -> TrialData:
+def with_rates(trial: TrialData, entity: str = "", monitor: str = "truth", **rates: float) -> TrialData:
     """Monitors of the cache read these counters of an entity, by metric: growth a second."""
     at = np.arange(0, 1_600_000_000, 100_000_000)
     cells: dict[str, Any] = {
         name: [] for name in ("offset_ns", "service", "monitor", "entity", "metric", "value")
     }
     for metric, per_second in rates.items():
-        row = {"service": "cache", "monitor": "truth", "entity": entity, "metric": metric}
+        row = {"service": "cache", "monitor": monitor, "entity": entity, "metric": metric}
         for name, value in row.items():
             cells[name] += [value] * len(at)
         cells["offset_ns"] += at.tolist()
@@ -176,13 +203,19 @@ def link(bytes_per_s: float, used: float, held_s: float | None) -> Plant:
     return plant
 
 
-def files(resident: float, reads: float = 0.0) -> Plant:
+def without_rows(group: Group) -> Group:
+    """The same group, whose requests name no feeder."""
+    plain = group.request.model_copy(update={"path": (), "headers": (), "checks": ()})
+    return group.model_copy(update={"request": plain})
+
+
+def files(resident: float, reads: float = 0.0, size: float = 2.0**20) -> Plant:
     """The cache tells of 1 MiB of files, of which this share is in the page cache, and reads this
     share of what it sends from a disk."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
         before = trial.lab.before["cache"]
-        values = {**before.values, FILES: 2.0**20, RESIDENT_FILES: resident * 2.0**20}
+        values = {**before.values, FILES: size, RESIDENT_FILES: resident * size}
         lab = trial.lab.model_copy(
             update={"before": {**trial.lab.before, "cache": before.model_copy(update={"values": values})}}
         )
@@ -195,11 +228,28 @@ def files(resident: float, reads: float = 0.0) -> Plant:
     return plant
 
 
-def dropped(resident: float) -> Plant:
-    """The same files, which a step before the trial dropped from the page cache."""
+def dropped(resident: float, reads: float | None = 1.0, repeats: float | None = 1.0) -> Plant:
+    """The same files, many and large, which a step before the trial dropped from the page cache. Each row was asked so often
+    (None: no row stands for a file), and a disk read this share of what was sent (None: nobody counted)."""
 
     def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
-        trial, config = files(resident)(trial, config)
+        trial, config = files(resident, size=2.0**40)(trial, config)
+        mine = trial.monitors["metric"] == "read_bytes_total"
+        if reads is None:
+            kept = {name: trial.monitors[name][~mine] for name in trial.monitors}
+            trial = with_table(trial, "monitors", **kept)
+        else:
+            received = sum(one.bytes_received for one in trial.summary.groups)
+            end_ns = trial.summary.window_ns[1]
+            value = np.array(trial.monitors["value"])
+            value[mine] = reads * received * np.minimum(trial.monitors["offset_ns"][mine] / end_ns, 1.0)
+            trial = with_table(trial, "monitors", value=value)
+        if repeats is None:
+            config = config.model_copy(update={"groups": tuple(map(without_rows, config.groups))})
+        else:
+            count = len(trial.rows["row"])
+            rows = np.arange(count, dtype=np.uint32)
+            trial = with_table(trial, "rows", row=rows, asked=np.full(count, repeats, dtype=np.uint64))
         return trial, config.model_copy(update={"before_trial": (Preparation(drop_cache=("cache",)),)})
 
     return plant
@@ -356,8 +406,14 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("warm-files", files(1.0, 0.008), "VALID", "warm"),
     ("warm-files", files(1.0, 0.015), "REFUSED", "from a disk"),
     ("warm-files", dropped(0.0), "VALID", "No server"),
-    ("cold-files", dropped(0.009), "VALID", "0.9 % of the 1 MiB of cache"),
+    ("cold-files", dropped(0.009), "VALID", "0.9 % of the 1 TiB of cache"),
     ("cold-files", dropped(0.011), "WEAK", "1.1 %"),
+    ("cold-files", dropped(0.0, 0.91), "VALID", "91 % of what it sent for the first time"),
+    ("cold-files", dropped(0.0, 0.89), "WEAK", "89 % of what it sent for the first time"),
+    ("cold-files", dropped(0.0, 0.46, repeats=2.0), "VALID", "92 % of what it sent for the first time"),
+    ("cold-files", dropped(0.0, 0.44, repeats=2.0), "WEAK", "88 % of what it sent for the first time"),
+    ("cold-files", dropped(0.0, 0.0, repeats=None), "VALID", "nobody knows how much it had sent before"),
+    ("cold-files", dropped(0.0, None), "VALID", "nobody counted what came from a disk"),
     ("cold-files", files(1.0), "VALID", "No files were to be dropped"),
     ("steal", read("host", "steal_seconds_total", jump(0.01), "cpu1"), "VALID", "1 %"),
     ("steal", read("host", "steal_seconds_total", jump(0.02), "cpu1"), "REFUSED", "weakens background.response.p50"),
@@ -371,6 +427,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "0.87 of 1 cores"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.31)), "WEAK", "0.93 of 1 cores"),
     ("generator-cpu", read("generator", "cpu_seconds_total", rate(0.95), "probe.0/0"), "WEAK", "95 %"),
+    ("generator-first", fast_load(0.5), "REFUSED", "what the load bears, not the server"),
+    ("generator-first", fast_load(0.96), "VALID", "and so did a server of what is its own: cores of cache"),
+    ("generator-first", fast_load(0.5, open_loop=True), "VALID", "arrivals are planned"),
+    ("generator-first", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "it used 87 %"),
     ("calibration", under(after={"calibration_ns": 41_100.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 41_300.0}), "WEAK", "slower"),
     ("calibration", under(after={"calibration_ns": 38_000.0}), "WEAK", "faster"),
@@ -408,7 +468,7 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
 ]  # fmt: skip
 NEEDS_FACTS = (
     "steal", "others-cpu", "run-queue", "generator-cpu", "calibration", "clocks", "page-cache", "time-wait", "connection-rate",
-    "physics", "hiccups", "worker-spread", "gc-pause",
+    "physics", "hiccups", "worker-spread", "gc-pause", "generator-first",
 )  # fmt: skip
 
 
@@ -428,6 +488,20 @@ def test_a_quiet_machine_is_valid(closed: Bench, name: str) -> None:
     trial = closed.trial("TC4.r1")
     found = check(trial, closed.config(trial), name)
     assert (found.grade, found.measured) == ("VALID", True), found.sentence
+
+
+def test_of_a_load_that_is_the_limit_times_are_weak_and_rates_refused(closed: Bench) -> None:
+    trial, config = fast_load(0.5)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    first, cpu = check(trial, config, "generator-first"), check(trial, config, "generator-cpu")
+    assert (first.on("background.throughput"), first.on("background.ok_throughput")) == ("REFUSED", "REFUSED")
+    assert (first.on("background.response.p50"), cpu.on("background.response.p50")) == ("VALID", "WEAK")
+    assert first.on("background.success_rate") == first.on("cache.hit_ratio") == "VALID"
+
+
+def test_without_a_limit_of_a_server_nobody_knows_which_of_the_two_it_was(closed: Bench) -> None:
+    found = check(*fast_load(None)(closed.trial("TC4.r1"), closed.configs["TC4"]), "generator-first")
+    assert (found.grade, found.measured) == ("VALID", False)
+    assert "no limit of a server was read" in found.sentence
 
 
 def long_gap(seconds: float, metric: str = "hiccup_seconds") -> Plant:

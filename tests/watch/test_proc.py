@@ -114,6 +114,7 @@ def test_this_machine_is_read_and_its_counters_only_grow() -> None:
         f"cpu{core}" for core in range(os.cpu_count() or 1)
     }
     assert first["", "memory_total_bytes"] == os.sysconf("SC_PHYS_PAGES") * proc.PAGE_BYTES
+    assert first["", "forks_total"] > 0
     # A kernel lets iowait fall now and then (proc(5)).
     assert not [
         key

@@ -9,9 +9,9 @@ from math import log
 from typing import Literal
 
 from svload.analysis.evidence import first_to_fail
-from svload.analysis.saturation import owner, what_failed
+from svload.analysis.saturation import holder, owner, what_failed
 from svload.model.declared import Resource
-from svload.model.evidence import CaseEvidence, CaseLimit, LimitState
+from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal, LimitState
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
 
 NEAR_HALF = 1.6
@@ -38,6 +38,17 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Turned:
+    """One counter of what was turned away, lost or made to wait, at both loads: how much a trial."""
+
+    what: str
+    resource: Resource
+    half: float
+    at: float
+    own: bool
+
+
+@dataclass(frozen=True)
 class AtLimit:
     """Two levels of a load curve, and what was in use at each."""
 
@@ -46,6 +57,8 @@ class AtLimit:
     half: LoadPoint
     uses: tuple[Use, ...]
     """those at their limit first, then by share"""
+    turned: tuple[Turned, ...] = ()
+    """those that moved at either load, the most at the limit first"""
 
 
 def at_limit(curve: LoadCurve, evidence: Mapping[str, CaseEvidence]) -> AtLimit | str:
@@ -64,17 +77,40 @@ def at_limit(curve: LoadCurve, evidence: Mapping[str, CaseEvidence]) -> AtLimit 
     half = min(below, key=lambda point: abs(log(2 * point.at / at.at)), default=None)
     if half is None or abs(log(2 * half.at / at.at)) > log(NEAR_HALF):
         return f"no level that counts lies near half of {at.level}, the first one at or above {limit.name}"
-    return AtLimit(limit, at, half, _uses(evidence[half.case], evidence[at.case]))
+    both = evidence[half.case], evidence[at.case]
+    return AtLimit(limit, at, half, _uses(*both), _turned(*both))
 
 
 def _uses(half: CaseEvidence, at: CaseEvidence) -> tuple[Use, ...]:
     before = {_key(one): one.share for one in half.limits}
     found = [
-        Use(owner(one.name, one.service, one.entity), one.resource, before.get(_key(one)), one.share, one.state, one.verdict)
+        Use(holder(one), one.resource, before.get(_key(one)), one.share, one.state, one.verdict)
         for one in at.limits
         if one.state != "clear" or one.share >= LEAST_SHARE
     ]  # fmt: skip
-    return tuple(sorted(found, key=lambda use: (_ORDER.index(use.state), -use.at, use.what))[:MOST_USES])
+    once = {use.what: use for use in found}  # a machine's limit is read in each service within it
+    return tuple(
+        sorted(once.values(), key=lambda use: (_ORDER.index(use.state), -use.at, use.what))[:MOST_USES]
+    )
+
+
+def _turned(half: CaseEvidence, at: CaseEvidence) -> tuple[Turned, ...]:
+    before, after = ({_counter(one): one for one in case.refusals} for case in (half, at))
+    found = [
+        Turned(
+            f"{owner('', one.service, one.entity)}: {one.means}",
+            one.resource,
+            before[key].count if key in before else 0.0,
+            after[key].count if key in after else 0.0,
+            one.verdict,
+        )
+        for key, one in {**before, **after}.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (not one.own, -one.at, one.what))[:MOST_USES])
+
+
+def _counter(one: CaseRefusal) -> tuple[str, str, str, str]:
+    return one.service, one.monitor, one.counter, one.entity
 
 
 def _key(one: CaseLimit) -> tuple[str, str, str, str]:
@@ -96,13 +132,11 @@ def limiting(evidence: CaseEvidence) -> Limiting | None:
     """None where no limit of a server was read."""
     failed = first_to_fail(evidence)
     if failed:
-        first, *rest = failed
-        return Limiting(
-            first.resource, what_failed(first), "gave way", tuple(what_failed(one) for one in rest)
-        )
+        names = list(dict.fromkeys(what_failed(one) for one in failed))
+        return Limiting(failed[0].resource, names[0], "gave way", tuple(names[1:]))
     own = [one for one in evidence.limits if one.verdict]
     if not own:
         return None
     near = max(own, key=lambda one: one.share)
-    told = f"the {owner(near.name, near.service, near.entity)} {100 * near.share:.0f} % in use"
+    told = f"the {holder(near)} {100 * near.share:.0f} % in use"
     return Limiting(near.resource, told, "nearest")

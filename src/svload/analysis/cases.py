@@ -252,11 +252,14 @@ def _over_runs(name: str, found: Sequence[Estimate | None]) -> Estimate:
     )
 
 
+_SHARES = ("success_rate", "error_rate", "hit_ratio", "busiest_share", "repeated_share")
+
+
 def _inside(metric: str, bound: float | None) -> float | None:
     """Counts and shares have no negative bound; rates of success and hits end at 1."""
     if bound is None:
         return None
-    top = 1.0 if metric in ("success_rate", "error_rate", "hit_ratio", "busiest_share") else float("inf")
+    top = 1.0 if metric in _SHARES else float("inf")
     return min(max(bound, 0.0), top)
 
 

@@ -73,11 +73,12 @@ def judge_trial(
     metrics = measure_trial(trial, config, window, wanted, groups)
     counting = Counting(trial, window, groups, metrics)
     before = look(trial, config, undisturbed(trial, window)) if disturbing(trial) else None
-    context = Context(groups, metrics, cut, owners, counting, before)
-    checks = tuple(_checked(trial, config, context))
     shown = evidence_of(trial, window)
     uses = resources_used(trial, window, server_cores, shown)
     limited = saturated(shown, trial, window, uses, server_cores)
+    read = any(use.verdict for use in shown.limits) or bool(uses)
+    context = Context(groups, metrics, cut, owners, counting, before, limited if read else None)
+    checks = tuple(_checked(trial, config, context))
     state, told = server_state(context, checks, limited, trial.lab.deaths)
     if state == "OVERLOADED":
         metrics = _growing(metrics, overloaded_groups(context))

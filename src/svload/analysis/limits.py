@@ -143,6 +143,8 @@ RESIDENT = 0.99
 """Share of a server's files that is in the page cache at the start."""
 COLD = 0.01
 """Share of a server's files that may still be in the page cache at the start where the study dropped them."""
+COLD_READS = 0.9
+"""Bytes that a disk read over those that were sent for the first time, where the study dropped the files before."""
 TIME_WAIT = 0.05
 """Sockets in TIME_WAIT at the start over the local ports."""
 UNEVEN_WORKERS = 0.25

@@ -23,9 +23,11 @@ from svload.analysis.quantiles import NS, Ranked, bucket_middles, percentile, ra
 from svload.analysis.readings import Series, mean_rate, readings_of
 from svload.analysis.recovery import ended_services, recovery_measures
 from svload.analysis.view import GroupView, Window, first_feeder, look, steps_of
+from svload.model.executors import ClosedLoop
 from svload.model.metrics import MetricRef
 from svload.model.results import Estimate
 from svload.model.study import CaseConfig
+from svload.model.traffic import Group
 
 if TYPE_CHECKING:
     from svload.store import TrialData
@@ -407,7 +409,11 @@ def _largest_sum(processes: list[Series], window: Window) -> float | None:
 
 def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[str, Estimate]:
     """What was really asked of a feeder, over all groups that walk it first: repeats, distinct
-    rows, the busiest row's share."""
+    rows, the busiest row's share.
+
+    A user's first request repeats nothing, so that `repeated_share` is 1 where each asks for one row all the time; 0
+    where nobody asked twice. Independent draws repeat less than half of the rows in one round of the table.
+    """
     specs = {group.name: group for group in config.groups}
     users = [
         (index, group)
@@ -425,11 +431,19 @@ def feeder_measures(trial: TrialData, config: CaseConfig, feeder: str) -> dict[s
     )
     total = float(asked.sum())
     none = Estimate(value=None, reason="no row was asked", why="no request")
+    repeats = sum(group.early_repeats for _, group in users)
+    again = max(int(total) - sum(_askers(specs[group.name]) for _, group in users), 0)
     return {
-        "early_repeats": _exact(sum(group.early_repeats for _, group in users)),
+        "early_repeats": _exact(repeats),
+        "repeated_share": _exact(min(repeats / max(again, 1), 1.0), again) if total else none,
         "distinct": _exact(int(np.count_nonzero(asked))),
         "busiest_share": _exact(float(asked.max()) / total, int(total)) if total else none,
     }
+
+
+def _askers(group: Group) -> int:
+    """Who asks: the users of a closed loop; an open one has none, and its arrivals walk as one."""
+    return group.executor.most_vus if isinstance(group.executor, ClosedLoop) else 1
 
 
 def measure_trial(

@@ -66,11 +66,22 @@ def owner(name: str, service: str, entity: str) -> str:
     return f"{told} ({entity})" if entity else told
 
 
+GROUPS = "quota"
+"""The monitor whose entities are control groups: a machine's is read in each service within it."""
+
+
+def holder(one: LimitUse | CaseLimit) -> str:
+    """A limit and whose it is: of a machine that several services are within, the machine's."""
+    if one.monitor == GROUPS and one.entity.partition("[")[0] not in ("", one.service.partition("[")[0]):
+        return owner(one.name, one.entity, "")
+    return owner(one.name, one.service, one.entity)
+
+
 def what_failed(one: CaseLimit | CaseRefusal) -> str:
     """`the accept queue of cache (8080) was full`, or `cache: sessions dropped for a full queue`."""
     if isinstance(one, CaseLimit):
         verb = "were" if one.name.partition(" of ")[0].endswith("s") else "was"
-        return f"the {owner(one.name, one.service, one.entity)} {verb} full"
+        return f"the {holder(one)} {verb} full"
     return f"{owner('', one.service, one.entity)}: {one.means}"
 
 

@@ -95,6 +95,7 @@ CATALOGUE: dict[tuple[Source, str], Metric] = _metrics(
     Metric("memory", "service", "size_bytes", "resident memory of the service's processes", "max"),
     # what was really asked
     Metric("early_repeats", "feeder", "count", "rows that a VU asked again before it had walked the whole table"),
+    Metric("repeated_share", "feeder", "ratio", "early_repeats over the requests after each user's first"),
     Metric("distinct", "feeder", "count", "distinct rows asked in the trial"),
     Metric("busiest_share", "feeder", "ratio", "share of requests for the most asked row"),
 )  # fmt: skip

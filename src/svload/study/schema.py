@@ -144,11 +144,11 @@ class FeederPart(Part):
         "that are there at first",
     )
     take: Annotated[
-        Literal["first", "walk", "sequential", "unique", "random", "zipf", "hot"], OrReference()
+        Literal["first", "walk", "sequential", "unique", "vu", "random", "zipf", "hot"], OrReference()
     ] = Field(
         "walk",
         description="which rows: always the first; the whole table from each VU's own offset; dealt to VUs like cards; "
-        "a part that is the VU's own; any; any, the first ones more often (Zipf's law); any, most often of a "
+        "a part that is the VU's own; one row that is the VU's; any; any, the first ones more often (Zipf's law); any, most often of a "
         "few hot ones",
     )
     skew: Annotated[float, Field(gt=0, le=10), OrReference()] | None = Field(
@@ -179,7 +179,7 @@ class FeederPart(Part):
                 raise wrong(f"{'skew' if take == 'zipf' else 'hot'} belongs to take: {take}")
         if self.offset is not None and self.take not in ("walk", None) and not holds_reference(self.take):
             raise wrong("offset belongs to take: walk")
-        if self.when_exhausted == "stop" and self.take in ("first", "random", "zipf", "hot"):
+        if self.when_exhausted == "stop" and self.take in ("first", "vu", "random", "zipf", "hot"):
             raise wrong(f"take: {self.take} has no last row", "Leave when_exhausted out.")
         if self.numbers is not None:
             low, high = self.numbers

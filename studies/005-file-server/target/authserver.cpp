@@ -1,5 +1,5 @@
 // The authentication server: a process a connection and a database connection a request, as the paper has it; or --workers n
-// processes that each keep one database connection and serve many connections. PROTOCOL.md says what is spoken.
+// processes that serve many connections; with --keep-db 1 a process keeps its database connection. PROTOCOL.md says what is spoken.
 
 #include <mysql.h>
 #include <sys/prctl.h>
@@ -23,11 +23,12 @@ struct Settings {
     std::string socket, user, password, database;
     unsigned port;  // 0: by the socket
     double timeout_s;
+    bool keep_db;
 };
 
 Counters* counters;
 std::atomic<bool> ending{false};
-constexpr unsigned kDuplicate = 1062;
+constexpr unsigned kDuplicate = 1062, kGone = 2006, kLost = 2013;
 
 std::string stats() {
     char text[400];
@@ -46,7 +47,7 @@ class Users {
 
     // "ok", or "error: " and why. The password is hashed by the database, with the user as salt.
     std::string make(const Credentials& who) {
-        auto done = run("INSERT INTO users (name, password) VALUES (?, SHA2(CONCAT(?, ':', ?), 256))", {who.user, who.user, who.password});
+        auto done = run("INSERT INTO users (name, password) VALUES (?, SHA2(CONCAT(?, ':', ?), 256))", {who.user, who.user, who.password}, Again::kNo);
         if (done == Done::kDuplicate) {
             ++counters->refused;
             return "error: this user exists";
@@ -57,16 +58,20 @@ class Users {
     }
 
     std::string check(const Credentials& who) {
-        auto done = run("SELECT 1 FROM users WHERE name = ? AND password = SHA2(CONCAT(?, ':', ?), 256)", {who.user, who.user, who.password});
+        auto done = run("SELECT 1 FROM users WHERE name = ? AND password = SHA2(CONCAT(?, ':', ?), 256)", {who.user, who.user, who.password}, Again::kYes);
         if (done == Done::kFailed) return failed();
         ++(done == Done::kRow ? counters->accepted : counters->refused);
         return done == Done::kRow ? "ok" : "error: wrong user or password";
     }
 
-    void forget() { connection_.reset(); }
+    // The end of a request: without --keep-db the next one has a connection of its own.
+    void forget() {
+        if (!settings_.keep_db) connection_.reset();
+    }
 
    private:
     enum class Done { kRow, kNothing, kDuplicate, kFailed };
+    enum class Again { kNo, kYes };
 
     bool connect() {
         if (connection_) return true;
@@ -86,20 +91,24 @@ class Users {
         return false;
     }
 
-    // A connection that was kept may be gone: then once more over a new one, which is safe since nothing was done over the old.
-    Done run(const char* sql, std::vector<std::string> values) {
+    // A connection that was kept may be gone: then once more over a new one, where nothing can have been done over the old. An
+    // INSERT whose answer was lost (2013) may have been: it is told, and not done again.
+    Done run(const char* sql, std::vector<std::string> values, Again again) {
         bool kept = connection_ != nullptr;
         if (!connect()) return Done::kFailed;
         Done done = once(sql, values);
-        if (done == Done::kFailed && kept && (why_ == 2006 || why_ == 2013)) {
+        bool undone = why_ == kGone || (why_ == kLost && (again == Again::kYes || !executed_));
+        if (done == Done::kFailed && kept && undone) {
             connection_.reset();
             if (!connect()) return Done::kFailed;
             done = once(sql, values);
         }
+        if (done == Done::kFailed) connection_.reset();
         return done;
     }
 
     Done once(const char* sql, std::vector<std::string>& values) {
+        executed_ = false;
         std::unique_ptr<MYSQL_STMT, decltype(&mysql_stmt_close)> statement(mysql_stmt_init(connection_.get()), mysql_stmt_close);
         if (!statement || mysql_stmt_prepare(statement.get(), sql, std::strlen(sql))) return fail(statement.get());
         std::vector<MYSQL_BIND> bound(values.size());
@@ -109,7 +118,9 @@ class Users {
             bound[at].buffer = values[at].data();
             bound[at].buffer_length = values[at].size();
         }
-        if (mysql_stmt_bind_param(statement.get(), bound.data()) || mysql_stmt_execute(statement.get())) {
+        if (mysql_stmt_bind_param(statement.get(), bound.data())) return fail(statement.get());
+        executed_ = true;
+        if (mysql_stmt_execute(statement.get())) {
             if (mysql_stmt_errno(statement.get()) == kDuplicate) return Done::kDuplicate;
             return fail(statement.get());
         }
@@ -131,6 +142,7 @@ class Users {
     const Settings& settings_;
     std::unique_ptr<MYSQL, decltype(&mysql_close)> connection_{nullptr, mysql_close};
     unsigned why_ = 0;
+    bool executed_ = false;  // whether the last statement was sent to be executed
 };
 
 std::string answer_to(Got got, const std::string& line, Users& users) {
@@ -144,16 +156,27 @@ std::string answer_to(Got got, const std::string& line, Users& users) {
     return (asked->kind == "new" ? users.make(*asked) : users.check(*asked)) + "\n";
 }
 
-// A process of its own: line after line until the peer ends; a database connection a request.
+// A process of its own: line after line until the peer ends.
 void serve(int fd, const Settings& settings) {
     LineReader reader(fd);
+    Users users(settings);
     std::string line;
     for (;;) {
         Got got = reader.next(line, Deadline(settings.timeout_s));
         if (got == Got::kEnd || got == Got::kNothing) return;
-        Users users(settings);
         if (!send_all(fd, answer_to(got, line, users), Deadline(settings.timeout_s)) || got == Got::kTooLong) return;
+        users.forget();
     }
+}
+
+// A child's end. At exit LeakSanitizer looks; else nothing of the parent's is to be run again.
+[[noreturn]] void end_child() {
+    mysql_library_end();
+#ifdef __SANITIZE_ADDRESS__
+    std::exit(0);
+#else
+    _exit(0);
+#endif
 }
 
 void fork_for(int fd, int listener, const Settings& settings) {
@@ -172,8 +195,7 @@ void fork_for(int fd, int listener, const Settings& settings) {
     close(listener);
     serve(fd, settings);
     close_politely(socket);
-    mysql_library_end();
-    _exit(0);
+    end_child();
 }
 
 struct Peer {
@@ -188,13 +210,15 @@ bool turn(Peer& peer, Users& users, const Settings& settings) {
     if (peer.reader.fill()) return false;
     peer.heard = Clock::now();
     std::string line;
-    while (auto got = peer.reader.take(line))
+    while (auto got = peer.reader.take(line)) {
         if (!send_all(peer.socket.get(), answer_to(*got, line, users), Deadline(settings.timeout_s)) || *got == Got::kTooLong)
             return false;
+        users.forget();
+    }
     return true;
 }
 
-// A worker: many connections, one database connection that it keeps.
+// A worker: many connections, their lines one after another.
 void work(int listener, const Settings& settings) {
     Users users(settings);
     std::vector<std::unique_ptr<Peer>> peers;
@@ -204,12 +228,12 @@ void work(int listener, const Settings& settings) {
         if (poll(waited.data(), waited.size(), 200) < 0 && errno != EINTR) return;
         std::vector<std::unique_ptr<Peer>> kept;
         for (size_t at = 0; at < peers.size(); ++at) {
-            bool idle = Clock::now() - peers[at]->heard > std::chrono::duration<double>(10 * settings.timeout_s);
+            bool idle = Clock::now() - peers[at]->heard > std::chrono::duration<double>(settings.timeout_s);
             if (waited[at + 1].revents ? turn(*peers[at], users, settings) : !idle) kept.push_back(std::move(peers[at]));
         }
         peers.swap(kept);
         if (waited[0].revents & POLLIN) {
-            int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            int fd = accept_from(listener);
             if (fd >= 0) {
                 ++counters->connections;
                 peers.push_back(std::make_unique<Peer>(fd));
@@ -225,8 +249,7 @@ void run_workers(int listener, int count, const Settings& settings) {
         if (child == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             work(listener, settings);
-            mysql_library_end();
-            _exit(0);
+            end_child();
         }
         if (child < 0) die("no process is left");
         children.push_back(child);
@@ -242,10 +265,10 @@ int main(int argc, char** argv) {
     Options options(argc, argv,
                     {{"host", "127.0.0.1"}, {"port", "10001"}, {"db-socket", "/run/mysqld/mysqld.sock"}, {"db-port", "0"}, {"db-user", "lab"},
                      {"db-name", "lab"},
-                     {"workers", "0"}, {"timeout", "20"}, {"backlog", "4096"}});
+                     {"workers", "0"}, {"keep-db", "0"}, {"timeout", "20"}, {"backlog", "4096"}});
     const char* password = std::getenv("DB_PASSWORD");
     const Settings settings{options.text("db-socket"), options.text("db-user"), password ? password : "", options.text("db-name"),
-                            static_cast<unsigned>(options.count("db-port")), options.number("timeout")};
+                            static_cast<unsigned>(options.count("db-port")), options.number("timeout"), options.count("keep-db") != 0};
     counters = shared_counters<Counters>();
     if (mysql_library_init(0, nullptr, nullptr)) die("the database's library does not start");
     signal(SIGPIPE, SIG_IGN);
@@ -264,7 +287,7 @@ int main(int argc, char** argv) {
         sigaction(SIGCHLD, &reaped, nullptr);
         while (!ending) {
             if (!wait_for(listener.get(), POLLIN, Deadline(0.2))) continue;
-            int fd = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            int fd = accept_from(listener.get());
             if (fd < 0) continue;
             ++counters->connections;
             fork_for(fd, listener.get(), settings);

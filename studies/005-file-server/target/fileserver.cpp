@@ -44,28 +44,33 @@ std::string stats() {
     return text;
 }
 
+enum class Again { kNo, kYes };
+
 // How one thread asks the authentication server: anew for each request, or over a connection that it keeps.
 class Authority {
    public:
     explicit Authority(const Settings& settings) : settings_(settings) {}
 
     // The answer's line without its end; nothing where the server cannot be asked.
-    std::optional<std::string> ask(const std::string& line, const Deadline& deadline) {
-        // A connection that was kept may have been closed meanwhile: that is no answer, so a new one is tried.
-        bool kept = static_cast<bool>(socket_);
-        auto found = once(line, deadline);
-        if (!found && kept) found = once(line, deadline);
+    std::optional<std::string> ask(const std::string& line, Again again, const Deadline& deadline) {
+        // A connection that was kept may have been closed meanwhile, or be out of step: then a new one.
+        if (socket_ && wait_for(socket_.get(), POLLIN | POLLRDHUP, Deadline(0))) socket_.reset();
+        bool kept = static_cast<bool>(socket_), some = false;
+        auto found = once(line, deadline, some);
+        // Closed right now: once more, where nothing of an answer came and asking twice changes nothing.
+        if (!found && kept && !some && again == Again::kYes) found = once(line, deadline, some);
         if (!settings_.keep_auth) socket_.reset();
         return found;
     }
 
    private:
-    std::optional<std::string> once(const std::string& line, const Deadline& deadline) {
-        if (!socket_) socket_ = connect_to(settings_.auth);
+    std::optional<std::string> once(const std::string& line, const Deadline& deadline, bool& some) {
+        if (!socket_) socket_ = connect_to(settings_.auth, deadline);
         std::string answer;
         if (socket_ && send_all(socket_.get(), line + "\n", deadline)) {
             LineReader reader(socket_.get());
             if (reader.next(answer, deadline) == Got::kLine) return answer;
+            some = reader.has_some();
         }
         socket_.reset();
         return std::nullopt;
@@ -104,10 +109,14 @@ void answer_get(int fd, LineReader& reader, const Settings& settings) {
     struct stat found {};
     Socket file;
     // A plain name can hold no slash; a link is not followed.
-    if (is_plain(name) && name[0] != '.') file.reset(openat(settings.folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    bool full = false;
+    if (is_plain(name) && name[0] != '.') {
+        file.reset(openat(settings.folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        full = !file && no_descriptor_left();
+    }
     if (!file || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) {
         ++counters.refused;
-        send_all(fd, "error: no such file\n", deadline);
+        send_all(fd, full ? "error: no descriptor is left\n" : "error: no such file\n", deadline);
         return;
     }
     bool sent = send_all(fd, "file " + std::to_string(found.st_size) + "\n", deadline) &&
@@ -136,7 +145,7 @@ void answer(Socket& socket, Authority& authority, const Settings& settings) {
         return;
     }
     bool make = asked->kind == "new";
-    auto said = authority.ask((make ? "new:" : "auth:") + asked->user + ":" + asked->password, deadline);
+    auto said = authority.ask((make ? "new:" : "auth:") + asked->user + ":" + asked->password, make ? Again::kNo : Again::kYes, deadline);
     if (!said) {
         ++counters.auth_errors;
         send_all(fd, "error: the authentication server does not answer\n", deadline);
@@ -300,11 +309,8 @@ int main(int argc, char** argv) {
         poll(watched, 2, 200);
         if (pool) waiting.look(*pool);
         if (!(watched[0].revents & POLLIN)) continue;
-        int fd = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            continue;
-        }
+        int fd = accept_from(listener.get());
+        if (fd < 0) continue;
         ++counters.connections;
         if (pool)
             waiting.add(fd);

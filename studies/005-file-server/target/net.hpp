@@ -135,6 +135,9 @@ class LineReader {
         return Got::kNothing;
     }
 
+    // Whether anything has come that is no whole line yet.
+    bool has_some() const { return !kept_.empty(); }
+
    private:
     int fd_;
     std::string kept_;
@@ -190,12 +193,28 @@ inline Socket listen_on(const std::string& host, int port, int backlog) {
     return made;
 }
 
-inline Socket connect_to(const sockaddr_in& address) {
-    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!made || connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return Socket();
+// Nothing where it does not stand by the deadline.
+inline Socket connect_to(const sockaddr_in& address, const Deadline& deadline) {
+    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!made) return Socket();
+    if (connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        if (errno != EINPROGRESS || !wait_for(made.get(), POLLOUT, deadline)) return Socket();
+        int error = 0;
+        socklen_t length = sizeof error;
+        if (getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return Socket();
+    }
     int yes = 1;
     setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     return made;
+}
+
+inline bool no_descriptor_left() { return errno == EMFILE || errno == ENFILE; }
+
+// A new connection, or -1. Without a descriptor for it the listener stays ready: a moment passes, so that nobody spins.
+inline int accept_from(int listener) {
+    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && no_descriptor_left()) poll(nullptr, 0, 5);
+    return fd;
 }
 
 // Ends a connection so that the peer reads all that was sent, whatever it sent last; waits for it half a second at most.

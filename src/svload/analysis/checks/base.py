@@ -31,6 +31,8 @@ class Context:
     counting: Counting
     before_faults: tuple[GroupView, ...] | None = None
     """the groups before the trial's first planned fault; None: it has none"""
+    at_limit: tuple[str, ...] | None = None
+    """a clause for each limit of the servers' own that was reached (`saturation.saturated`); None: none was read"""
 
     @property
     def calm(self) -> tuple[GroupView, ...]:

@@ -80,10 +80,13 @@ def _warmth(trial: TrialData, service: str, context: Context, window: Window) ->
     if not values.get(FILES) or not asking:
         return None
     received = sum(int(group.intervals["bytes_received"].sum()) for group in asking)
+    read = disk_reads(trial, service, window) or 0.0
+    return Warmth(service, values[RESIDENT_FILES] / values[FILES], read / max(received, 1))
+
+
+def disk_reads(trial: TrialData, service: str, window: Window) -> float | None:
+    """Bytes that a server's processes had a disk read, by the readings that enclose the window; None: nobody counted."""
     mine = (trial.monitors["service"] == service) & (trial.monitors["metric"] == "read_bytes_total")
-    read = (
-        sum(series.enclosing(window).change for series in entities(trial.monitors, mine))
-        if np.any(mine)
-        else 0.0
-    )
-    return Warmth(service, values[RESIDENT_FILES] / values[FILES], max(read, 0.0) / max(received, 1))
+    if not np.any(mine):
+        return None
+    return max(sum(series.enclosing(window).change for series in entities(trial.monitors, mine)), 0.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from svload.analysis.readings import Series, mean_rate, readings_of
-from svload.analysis.saturation import owner
+from svload.analysis.saturation import holder, owner
 from svload.analysis.view import Window
 from svload.model.evidence import Evidence
 from svload.model.facts import CPUS, ServiceFacts
@@ -53,10 +53,14 @@ def resources_used(
 
 
 def _rates(evidence: Evidence) -> Iterator[ResourceUse]:
+    """Each once: a machine's disk is read in each service within it."""
+    told = set[str]()
     for use in evidence.limits:
-        if use.resource in _BYTES_A_SECOND and use.verdict:
+        name = owner(use.name, use.service, "") if use.entity == use.service else holder(use)
+        if use.resource in _BYTES_A_SECOND and use.verdict and name not in told:
+            told.add(name)
             yield ResourceUse(
-                name=owner(use.name, use.service, "" if use.entity == use.service else use.entity),
+                name=name,
                 service=use.service,
                 kind="rate",
                 used=use.share,

@@ -61,7 +61,8 @@ def _caption(found: AtLimit) -> str:
     limit = found.limit
     star = f"{limit.name} = {limit.value:.3g}" + ("" if limit.state == "bracketed" else " (not bracketed)")
     return (
-        f"How much of each limit was in use at {found.at.level}, the first level at or above {star}, and at "
+        f"How much of each limit was in use, and how much was turned away, at {found.at.level}, the first level at or "
+        f"above {star}, and at "
         f"{found.half.level}, the nearest to half of it. What grows with the load and is full limits it; evidence, no proof."
     )
 
@@ -70,6 +71,11 @@ def _lines(found: AtLimit) -> Iterator[UseLine]:
     for use in found.uses:
         half = "not read" if use.half is None else f"{100 * use.half:.3g} %"
         yield UseLine(use.what, half, f"{100 * use.at:.3g} %", use.state, STATE_MARK[use.state], use.own)
+    for one in found.turned:
+        state: LimitState = "reached" if one.own and one.at > 0 else "clear"
+        yield UseLine(
+            one.what, f"{one.half:,.3g} a trial", f"{one.at:,.3g} a trial", state, STATE_MARK[state], one.own
+        )
 
 
 @dataclass(frozen=True)

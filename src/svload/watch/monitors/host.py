@@ -45,6 +45,7 @@ class HostMonitor(Monitor):
         "pressure_some_seconds_total": "cpu, io or memory: time in which at least one task waited for it",
         "pressure_full_seconds_total": "cpu, io or memory: time in which all tasks waited for it",
         "context_switches_total": "number of context switches",
+        "forks_total": "number of processes and threads that were started",
         "running": "number of tasks that run or want to",
         "blocked": "number of tasks that wait for a disk",
         "listen_overflows_total": "number of connections refused for a full accept queue",
@@ -108,7 +109,12 @@ class HostMonitor(Monitor):
         self._parts = []
 
 
-_OF_STAT = {"ctxt": "context_switches_total", "procs_running": "running", "procs_blocked": "blocked"}
+_OF_STAT = {
+    "ctxt": "context_switches_total",
+    "processes": "forks_total",
+    "procs_running": "running",
+    "procs_blocked": "blocked",
+}
 _OF_MEMORY = {
     "MemTotal": "memory_total_bytes",
     "MemAvailable": "memory_available_bytes",
