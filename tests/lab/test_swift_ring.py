@@ -202,9 +202,9 @@ def test_a_listing_gets_what_it_missed_while_its_server_was_away(lab: Lab, tmp_p
 def test_each_updater_has_the_device_of_its_server_alone() -> None:
     text = _daemons(
         SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s"),
-        Path("/work/updaters/object-2"),
+        Path("/devices/of-2"),
     )
-    assert "[object-updater]\ninterval = 7\ndevices = /work/updaters/object-2\n" in text
+    assert "[object-updater]\ninterval = 7\ndevices = /devices/of-2\n" in text
 
 
 def procs(path: str) -> set[int]:
