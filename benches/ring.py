@@ -1,8 +1,9 @@
 """Verified reads while an object server stands still: `python -m benches.ring [--reads 100000]`.
 
 Runs studies/004-swift-locust/ring.yaml on real Swift again and again until so many reads are verified. In
-each load object-2 and its replicator are stopped (SIGSTOP) from one moment to another. Says what became of
-each read; it ends with 1 if any was lost or altered, or if ten runs are not enough.
+each load object-2 and its daemons are stopped (SIGSTOP) from one moment to another. Says what became of
+each read, and how long it took until the ring was whole: until each object from before the stop's end lay on
+all three devices. It ends with 1 if any was lost or altered, or if ten runs are not enough.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.journeys.ring import STUDY, requests, run_with_a_stop
-from tests.journeys.world import World
+from tests.journeys.ring import STUDY, requests, run_with_a_stop, seconds_until_whole
+from tests.journeys.world import Command, World
 
 from svload.host import cache_dir
 
@@ -62,9 +64,16 @@ def _one_run(profile: str, begin_s: float, end_s: float) -> list[dict[str, Any]]
         installed = world.svload("lab", "install", str(study))
         if installed.returncode:
             raise SystemExit(installed.stderr)
-        return requests(
-            world, run_with_a_stop(world, study, profile, "/object-2-server.conf", begin_s, end_s, BOUND_S)
+
+        def await_whole(command: Command) -> None:
+            took_s = seconds_until_whole(world, command, time.time(), BOUND_S)
+            told = "not before the load's end" if took_s is None else f"{took_s:.1f} s after the stop's end"
+            print(f"whole: {told}", flush=True)
+
+        run = run_with_a_stop(
+            world, study, profile, "/object-2-server.conf", begin_s, end_s, BOUND_S, await_whole
         )
+        return requests(world, run)
 
 
 if __name__ == "__main__":

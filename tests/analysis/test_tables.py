@@ -123,6 +123,10 @@ CASES: Mapping[str, tuple[list[Table], list[Table]]] = {
         [table("g,x,y\na,1,10\na,2,20\nb,1,10\nb,2,20\nc,1,10\nc,2,20", models=[{"text": "y of x", "target": "y", "of": ["x"], "group": "g"}])],
     ),
     "same-host": ([table("a,mean_ms\n1,1", given={"same_host": True})], [table("a,mean_ms\n1,1")]),
+    "generator-shared": (
+        [table("a,mean_ms\n1,1", given={"generator_shares": "its disk"})],
+        [table("a,mean_ms\n1,1", given={"same_host": True})],
+    ),
 }  # fmt: skip
 
 

@@ -7,7 +7,8 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,22 @@ LOOK_S = 0.1
 
 
 def run_with_a_stop(
-    world: World, study: Path, profile: str, config: str, from_s: float, to_s: float, bound_s: float = BOUND_S
+    world: World,
+    study: Path,
+    profile: str,
+    config: str,
+    from_s: float,
+    to_s: float,
+    bound_s: float = BOUND_S,
+    then: Callable[[Command], None] = lambda command: None,
 ) -> Path:
     """The run of a study whose processes with this configuration file stand still from one
-    moment of the load to another."""
+    moment of the load to another; `then` is called in that other moment."""
     with world.start("run", str(study), "--profile", profile, "--out", str(world.runs)) as command:
         _await(command, lambda: offset_s(world) >= from_s, bound_s)
         with standing_still(world.processes(config)):
             _await(command, lambda: offset_s(world) >= to_s, bound_s)
+        then(command)
         assert command.end(bound_s) in (0, 1, 4), command.lines[-10:]
     return only_run(world)
 
@@ -53,6 +62,50 @@ def offset_s(world: World) -> float:
         lines = [line for line in file.read_text().splitlines() if '"kind":"progress"' in line]
         with suppress(ValueError, IndexError):  # the last line may be half written
             found = max(found, float(json.loads(lines[-1])["data"]["offset_s"]))
+    return found
+
+
+def seconds_until_whole(world: World, command: Command, since_s: float, bound_s: float) -> float | None:
+    """From `since_s` (seconds of the epoch) until each object that is older lies on every device of the ring; None:
+    not before the command ended, or within the bound."""
+    devices = devices_of(world)
+    while (waited_s := time.time() - since_s) < bound_s and command.process.poll() is None:
+        if not lacking_copies(devices, since_s):
+            return waited_s
+        pause(LOOK_S)
+    return None
+
+
+def devices_of(world: World) -> list[Path]:
+    """Where the run's object servers store, by the folder of their configuration."""
+    [pid, *_] = world.processes("/object-1-server.conf")
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    config = Path(next(word for word in words if word.endswith("/object-1-server.conf")))
+    servers = sorted(config.parent.glob("object-*-server.conf"))
+    return [config.parent / "devices" / f"o{number}" for number in range(1, len(servers) + 1)]
+
+
+def lacking_copies(devices: list[Path], before_s: float) -> set[str]:
+    """Objects, by the hash of their name, that were last changed before that moment and are not so on every device.
+
+    Swift keeps an object as objects/PARTITION/SUFFIX/HASH/TIMESTAMP.data, a deleted one as TIMESTAMP.ts.
+    """
+    held = [_newest(device) for device in devices]
+    newest: dict[str, str] = {}
+    for one in held:
+        for name, stamp in one.items():
+            newest[name] = max(stamp, newest.get(name, ""))
+    old = {name: stamp for name, stamp in newest.items() if float(stamp.partition("_")[0]) < before_s}
+    return {name for name, stamp in old.items() if any(one.get(name) != stamp for one in held)}
+
+
+def _newest(device: Path) -> dict[str, str]:
+    """By hash the timestamp of the newest state that a device has of an object."""
+    found: dict[str, str] = {}
+    for folder, _, files in os.walk(device / "objects"):
+        stamps = [file.rpartition(".")[0] for file in files if file.endswith((".data", ".ts"))]
+        if stamps:
+            found[Path(folder).name] = max(stamps)
     return found
 
 

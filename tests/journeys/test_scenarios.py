@@ -9,6 +9,8 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow
@@ -19,6 +21,7 @@ from .world import World, findings, known, only_run
 
 pytestmark = pytest.mark.truth
 SESAME = "sesame-4711"
+KEYSTONE, USES = "/v3/auth/tokens", 15
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,6 +39,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(
                 200 if known else 401, b"", {"X-Auth-Token": f"tk-{len(self.asked)}"} if known else {}
             )
+        if path == "/v1/AUTH_demo/c/o":
+            return self._answer(200 if self._is_good(token) else 401, b"object")
         if path.startswith("/objects/"):
             return self._answer(200 if token.startswith("tk-") else 403, b"object")
         if path.startswith("/factorial/"):
@@ -44,6 +49,19 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/calculationsStored":
             return self._answer(200, " ".join(self.stored).encode())
         return self._answer(200, b"file")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.asked.append((self.path, body))
+        assert self.headers["Content-Type"] == "application/json"
+        known = json.loads(body)["auth"]["identity"]["password"]["user"]["password"] == SESAME
+        number = sum(path == KEYSTONE for path, _ in self.asked)
+        self._answer(201 if known else 401, b"{}", {"X-Subject-Token": f"ks-{number}"} if known else {})
+
+    def _is_good(self, token: str) -> bool:
+        """A token of Keystone's is good for so many requests."""
+        uses = sum(one == ("/v1/AUTH_demo/c/o", token) for one in self.asked)
+        return token.startswith("ks-") and uses <= USES
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -173,6 +191,55 @@ def test_a_set_up_that_fails_fails_the_trial_with_its_reason(world: World, serve
     assert "set-up-failed" in ended.stderr
     assert "status 401" in ended.stderr
     assert not [path for path, _ in Handler.asked if path.startswith("/objects/")]
+
+
+def keystone_of_the_docs() -> str:
+    """The study that docs/study-file.md shows, faster, its requests kept as rows, at the fake server."""
+    page = (Path(__file__).parents[2] / "docs/study-file.md").read_text()
+    text = page.partition("```yaml file=keystone/study.yaml\n")[2].partition("\n```")[0]
+    for said, here in (
+        ("127.0.0.1:5000", "127.0.0.1:PORT"),
+        ("127.0.0.1:8080", "127.0.0.1:PORT"),
+        ("think_time: 1s,", "think_time: 20ms, record: rows,"),
+        ("measure: {duration: 60s}", "measure: {duration: 2s, replicates: 1}"),
+    ):
+        assert said in text, said
+        text = text.replace(said, here)
+    return text
+
+
+def test_keystone_gives_tokens_for_a_body_and_gives_new_ones(
+    world: World, server: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A POST answered 201 with X-Subject-Token, before the load and again after each 401."""
+    monkeypatch.setenv("OS_PASSWORD", SESAME)
+    trial = run(world, keystone_of_the_docs(), server)
+    posts = [json.loads(body) for path, body in Handler.asked if path == KEYSTONE]
+    users = [body["auth"]["identity"]["password"]["user"] for body in posts]
+    assert users == len(posts) * [{"name": "demo", "domain": {"id": "default"}, "password": SESAME}]
+    uses = Counter(token for path, token in Handler.asked if path == "/v1/AUTH_demo/c/o")
+    assert set(uses) <= {f"ks-{number}" for number in range(1, len(posts) + 1)}
+    sql = "select vu, status, error_name from samples order by vu, begun_ns"
+    asked = json.loads(world.svload("query", str(only_run(world)), sql, "--json").stdout)
+    found = Counter((row["status"], row["error_name"]) for row in asked)
+    assert set(found) == {(200, ""), (201, ""), (401, "status")}, found
+    assert found[201, ""] == len(posts) - 1, "the first token came before the load"
+    assert found[201, ""] >= 4, "each user has renewed"
+    for before, after in pairwise(asked):
+        if before["status"] == 401 and before["vu"] == after["vu"]:
+            assert after["status"] == 201, "nothing is repeated; the renewal comes first"
+    assert 0 < trial["metrics"]["users.success_rate"]["value"] < 1
+    texts = {str(path): path.read_bytes() for path in only_run(world).rglob("*") if path.is_file()}
+    assert not [name for name, text in texts.items() if SESAME.encode() in text]
+
+
+def test_a_wrong_password_gets_no_token(world: World, server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "another")
+    (world.root / "study.yaml").write_text(keystone_of_the_docs().replace("PORT", str(server)))
+    ended = world.svload("run", "study.yaml", "--out", str(world.runs))
+    assert ended.returncode == 3
+    assert "set-up-failed" in ended.stderr
+    assert "another" not in ended.stderr
 
 
 COUNTER = """\

@@ -21,7 +21,7 @@ from svload.host import Agent
 from svload.host.agent.journal import read_entries
 from svload.host.process import cgroups
 from svload.lab import Lab, install
-from svload.lab.kits.swift import Swift, SwiftOptions
+from svload.lab.kits.swift import Swift, SwiftOptions, _daemons
 from svload.model.errors import SvloadError
 from svload.model.facts import Endpoint
 from svload.model.study import ServiceSpec
@@ -96,7 +96,8 @@ def files_below(folder: Path) -> int:
 def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_path: Path) -> None:
     facts = lab.up()["backend"]
     processes = {process.name: process.pid for process in facts.processes}
-    assert {f"object-{n}{end}" for n in (1, 2, 3) for end in ("", "-replicator")} < set(processes)
+    ends = ("", "-replicator", "-updater")
+    assert {f"object-{n}{end}" for n in (1, 2, 3) for end in ends} < set(processes)
     store = Store(facts.endpoints[0])
     bodies = {str(n): random.Random(n).randbytes(1000 + 37 * n) for n in range(12)}
     digests = {name: hashlib.md5(body).hexdigest() for name, body in bodies.items()}
@@ -110,8 +111,8 @@ def test_the_ring_reads_on_without_a_server_and_is_whole_after_it(lab: Lab, tmp_
     wait_until(lambda: held() == [8, 8, 8], 30.0)
     kit = lab._here._standing["backend"].kit
     assert isinstance(kit, Swift)
-    assert kit.parts("object-2") == ["object-2", "object-2-replicator"]
-    assert kit.parts("object") == [f"object-{n}{end}" for n in (1, 2, 3) for end in ("", "-replicator")]
+    assert kit.parts("object-2") == [f"object-2{end}" for end in ends]
+    assert kit.parts("object") == [f"object-{n}{end}" for n in (1, 2, 3) for end in ends]
     assert kit.parts("proxy") == ["proxy"]
     assert kit.parts("") == [*processes]
     with pytest.raises(SvloadError, match="no part “object-4”"):
@@ -140,7 +141,7 @@ def test_one_object_server_is_limited_alone_and_started_again_within_its_group(
     journal = [entry for entry in read_entries(tmp_path / "agent") if entry["kind"] == "cgroup"]
     paths = {entry["name"]: entry["paths"] for entry in journal}
     assert set(paths) == {"backend", "backend.object-2", "backend.rest"}
-    mine = {"object-2", "object-2-replicator"}
+    mine = {"object-2", "object-2-replicator", "object-2-updater"}
 
     def members(group: str) -> set[str]:
         """Which of the service's processes lead there, in every hierarchy of the group."""
@@ -183,6 +184,27 @@ def test_a_process_is_held_as_one_part_alone(tmp_path: Path, agent: Agent, needs
     lab = Lab((SPEC,), agent, tmp_path / "work", cache, live_limits=live)
     with pytest.raises(SvloadError, match="object-2 and object of backend can't both be limited"):
         lab.up()
+
+
+@pytest.mark.real
+def test_a_listing_gets_what_it_missed_while_its_server_was_away(lab: Lab, tmp_path: Path) -> None:
+    store = Store(lab.up()["backend"].endpoints[0])
+    store.put("known", b"before")
+    lab.faults.act("kill", "backend", "container", {})
+    store.put("missed", b"meanwhile")
+    devices = tmp_path / "work/services/backend/devices"
+    owed = [path for n in (1, 2, 3) for path in (devices / f"o{n}").resolve().glob("async_pending*/*/*")]
+    assert owed, "each object server keeps what the container server did not take"
+    lab.faults.act("start", "backend", "container", {})
+    wait_until(lambda: store.call("GET", "/v1/AUTH_lab/c")[2].split() == [b"known", b"missed"], 30.0)
+
+
+def test_each_updater_has_the_device_of_its_server_alone() -> None:
+    text = _daemons(
+        SwiftOptions(object_servers=3, object_replicas=3, updater_interval="7s"),
+        Path("/devices/of-2"),
+    )
+    assert "[object-updater]\ninterval = 7\ndevices = /devices/of-2\n" in text
 
 
 def procs(path: str) -> set[int]:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import re
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import duckdb
 import pytest
 
 from svload.analysis.checks import all_checks
 from svload.analysis.tables import all_table_checks
-from svload.lab import find_mistakes, kit_options
+from svload.api.studies import misfits
+from svload.lab import copies, find_mistakes, kit_options
 from svload.model.executors import ConstantVus
+from svload.model.results import Estimate
 from svload.model.study import Lock
-from svload.model.traffic import DigestCheck, SizeCheck, TakenPart, Text
+from svload.model.traffic import BodyCheck, DigestCheck, SizeCheck, TakenPart, Text
+from svload.run.fits import overfull, written_bytes
 from svload.study import load_study, resolve
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
@@ -66,7 +74,7 @@ def test_the_mix_reads_and_deletes_what_it_wrote(profile: str | None) -> None:
     made = lock(profile, "mixed.yaml")
     for case in made.valid_cases:
         config = resolve(made, case)
-        [group] = config.groups
+        group = config.groups[-1]
         asked = {step.name: step.request for step in group.steps}
         assert set(asked) == {"put", "get", "head", "range", "list", "delete", "renewal"}
         assert asked["put"].adds == asked["get"].draws == asked["delete"].draws == "written"
@@ -219,14 +227,334 @@ def test_every_byte_of_an_object_in_segments_is_read_by_its_segments_digest(prof
         )
 
 
-def test_what_the_readme_says_is_checked_is_a_check_or_a_file() -> None:
+def test_the_readmes_threats_are_those_of_the_table_that_reports_show() -> None:
     readme = (STUDY / "README.md").read_text()
     table = readme.partition("## Threats to validity")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
-    assert len(rows) == 10
     known = {check.name for check in (*all_checks(), *all_table_checks())}
     files = {path.name for path in (*STUDY.glob("*.yaml"), *STUDY.glob("queries/*.sql"))}
-    for threat, checked, not_checkable in rows:
-        assert checked.strip() or not_checkable.strip(), threat
-        named = set(re.findall(r"`([\w.-]+)`", checked)) - {"hot", "random"}
-        assert named <= known | files, (threat, named - known - files)
+    others = {"hot", "random", "take: zipf", "svload compare"}
+    wanted = []
+    for line in csv.DictReader((STUDY / "reference/threats.csv").open()):
+        checks = ", ".join(f"`{name}`" for name in line["checks"].split())
+        told = f"{line['checked_by']} ({checks})" if checks else line["checked_by"]
+        wanted.append([line["threat"], told, line["not_checkable"]])
+        assert line["checked_by"] or line["not_checkable"], line["threat"]
+        named = set(re.findall(r"`([^`]+)`", told)) - others
+        assert named <= known | files, (line["threat"], named - known - files)
+    assert [[cell.strip() for cell in row] for row in rows] == wanted
+
+
+def made_up(tables: Mapping[str, str], sql: str, **rows: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """What a query of the study answers over tables that hold these rows."""
+    with duckdb.connect(":memory:") as base:
+        for name, columns in tables.items():
+            base.execute(f"create table {name} ({columns})")
+            for row in rows.get(name, ()):
+                base.execute(f"insert into {name} values ({', '.join('?' * len(row))})", list(row))
+        answer = base.execute((STUDY / f"queries/{sql}.sql").read_text())
+        names = [column[0] for column in answer.description]
+        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+def downloads(times_s: Sequence[float], trial: str = "t", case: str = "vus-10") -> list[tuple[Any, ...]]:
+    """Ok downloads of one user, one after the other, each of another row."""
+    rows, at_ns = [], 0
+    for number, time_s in enumerate(times_s):
+        done_ns = at_ns + int(time_s * S_NS)
+        rows.append((trial, case, "users", 0, number, number, 0, at_ns, at_ns, done_ns))
+        at_ns = done_ns
+    return rows
+
+
+OF_DOWNLOADS = {
+    "cases": "case_name text, users text",
+    "trials": "trial text, case_name text, window_from_ns bigint, window_to_ns bigint",
+    "samples": "trial text, case_name text, group_name text, vu int, seq int, row int, error int,"
+    " due_ns bigint, begun_ns bigint, done_ns bigint",
+    "monitors": "trial text, offset_ns bigint, service text, monitor text, entity text, metric text, value double",
+    "verdicts": "trial text, case_name text, instrument text",
+}
+
+
+def test_outliers_have_the_whole_services_cpu_once() -> None:
+    """The monitor reads a service as a whole and process by process: 1.5 cores are not 3."""
+    readings = [
+        ("t", second * S_NS, "swift", "process", entity, "cpu_seconds_total", cores * second)
+        for second in range(30)
+        for entity, cores in (("proxy", 0.5), ("object", 1.0), ("", 1.5))
+    ]
+    readings += [
+        ("t", second * S_NS, "", "host", "cpu0", "cpu_seconds_total", second) for second in range(30)
+    ]
+    found = made_up(
+        OF_DOWNLOADS,
+        "outliers",
+        cases=[("vus-10", "vus-10")],
+        trials=[("t", "vus-10", 0, 100 * S_NS)],
+        samples=downloads([0.5, 0.6] * 10 + [5.0]),
+        monitors=readings,
+    )
+    assert [(row["row"], row["servers_then"]) for row in found] == [(20, "swift 1.5 cores")]
+
+
+def test_each_level_shows_its_own_outliers() -> None:
+    """Slower ones of another level crowd none out."""
+    cases = [("vus-10", "vus-10"), ("vus-150", "vus-150")]
+    found = made_up(
+        OF_DOWNLOADS,
+        "outliers",
+        cases=cases,
+        trials=[(name, name, 0, 10_000 * S_NS) for name, _ in cases],
+        samples=[
+            *downloads([0.1, 0.11] * 40 + [1.0, 1.1, 1.2], "vus-10", "vus-10"),
+            *downloads([1.0, 1.1] * 200 + [9.0 + n for n in range(60)], "vus-150", "vus-150"),
+        ],
+    )
+    assert [row["users"] for row in found] == 3 * ["vus-10"] + 5 * ["vus-150"]
+    assert [row["response_s"] for row in found] == pytest.approx([1.2, 1.1, 1.0, 68, 67, 66, 65, 64])
+
+
+@pytest.mark.parametrize(
+    ("rows", "in_order"),
+    [
+        ([0, 1, 2, 3] * 5, 1.0),  # a script that begins anew after the last
+        ([2, 3, 0, 1] * 5, 1.0),
+        ([0, 1, 2, 0, 1, 3], 0.6),  # 2 → 0 is no wrap, since there is a 3
+        ([0, 2, 1, 3, 0, 2, 1, 3], 0.143),
+    ],
+)
+def test_a_walk_through_the_list_is_in_order_over_its_end(rows: list[int], in_order: float) -> None:
+    samples = [
+        ("t", "vus-10", "users", 0, seq, row, 0, seq * S_NS, seq * S_NS, seq * S_NS + 1)
+        for seq, row in enumerate(rows)
+    ]
+    [found] = made_up(
+        OF_DOWNLOADS,
+        "sent",
+        cases=[("vus-10", "vus-10")],
+        trials=[("t", "vus-10", 0, S_NS)],
+        samples=samples,
+    )
+    assert (found["objects"], found["in_order"]) == (4, in_order)
+
+
+def test_the_spread_is_of_trials_that_were_not_refused() -> None:
+    times = {"a": [1.0, 2.0, 3.0, 4.0, 20.0], "b": [1.0, 1.0, 1.0, 1.0]}
+    found = made_up(
+        OF_DOWNLOADS,
+        "spread",
+        cases=[("vus-10", "vus-10")],
+        trials=[(name, "vus-10", 0, 1000 * S_NS) for name in times],
+        samples=[row for name, some in times.items() for row in downloads(some, name)],
+        verdicts=[("a", "vus-10", "WEAK"), ("b", "vus-10", "REFUSED")],
+    )
+    assert [(row["trial"], row["iqr_s"], row["beyond"]) for row in found] == [("a", 2.0, 0.2)]
+
+
+@pytest.fixture(scope="module")
+def own() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("swift_locust_tables", STUDY / "tables.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_interval_takes_three_replicates(own: ModuleType) -> None:
+    three = own.geometric([1.0, 2.0, 4.0])
+    assert three.value == pytest.approx(2.0)
+    assert three.low < 1.0 and three.high > 4.0
+    assert (own.geometric([1.0, 2.0]).low, own.geometric([1.0, 2.0]).value) == (None, pytest.approx(2**0.5))
+    assert own.geometric([1.0, 0.0, 2.0]).value is None, "zero has no logarithm"
+    assert own.geometric([1.0, None, 2.0]).value is None
+    two = Estimate(value=1.0, low=0.9, high=1.1, n=2)
+    assert own.with_interval(two).low is None
+    assert own.with_interval(two.model_copy(update={"n": 3})).low == 0.9
+    assert own.with_interval(None) is None
+
+
+def test_the_papers_mistakes_are_told_by_name(own: ModuleType) -> None:
+    table = own.mistakes()
+    assert {row[0] for row in table.rows} == {
+        "unit-impossible",
+        "ramp-in-statistics",
+        "saturated-from-first-level",
+        "generator-shared",
+    }
+    readme = (STUDY / "README.md").read_text()
+    for name, *_ in table.rows:
+        assert f"`{name}`" in readme, name
+
+
+def test_how_many_trials_were_refused_is_said(own: ModuleType) -> None:
+    trials = [
+        SimpleNamespace(verdict=SimpleNamespace(instrument=word)) for word in ("VALID", "REFUSED", "WEAK")
+    ]
+    assert own.refused(SimpleNamespace(trials=trials)) == "1 of 3 trials were refused."
+
+
+def test_the_mix_begins_with_rows_and_an_empty_store() -> None:
+    for profile in (None, "demo", "huge"):
+        made = lock(profile, "mixed.yaml")
+        for case in made.valid_cases:
+            config = resolve(made, case)
+            assert [step.restart for step in config.before_trial] == [("swift",)]
+            prepare, users = config.groups
+            assert (prepare.request.adds, users.start_when) == ("written", "prepare")
+            assert isinstance(prepare.executor, ConstantVus)
+            assert prepare.executor.vus == users.executor.most_vus
+            assert prepare.executor.ramp_up_ns >= 2 * S_NS
+
+
+def test_operations_know_the_sizes_and_the_steps_of_the_mix() -> None:
+    """The query names both by hand."""
+    sql = (STUDY / "queries/operations.sql").read_text()
+    sizes = {name: int(size) for name, size in re.findall(r"\('(\w+)', (\d+)\)", sql)}
+    steps = {int(step): name for step, name in re.findall(r"\((\d), '(\w+)'\)", sql)}
+    found = {}
+    for profile in (None, "huge"):
+        made = lock(profile, "mixed.yaml")
+        for case in made.valid_cases:
+            users = resolve(made, case).groups[-1]
+            assert dict(enumerate(step.name for step in users.steps)) == steps
+            body = users.steps[0].request.body
+            assert body and body.random
+            found[case.levels["size"]] = body.random.mean_bytes
+            assert users.keeps_rows
+    assert found == sizes
+
+
+def test_operations_are_told_by_second() -> None:
+    """In 10 s of one trial: a put and two reads of 200 KiB that were ok, one that failed, one before the window."""
+    row = "t", "middle", "users"
+    samples = [
+        (*row, 0, 0, 11 * S_NS, 12 * S_NS, 0),
+        (*row, 1, 0, 12 * S_NS, 13 * S_NS, 204_800),
+        (*row, 1, 0, 13 * S_NS, 16 * S_NS, 204_800),
+        (*row, 1, 7, 14 * S_NS, 15 * S_NS, 99),
+        (*row, 1, 0, 1 * S_NS, 2 * S_NS, 204_800),
+        ("t", "middle", "prepare", 0, 0, 12 * S_NS, 13 * S_NS, 0),
+    ]
+    found = made_up(
+        {
+            "cases": "case_name text, size text",
+            "trials": "trial text, case_name text, window_from_ns bigint, window_to_ns bigint",
+            "samples": "trial text, case_name text, group_name text, step int, error int, due_ns bigint,"
+            " done_ns bigint, body_bytes bigint",
+        },
+        "operations",
+        cases=[("middle", "middle")],
+        trials=[("t", "middle", 10 * S_NS, 20 * S_NS)],
+        samples=samples,
+    )
+    put, get = found
+    assert (put["operation"], put["ok_per_s"], put["mb_per_s"]) == ("put", 0.1, pytest.approx(0.02048))
+    assert (get["operation"], get["asked"], get["ok_per_s"]) == ("get", 3, 0.2)
+    assert get["mb_per_s"] == pytest.approx(0.04096)
+    assert (get["failed"], get["p50_s"]) == (pytest.approx(1 / 3), 2.0)
+
+
+def test_a_swift_of_ones_own_takes_its_user_from_the_environment() -> None:
+    made = lock("own", "mixed.yaml")
+    for case in made.valid_cases:
+        config = resolve(made, case)
+        assert config.secrets == {"secret.user": "ST_USER", "secret.key": "ST_KEY"}
+        assert config.before_trial == ()
+        token = config.set_up[0].request
+        assert dict(token.headers)["X-Auth-Key"] == (TakenPart(taken="secret.key"),)
+        assert [service.kit for service in config.services] == ["external"]
+
+
+@pytest.mark.parametrize("profile", [None, "demo"])
+def test_objects_are_put_twice_and_only_the_second_is_read(profile: str | None) -> None:
+    made = lock(profile, "consistency.yaml")
+    [case] = made.valid_cases
+    config = resolve(made, case)
+    writers, readers = config.groups
+    assert [step.restart for step in config.before_trial] == [("backend",)]
+    names = [step.name.partition("-")[0] for step in writers.steps]
+    assert names == 3 * ["first", "second", "listed"], "consistency.sql knows a look by its place"
+    first, second, listed = (step.request for step in writers.steps[:3])
+    assert first.path == second.path
+    assert (first.adds, second.adds, readers.request.draws) == (None, "written", "written")
+    assert first.body and first.body.random and first.body.random.mean_bytes == 10_000
+    assert second.body and second.body.random and second.body.random.mean_bytes == 20_000
+    assert any(isinstance(check, DigestCheck) for check in readers.request.checks)
+    assert any(isinstance(check, BodyCheck) for check in listed.checks)
+    assert [fault.target for fault in config.faults] == ["backend.object-2", "backend.container"]
+
+
+def test_stale_lost_and_missed_are_told_apart() -> None:
+    def one(group: str, seq: int, step: int, at_s: float, **said: Any) -> tuple[Any, ...]:
+        told = {"error": 0, "error_name": "", "status": 200, "body_bytes": 20_000} | said
+        begun_ns = int(at_s * S_NS)
+        return ("t", group, seq, step, begun_ns, begun_ns + S_NS // 10, *told.values())
+
+    check = {"error": 5, "error_name": "check"}
+    samples = [
+        one("writers", 1, 0, 1.0), one("writers", 1, 1, 2.0), one("writers", 1, 2, 2.1),
+        one("writers", 2, 0, 1.0), one("writers", 2, 1, 2.0), one("writers", 2, 2, 2.1, **check, status=204),
+        one("writers", 3, 6, 1.0), one("writers", 3, 7, 2.0), one("writers", 3, 8, 14.1, **check),
+        one("writers", 4, 3, 1.0), one("writers", 4, 4, 2.0), one("writers", 4, 5, 6.1, error=3, error_name="status", status=503),
+        one("readers", 0, 0, 3.0), one("readers", 0, 0, 3.1, **check, body_bytes=10_000),
+        one("readers", 1, 0, 3.2, **check, body_bytes=7), one("readers", 2, 0, 3.3, error=3, error_name="status", status=404),
+    ]  # fmt: skip
+    found = made_up(
+        {
+            "samples": "trial text, group_name text, seq int, step int, begun_ns bigint, done_ns bigint,"
+            " error int, error_name text, status int, body_bytes bigint"
+        },
+        "consistency",
+        samples=samples,
+    )
+    told = {(row["what"], row["outcome"]): row for row in found}
+    assert {key: row["share"] for key, row in told.items()} == {
+        ("look at once", "listed"): 0.5, ("look at once", "missed"): 0.5, ("look after 12 s", "missed"): 1.0, ("look after 4 s", "failed"): 1.0,
+        ("read", "verified"): 0.25, ("read", "stale"): 0.25, ("read", "altered"): 0.25, ("read", "lost"): 0.25,
+    }  # fmt: skip
+    assert told["look at once", "missed"]["least_age_s"] == pytest.approx(0.0)
+    assert told["look after 12 s", "missed"]["greatest_age_s"] == pytest.approx(12.0)
+    assert told["read", "stale"]["least_age_s"] is None
+
+
+def test_a_slow_object_server_is_a_profile_of_the_ring() -> None:
+    made = lock("slow", "ring.yaml")
+    [case] = made.valid_cases
+    [fault] = resolve(made, case).faults
+    assert (fault.kind, fault.target, fault.limits) == ("limit", "backend.object-2", {"cpus": 0.05})
+
+
+@pytest.mark.parametrize(("profile", "bytes_written"), [(None, 1 << 30), ("ring", 3 << 30)])
+def test_what_the_large_object_takes_of_the_disk_is_planned_with_its_copies(
+    profile: str | None, bytes_written: int
+) -> None:
+    made = lock(profile, "large.yaml")
+    [case] = made.valid_cases
+    config = resolve(made, case)
+    known = copies(config.services)
+    assert written_bytes(config, known) == bytes_written
+    assert overfull([config], bytes_written / 0.79, known) == ()
+    assert overfull([config], bytes_written / 0.81, known)
+
+
+def test_the_smaller_disk_of_cache_and_labs_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store with a set keeps it below the cache, one without writes below the lab's folder."""
+    monkeypatch.setenv("SVLOAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "state").mkdir()
+    made = lock("ring", "large.yaml")
+    configs = [resolve(made, case) for case in made.valid_cases]
+    free = {"cache": 100 << 30, "state": 100 << 30}
+
+    def usage(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=free[Path(folder).name])
+
+    monkeypatch.setattr("svload.api.studies.shutil.disk_usage", usage)
+    assert misfits(configs, "here") == []
+    for small in free:
+        free.update({"cache": 100 << 30, "state": 100 << 30, small: 3 << 30})
+        [problem] = misfits(configs, "here")
+        assert problem.code == "plan-too-large", small

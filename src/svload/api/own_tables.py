@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from svload.store import RunDir
 
 MOST_BYTES = 16 << 20
+STAYS = 0.05
+"""A ratio this near to 1 goes nowhere: a paper prints a number without an interval, whose sign chance or rounding may have turned."""
 
 
 @damage_is_told
@@ -62,12 +64,24 @@ def read_tables(path: Path) -> list[OwnTable]:
 
 
 def direction(first: Estimate | None, second: Estimate | None, theirs: float) -> str:
-    """Whether ours goes from `first` to `second` where a paper goes, whose second number is `theirs` times its first: agrees, opposite,
-    not told apart (our intervals overlap), no interval, or not measured."""
+    """Whether ours goes from `first` to `second` where a paper goes, whose second number is `theirs` times its first.
+
+    Where the paper's goes: agrees, opposite, or not told apart (our intervals overlap). Where it stays (`STAYS`): agrees, both stay
+    (our ratio stays by its whole interval), ours alone moves, or not told apart. Of what we lack: no interval, not measured.
+    """
     if first is None or second is None or first.value is None or second.value is None:
         return "not measured"
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return "no interval"
+    if abs(theirs - 1) <= STAYS and _stays(first.low, first.high, second.low, second.high):
+        return "agrees: both stay"
     if first.high >= second.low and second.high >= first.low:
         return "not told apart"
+    if abs(theirs - 1) <= STAYS:
+        return "ours alone moves"
     return "agrees" if (second.value > first.value) == (theirs > 1) else "opposite"
+
+
+def _stays(low: float, high: float, second_low: float, second_high: float) -> bool:
+    """Whether every ratio of a second number to a first within their intervals is near 1."""
+    return low > 0 and second_low >= (1 - STAYS) * high and second_high <= (1 + STAYS) * low

@@ -358,19 +358,28 @@ def must_fit(lock: Lock, fleet: bool = False) -> None:
 def misfits(configs: Collection[CaseConfig], place: str, fleet: bool = False) -> list[Problem]:
     """What this machine cannot carry of a study at `place` (plan-too-large); nothing is started."""
     from svload import lab, run
-    from svload.host import cache_dir
+    from svload.host import cache_dir, labs_dir
     from svload.host.machine.conditions import machine
 
-    cache = cache_dir()
-    disk = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
-    free_bytes = shutil.disk_usage(disk).free
+    free_bytes = min(
+        _free_bytes(folder) for folder in (cache_dir(), labs_dir())
+    )  # a store writes below either
     for config in configs:
         if why := lab.cannot_be_linked(config.services):
             hint = "Leave link out, or run where it can be held."
             return [Problem("plan-too-large", {"case": config.case.name, "reason": why, "hint": hint}, place)]
     here = () if fleet else run.misfits(configs, machine())
-    found = run.too_long(configs) or (*here, *run.overfull(configs, free_bytes))
+    copies: dict[str, int] = {}
+    for config in configs:
+        for name, count in lab.copies(config.services).items():
+            copies[name] = max(count, copies.get(name, 1))
+    found = run.too_long(configs) or (*here, *run.overfull(configs, free_bytes, copies))
     return [replace(problem, place=place) for problem in found]
+
+
+def _free_bytes(folder: Path) -> int:
+    """Of the disk that a folder lies on, or will."""
+    return shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.is_dir())).free
 
 
 def _must_be_possible(lock: Lock, choices: Choices) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svload.lab.links import cannot_be_linked, is_linked
     from svload.lab.objects import ObjectTable
     from svload.lab.on import ON_HINT, cannot_be_elsewhere, machines_of
-    from svload.lab.setup import check, find_mistakes, install, measures
+    from svload.lab.setup import check, copies, find_mistakes, install, measures
     from svload.lab.trust import asks_trust
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "cautions",
     "check",
     "check_specs",
+    "copies",
     "costs_of",
     "endpoints",
     "find_mistakes",
@@ -53,7 +54,7 @@ __getattr__ = late(
         "links": ("cannot_be_linked", "is_linked"),
         "objects": ("ObjectTable",),
         "on": ("ON_HINT", "cannot_be_elsewhere", "machines_of"),
-        "setup": ("check", "find_mistakes", "install", "measures"),
+        "setup": ("check", "copies", "find_mistakes", "install", "measures"),
         "trust": ("asks_trust",),
     },
 )

@@ -258,6 +258,11 @@ class Kit(ABC):
         return () if cls.counters is Kit.counters else None
 
     @classmethod
+    def copies(cls, options: Mapping[str, Any]) -> int:
+        """How often it stores what is put, under these raw options."""
+        return 1
+
+    @classmethod
     def measures(cls, options: Mapping[str, Any]) -> frozenset[str] | None:
         """The metrics of a service (`svload.model.metrics`) that a trial can give; None: not known."""
         counted = cls.counts(options)

@@ -70,6 +70,12 @@ def measures(specs: Sequence[ServiceSpec]) -> dict[str, frozenset[str] | None]:
     return {spec.name: kits[spec.kit].measures(spec.options) if spec.kit in kits else None for spec in specs}
 
 
+def copies(specs: Sequence[ServiceSpec]) -> dict[str, int]:
+    """Service → how often it stores what is put, by its kit."""
+    kits = all_kits()
+    return {spec.name: kits[spec.kit].copies(spec.options) for spec in specs if spec.kit in kits}
+
+
 def validated(specs: Sequence[ServiceSpec]) -> dict[str, KitOptions]:
     """Each service's options as its kit reads them. Raises SvloadError with every mistake at once."""
     if found := find_mistakes(specs):

@@ -35,6 +35,8 @@ class Given(Frozen):
     """unit that the text states for them, where that is another"""
     same_host: bool = False
     """generator and servers shared one machine"""
+    generator_shares: str = ""
+    """what the generator shares its own machine with, where the servers are elsewhere: its own disk writes"""
 
 
 class Quote(Frozen):

@@ -1,10 +1,12 @@
-"""Does a plan fit this machine? Descriptors, local ports, and ports a second. Pure: it
-decides before anything is started."""
+"""Does a plan fit this machine? Descriptors, local ports, ports a second, disk. Pure but for the sizes of
+bodies in files: it decides before anything is started."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
+from pathlib import Path
+from types import MappingProxyType
 
 from svload.analysis.estimate import requests_of
 from svload.drive.packing import packed
@@ -12,7 +14,7 @@ from svload.drive.places import RESERVE
 from svload.drive.share.timeline import timeline
 from svload.model.conditions import Machine
 from svload.model.errors import Problem
-from svload.model.executors import ClosedLoop, OpenLoop
+from svload.model.executors import ClosedLoop, FixedWork, OpenLoop
 from svload.model.study import CaseConfig
 from svload.model.traffic import Group, Request
 from svload.model.units import show_duration, show_size
@@ -130,31 +132,64 @@ def _connections(group: Group) -> int | None:
     return executor.most_vus if isinstance(executor, ClosedLoop) else executor.max_vus
 
 
-def written_bytes(config: CaseConfig) -> float:
-    """What a trial's requests can upload of generated bodies: bytes that its stores keep until they go down."""
+def written_bytes(config: CaseConfig, copies: Mapping[str, int] = MappingProxyType({})) -> float:
+    """What a trial's requests can upload: bytes that its stores keep. `copies`: how often a service stores what it
+    is given, once where it is not named."""
+    return sum(_written(config, copies).values())
+
+
+def _written(config: CaseConfig, copies: Mapping[str, int]) -> dict[str, float]:
+    """The same by service."""
     whole_s = (config.ramp_ns + config.measure.duration_ns) / 1e9
-    total = 0.0
+    total: dict[str, float] = {}
     for group in config.groups:
         mixed = [one for one in group.scenarios if one.weight]
         weights = sum(one.weight for one in mixed) or 1
         shares = [(one.weight / weights, [step.request for step in one.steps]) for one in mixed]
-        each = sum(share * sum(map(_uploaded, asked)) for share, asked in shares or [(1.0, [group.request])])
-        total += each * requests_of(group, whole_s) / group.longest_iteration
+        times = requests_of(group, whole_s) / group.longest_iteration + _begun(group)
+        for share, asked in shares or [(1.0, [group.request])]:
+            for request in asked:
+                each = _uploaded(request) * copies.get(request.host, 1)
+                total[request.host] = total.get(request.host, 0.0) + share * times * each
     return total
 
 
+def _begun(group: Group) -> int:
+    """Iterations that users begin at once, before any think time."""
+    executor = group.executor
+    if isinstance(executor, FixedWork) or not isinstance(executor, ClosedLoop):
+        return 0
+    return executor.most_vus
+
+
 def _uploaded(request: Request) -> float:
-    keeps = request.method == "PUT" and request.body is not None and request.body.random is not None
-    return request.body.random.mean_bytes if keeps and request.body and request.body.random else 0.0
+    """Bytes of a body that a store keeps: of random ones the mean."""
+    if request.method != "PUT" or request.body is None:
+        return 0.0
+    if request.body.file is not None:
+        file = Path(request.body.file)
+        return float(file.stat().st_size) if file.is_file() else 0.0
+    return request.body.random.mean_bytes if request.body.random is not None else 0.0
 
 
-def overfull(configs: Iterable[CaseConfig], free_bytes: float) -> tuple[Problem, ...]:
-    """A plan whose uploads the disk cannot hold (plan-too-large): all trials together,
-    since a store forgets none of them."""
-    sizes = {config.case.name: written_bytes(config) * config.measure.replicates for config in configs}
-    if not sizes or sum(sizes.values()) <= free_bytes * DISK_SHARE:
+def overfull(
+    configs: Iterable[CaseConfig], free_bytes: float, copies: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Problem, ...]:
+    """A plan whose uploads the disk cannot hold (plan-too-large): all trials together, since a store forgets
+    none of them, but for one that is restarted before each trial, and empty then."""
+    kept: dict[str, float] = {}
+    most: dict[str, float] = {}
+    for config in configs:
+        restarted = {name for step in config.before_trial for name in step.restart}
+        for host, size in _written(config, copies).items():
+            of = most if host in restarted else kept
+            of[config.case.name] = of.get(config.case.name, 0.0) + size
+        kept[config.case.name] = kept.get(config.case.name, 0.0) * config.measure.replicates
+    total = sum(kept.values()) + max(most.values(), default=0.0)
+    if total <= free_bytes * DISK_SHARE:
         return ()
-    reason = f"all trials may upload {show_size(sum(sizes.values()))}, and the disk has {show_size(free_bytes)} free"
+    reason = f"all trials may upload {show_size(total)}, and the disk has {show_size(free_bytes)} free"
     hint = "Ask for fewer or smaller bodies, a think time, or fewer replicates."
+    sizes = {name: kept.get(name, 0.0) + most.get(name, 0.0) for name in {**kept, **most}}
     largest = max(sizes, key=lambda name: sizes[name])
     return (Problem("plan-too-large", {"case": largest, "reason": reason, "hint": hint}),)

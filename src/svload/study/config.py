@@ -51,7 +51,14 @@ from svload.study.templates import Names
 from svload.study.traffic import group_mistakes, read_group, read_think_time
 from svload.study.tree import Node, Path, section_of, sequence_of
 from svload.study.values import holds_reference
-from svload.study.variables import secret_in_address, taken_twice, unknown_to, untaken, written_apart
+from svload.study.variables import (
+    gone_later,
+    secret_in_address,
+    taken_twice,
+    unknown_to,
+    untaken,
+    written_apart,
+)
 
 T = TypeVar("T")
 
@@ -204,6 +211,9 @@ class _Reader:
         thresholds = [part.that for _, part in self.parts("thresholds", schema.ThresholdPart)]
         if not self.mistakes:
             self.mistakes += self._unasked(groups)
+            if self.measure is not None:
+                restarted = {name for step in steps for name in step.restart}
+                self.mistakes += gone_later(self.source, groups, restarted, self.measure.replicates)
         if self.mistakes or not groups or self.measure is None:
             return None
         return CaseConfig(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from svload.model.traffic import Group, Request, SetUp, TakenPart
 from svload.study.mistakes import Mistake, bad_value
 from svload.study.references import COLUMNS
-from svload.study.tree import Path
+from svload.study.tree import Path, section_of
 
 
 def unknown_to(request: Request, known: Collection[str], path: Path) -> Iterator[Mistake]:
@@ -49,12 +50,48 @@ def untaken(group: Group, path: Path, set_up: Sequence[SetUp], secrets: Collecti
         known = {*before, *secrets}
         sets = {request.written for request in group.requests if request.written}
         known |= {f"{name}.{column}" for name in sets for column in COLUMNS}
+        held: set[str] = set()
         for step in steps:
             yield from unknown_to(step.request, known, path)
             yield from taken_twice(step.request, before, path)
+            yield from of_itself(step.request, held, path)
+            if step.request.written is not None:
+                held = held | {step.request.written} if not step.request.removes else set()
             known |= set(step.request.takes)
     used = {part.taken for request in group.requests for part in request.parts if isinstance(part, TakenPart)}
     of_vu = sorted(name for name in used if before.get(name) == "vu")
     if of_vu and group.executor.model == "open loop":
         told = f"${{{of_vu[0]}}} is taken once a VU, and an open loop has no VUs"
         yield bad_value(path, told, group.executor.kind, "Write once: trial, or take a closed executor.")
+
+
+def of_itself(request: Request, held: Collection[str], path: Path) -> Iterator[Mistake]:
+    """Columns of what a request is about to upload, in what it sends: there is no such row before it has.
+    One that an earlier step of its scenario holds (`held`) is another."""
+    if request.adds is None or request.adds in held:
+        return
+    own = {f"{request.adds}.{column}" for column in COLUMNS}
+    sent = [*request.path, *(request.url or ()), *(part for _, value in request.headers for part in value)]
+    sent += (request.body and request.body.text) or ()
+    for part in sent:
+        if isinstance(part, TakenPart) and part.taken in own:
+            told = f"{request.name} adds to {request.adds} and names ${{{part.taken}}} in what it sends"
+            hint = "Name it in its checks, or in a later step; ${request.id} makes a new name."
+            yield bad_value(path, told, part.taken, hint)
+
+
+def gone_later(
+    source: Mapping[str, Any], groups: Sequence[Group], restarted: Collection[str], replicates: int
+) -> Iterator[Mistake]:
+    """Rows that are there at first, which one trial deletes and the next asks for; a store that is restarted
+    before each trial is filled again."""
+    feeders, data = section_of(source, "feeders"), section_of(source, "data")
+    for request in (request for group in groups for request in group.requests if request.removes):
+        name = request.draws or ""
+        feeder = feeders.get(name)
+        objects = data.get(str(feeder.get("from"))) if isinstance(feeder, Mapping) else None
+        if replicates > 1 and isinstance(objects, Mapping) and objects.get("in") not in restarted:
+            told = f"{request.name} deletes rows of {name} with which each of {replicates} replicates begins"
+            hint = "Restart the store before each trial, leave from out, or measure one replicate."
+            yield bad_value(("feeders", name, "from"), told, feeders[name]["from"], hint)
+            return

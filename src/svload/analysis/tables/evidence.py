@@ -255,3 +255,27 @@ class SameHost(TableCheck):
             self.finding(table, [], told, "Labelled SAME HOST; the instrument's own verdict.")
             for table in mine
         ]
+
+
+class GeneratorShared(TableCheck):
+    """A generator whose machine has other work: its own limit is not told from the servers'."""
+
+    name = "generator-shared"
+    needs = "generator_shares, given in .about.yaml: what else the generator's machine does"
+    order = 91
+
+    def judge(self, tables: Tables) -> list[TableFinding] | None:
+        """A label for each table that says so."""
+        mine = [table for table in tables if table.about.given.generator_shares]
+        if not mine:
+            return None
+        return [
+            self.finding(
+                table,
+                [],
+                f"The generator shares its machine with {table.about.given.generator_shares[:200]}: "
+                "what is measured may be the limit of that machine, not the servers'.",
+                "The generator's own delays and limits are judged in each trial; it writes no answer to disk.",
+            )
+            for table in mine
+        ]

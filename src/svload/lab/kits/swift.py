@@ -34,6 +34,8 @@ COPIES_PARTITION_POWER = 5
 """Of objects with copies: a replicator asks every other server about each partition at each look."""
 TIERS = ("account", "container", "object")
 MOST_OBJECT_SERVERS = 9
+DAEMONS = ("replicator", "updater")
+"""What stands beside each object server where there are copies, by its module in swift.obj."""
 USER = "lab:filler"
 _INSTALL_WITHIN_S = 600.0
 AccountUser = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}:[A-Za-z0-9]{1,32}$")]
@@ -44,8 +46,9 @@ class SwiftOptions(KitOptions):
     """Options of `swift`; `tuning` holds settings of the proxy server's own file (client_timeout, node_timeout, …).
 
     With several object servers each has a device, a port and processes of its own: the parts `object-1`,
-    `object-2` … of the service. With copies of objects (`object_replicas`) a replicator stands beside each of
-    them and belongs to its part; accounts and containers have one server and no copies. The proxy asks the
+    `object-2` … of the service. With copies of objects (`object_replicas`) a replicator and an updater, which brings
+    listings what they have missed, stand beside each of them and belong to its part; accounts and containers have
+    one server and no copies. The proxy asks the
     next server where one has refused, or has not answered within `node_timeout`. Objects may come in segments
     (static large objects, SLO).
     """
@@ -72,6 +75,13 @@ class SwiftOptions(KitOptions):
         validate_default=True,
         ge=1_000_000_000,
         doc="from one look of a replicator at its server's objects to the next, where there are copies",
+    )
+    updater_interval: DurationNs = option(
+        "5s",
+        unit="time",
+        validate_default=True,
+        ge=1_000_000_000,
+        doc="from one look of an updater for listing entries that are owed, where there are copies (Swift's own: 300 s)",
     )
     max_clients: int = option(
         1024,
@@ -136,11 +146,13 @@ class Swift(Server):
         {
             "proxy_workers", "object_workers", "max_clients", "backlog", "memcache_pool", "memcached_connections", "memcached_memory",
             "count_requests", "token_life", "users", "object_servers", "object_replicas", "replicator_interval",
+            "updater_interval",
         }
     )  # fmt: skip
     harmless_tuning = frozenset(
         {
-            "client_chunk_size", "client_timeout", "conn_timeout", "keepalive_timeout", "node_timeout", "object_chunk_size",
+            "client_chunk_size", "client_timeout", "conn_timeout", "error_suppression_interval", "error_suppression_limit",
+            "keepalive_timeout", "node_timeout", "object_chunk_size",
             "recoverable_node_timeout", "request_node_count",
         }
     )  # fmt: skip
@@ -234,13 +246,12 @@ class Swift(Server):
             configured = self.context.work / f"{part}-server.conf"
             self.spawn(part, [programs / "python", programs / f"swift-{_tier_of(part)}-server", configured])
             if part in self.options.objects and self.options.object_replicas > 1:
-                self.spawn(
-                    _replicator_of(part),
-                    [programs / "python", "-c", _REPLICATE, self.context.work, configured],
-                )
+                for name, daemon in zip(_daemons_of(part), DAEMONS, strict=True):
+                    python: list[str | Path] = [programs / "python", "-c", _DAEMON, daemon]
+                    self.spawn(name, [*python, self.context.work, configured])
 
     def parts(self, part: str) -> list[str]:
-        """The processes that a part of it is, in the order of their start: an object server's replicator is
+        """The processes that a part of it is, in the order of their start: an object server's daemons are
         the server's; of the empty one all."""
         found = super().parts(part)
         if not found:
@@ -250,9 +261,9 @@ class Swift(Server):
         return found
 
     def belongs(self, process: str, part: str) -> bool:
-        """A replicator is its server's; `object` are all object servers."""
+        """Replicator and updater are their server's; `object` are all object servers."""
         servers = self.options.objects if part == "object" else (part,)
-        return part == "" or process in {*servers, *map(_replicator_of, servers)}
+        return part == "" or process in servers or any(process in _daemons_of(server) for server in servers)
 
     def _point_at(self, folder: Path) -> None:
         """Let the servers store below `folder`: they find it by name at every request."""
@@ -279,8 +290,17 @@ class Swift(Server):
             workers = self.options.object_workers if part in self.options.objects else 1
             text = self._common(part, workers, {}) + _storage(_tier_of(part))
             if part in self.options.objects:
-                text += _replicator(self.options)
+                text += _daemons(self.options, self._only(part))
             self.write(f"{part}-server.conf", text)
+
+    def _only(self, part: str) -> Path:
+        """A folder of the object server's device alone: an updater goes through every device that it finds."""
+        folder, device = self.context.work / "updaters" / part, _device_of(part)
+        folder.mkdir(parents=True, exist_ok=True)
+        link = folder / device
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.context.work / "devices" / device)
+        return folder
 
     def _common(self, part: str, workers: int, tuning: Mapping[str, Any]) -> str:
         work = self.context.work
@@ -365,6 +385,11 @@ class Swift(Server):
     def counts(cls, options: Mapping[str, Any]) -> tuple[str, ...] | None:
         """What its proxy counts, if it is asked to."""
         return ("requests",) if options.get("count_requests", True) else ()
+
+    @classmethod
+    def copies(cls, options: Mapping[str, Any]) -> int:
+        """Of objects so many as its ring has."""
+        return int(options.get("object_replicas", 1))
 
     def counters(self) -> Counters | None:
         """What the proxy counted: requests it answered, by status, and bytes of GET bodies. True once they settled."""
@@ -480,12 +505,16 @@ use = egg:swift#healthcheck
 """
 
 
-def _replicator(options: SwiftOptions) -> str:
-    """ssync goes through the other object servers themselves: no rsync daemon is needed."""
+def _daemons(options: SwiftOptions, device: Path) -> str:
+    """ssync goes through the other object servers themselves: no rsync daemon is needed. An updater looks after
+    the one device below `device`."""
     return f"""
 [object-replicator]
 interval = {options.replicator_interval / 1e9:g}
 sync_method = ssync
+[object-updater]
+interval = {options.updater_interval // 1_000_000_000}
+devices = {device}
 """
 
 
@@ -498,8 +527,8 @@ def _tier_of(part: str) -> str:
     return part.partition("-")[0]
 
 
-def _replicator_of(part: str) -> str:
-    return f"{part}-replicator"
+def _daemons_of(part: str) -> tuple[str, ...]:
+    return tuple(f"{part}-{daemon}" for daemon in DAEMONS)
 
 
 def _device_of(part: str) -> str:
@@ -507,12 +536,13 @@ def _device_of(part: str) -> str:
     return f"o{part.partition('-')[2]}" if "-" in part else "d1"
 
 
-_REPLICATE = """
+_DAEMON = """
 import sys
+from importlib import import_module
 from swift.common.utils import set_swift_dir
+daemon = sys.argv.pop(1)
 set_swift_dir(sys.argv.pop(1))
-from swift.obj.replicator import main
-main()
+import_module("swift.obj." + daemon).main()
 """
 """Servers find swift.conf by their own swift_dir, daemons below /etc alone."""
 
