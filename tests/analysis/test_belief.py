@@ -206,7 +206,7 @@ def test_findings_of_the_first_format_are_read(four: Bench, tmp_path: Path) -> N
     path = tmp_path / "findings.json"
     path.write_text(json.dumps(raw | {"format": 1}))
     found = Findings.read(path)
-    assert found.format == 3
+    assert found.format == Findings.FORMAT
     for one in (found.trials[0], found.cases[0]):
         assert one.metrics["probe.response.p99"].why == "time-out", "only words said so then"
         assert one.metrics["background.response.p50"].why == "grows"

@@ -161,7 +161,7 @@ def test_few_lead_where_a_criterion_on_them_failed(that: str) -> None:
 
 def test_a_gate_on_success_that_failed_makes_them_lead() -> None:
     claim = Claim(name="B against A", factor="build", baseline="a", treatment="b", metric="shop.success_rate", pairs=(("Z", "A"),), blocks=6,
-                  ratio=Estimate(value=0.99), p=None, p_adjusted=None, smallest_p=None, mde=None, state="claim", sentence="told",
+                  ratio=Estimate(value=0.99), p=None, p_adjusted=None, mde=None, sentence="told",
                   gate=Gate(text="worse by more than 0.1 %", outcome="fail"))  # fmt: skip
     for metric, beside in (
         ("shop.success_rate", ""),
