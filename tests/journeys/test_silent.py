@@ -65,9 +65,8 @@ def serving(serve: Serve) -> Iterator[Seen]:
 
         def one(connection: socket.socket) -> None:
             with connection, suppress(OSError):
-                if connection.recv(
-                    1, socket.MSG_PEEK
-                ):  # whether a server is there is asked by a bare connection
+                # A bare connection only asks whether a server is there.
+                if connection.recv(1, socket.MSG_PEEK):
                     seen.asked.append(time.monotonic())
                     try:
                         serve(connection)
@@ -88,18 +87,18 @@ def serving(serve: Serve) -> Iterator[Seen]:
 
 
 TIMEOUT_S = 0.5
-HUNG_S = 45
-"""A command that is still there then has hung: the load alone would last a minute."""
 
 
 @pytest.mark.parametrize(
     ("serve", "error"), [(reset, "read_reset"), (half_a_head, "short_head"), (nothing, "timeout_first_byte")]
 )
 def test_a_server_that_never_answers_ends_the_load(world: World, serve: Serve, error: str):
-    """With the second in which the first request failed, which is at the latest a time-out after it began."""
+    """With the second in which the first request failed, which is at the latest a time-out after it began. How long
+    the command waits for the machine before that is no part of it; one that hangs meets the world's bound.
+    """
     with serving(serve) as seen:
         url = f"http://127.0.0.1:{seen.port}/"
-        ended = world.svload("load", url, "-c", "2", "-d", "60s", "-t", f"{TIMEOUT_S}s", bound_s=HUNG_S)
+        ended = world.svload("load", url, "-c", "2", "-d", "60s", "-t", f"{TIMEOUT_S}s")
     assert ended.returncode == 1, ended.stderr
     assert seen.lasted_s < TIMEOUT_S + 1, "the load asked for a minute"
     assert "gave no request a whole answer" in ended.stderr.splitlines()[-1]
