@@ -30,6 +30,7 @@ LETTERS = {"factorial": "F", "calculationsStored": "S"}
 DELAYS_MS = (0, 100, 200)
 LIMITS = ("1.0", "0.9", "0.8")
 THROUGHPUT, RESPONSE = "users.throughput", "users.response.mean"
+ANSWERED = "users.ok_throughput"
 FIRST, LAST = "users.server_time.p50", "users.service.p50"
 WEB, STORE = "web.cpu.mean", "store.cpu.mean"
 Cases = Mapping[str, CaseResult]
@@ -276,14 +277,14 @@ def of_memory(run: Findings, ask: Ask) -> Iterator[OwnTable]:
                 case.levels["stored"],
                 died(trials),
                 *peaks,
-                rate(known(case, THROUGHPUT)),
+                rate(known(case, ANSWERED)),
             )
         )
     note = (
         "Trials in which a service, or a process of it, was ended, over all trials. Peaks are the largest resident memory of any trial; what ends within "
-        "a second may have had more. Pages a second count what was answered at all."
+        "a second may have had more. Pages are whole ones: a server that is gone refuses fast."
     )
-    head = ("limit", "stored", "who ended", "most memory of web", "of Redis", "pages")
+    head = ("limit", "stored", "who ended", "most memory of web", "of Redis", "whole pages")
     yield table("Memory: who ends where it is too little", note, head, rows)
 
 

@@ -99,7 +99,7 @@ def test_nor_is_a_case_with_more_than_these_users(tmp_path: Path) -> None:
 def test_without_a_last_run_it_says_what_is_asked_at_most(tmp_path: Path) -> None:
     configs = configs_of(tmp_path)
     told = (
-        f"{ASKED} in case-1, case-3 and case-5: whether the CPU limit of web can act there is known after a run",
+        f"{ASKED} in case-1, case-3 and case-5: whether the CPU limit of web can act there is known after a run that measures it",
     )
     assert unreached_limits(configs, lambda case: None) == told
     assert unreached_limits(configs, taking(configs, None)) == told, "nothing that may be believed"

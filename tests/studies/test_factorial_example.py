@@ -11,9 +11,11 @@ from types import ModuleType
 import pytest
 
 from svload import api
+from svload.analysis import unreached_limits
 from svload.api import OwnTable
 from svload.model.results import CaseResult, Findings
 from svload.store import RunDir, open_pack, verify_run
+from svload.study import resolve
 
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 
@@ -139,3 +141,17 @@ def test_think_cells_keep_rows_of_which_the_first_byte_is_read(
         assert row["near"] > 0.98, "answers are whole before any of them is sent"
         assert row["same"] > (0.99 if name.startswith("F") else 0.6)
     assert all(row[1] != "–" for row in made["First byte and last byte"].rows)
+
+
+def test_after_this_run_plan_says_where_the_limit_cannot_act(
+    run: RunDir, ours: dict[str, CaseResult]
+) -> None:
+    lock = run.lock()
+    told = unreached_limits({case.name: resolve(lock, case) for case in lock.valid_cases}, ours.get)
+    assert len(told) == 2
+    for sentence, delay, rate in zip(told, (100, 200), (500, 250), strict=True):
+        assert sentence.startswith(
+            f"F-1.0-{delay}, F-0.9-{delay} and F-0.8-{delay}: 50 users who think {delay} ms"
+        )
+        assert f"ask for {rate}/s at most, " in sentence
+        assert sentence.endswith("the limit can't act, but in bursts")

@@ -122,7 +122,11 @@ def test_who_ended_for_want_of_memory(tables: ModuleType) -> None:
         trial("both", 1, {}),
     ]
     cases = [
-        case("web-64", {"limits": "web-64", "stored": "five-thousand"}, {"users.throughput": 2.0}),
+        case(
+            "web-64",
+            {"limits": "web-64", "stored": "five-thousand"},
+            {"users.throughput": 900.0, "users.ok_throughput": 2.0},
+        ),
         case("store-64", {"limits": "store-64", "stored": "five-thousand"}, {}),
         case("both", {"limits": "both-4g", "stored": "thousand"}, {}),
     ]

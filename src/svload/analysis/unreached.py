@@ -56,7 +56,7 @@ def unreached_limits(
                 )
     told = [_known(who, name, cases) for (who, name), cases in used.items()]
     told += [
-        f"{who} in {_listed(cases)}: whether the CPU limit of {name} can act there is known after a run"
+        f"{who} in {_listed(cases)}: whether the CPU limit of {name} can act there is known after a run that measures it"
         for (who, name), cases in unknown.items()
     ]
     if len(told) > LINES:
