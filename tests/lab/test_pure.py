@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from svload.lab.authority import MARGIN, Authority
 from svload.lab.catalogue import all_kits, check_specs
 from svload.lab.graph import check_needs, costs_of, reached, waves
+from svload.lab.kits import varnish
 from svload.lab.kits.truth import canonical, native_distribution
 from svload.lab.objects import (
     content,
@@ -237,3 +238,11 @@ def test_what_passes_requests_on_answers_no_faster_than_what_it_needs() -> None:
     assert found["cache"].up_s == kits["varnish"].costs.up_s
     assert found["odd"] == Costs()
     assert found["lost"] == kits["varnish"].costs
+
+
+@pytest.mark.parametrize(("woken", "requests"), [(45.0, 50.0), (0.0, 95.0)])
+def test_a_request_that_waited_for_anothers_fetch_is_one_request(woken: float, requests: float) -> None:
+    """Ten users who ask for five cold objects at one moment each, as Varnish 7.1.1 counted them: 50 requests, 45 of them woken."""
+    main = {"client_req": 95.0, "cache_hit": 45.0, "cache_miss": 5.0, "busy_wakeup": woken}
+    assert varnish.canonical(main, at_ns=1).values["requests"] == requests
+    assert varnish.canonical({"client_req": 7.0}, at_ns=1).values["requests"] == 7.0

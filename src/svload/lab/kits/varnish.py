@@ -274,6 +274,10 @@ def canonical(main: Mapping[str, float], at_ns: int) -> Counters:
         for name, parts in CANONICAL.items()
         if all(part in main for part in parts)
     }
+    if (
+        "requests" in values
+    ):  # one that waited for another's fetch of its object is counted again when it is woken
+        values["requests"] -= main.get("busy_wakeup", 0.0)
     return Counters(at_ns=at_ns, values=values, exact=False, raw=dict(main))
 
 
