@@ -59,6 +59,7 @@ HELD = {
     "CONNECTIONS": 3.0,
     "WORN_OUT": 0.002,
     "MANY_CONNECTIONS": 10.0,
+    "LONG_LIVED": 0.001,
     "TLS_COUNTED": 0.02,
     "DELAY_LATE": 0.05,
     "DELAY_CPU": 0.9,

@@ -149,7 +149,7 @@ def claim(pair: tuple[str, str], **more: Any) -> Claim:
     ratio = Estimate(value=0.9, low=0.8, high=1.01)
     plain: dict[str, Any] = {
         "name": "limit", "factor": "cpus", "baseline": "1.0", "treatment": "0.8", "metric": "users.throughput", "pairs": (pair,),
-        "blocks": 6, "ratio": ratio, "p": 0.1, "p_adjusted": 0.2, "smallest_p": 0.03, "mde": 0.123, "state": "no claim", "sentence": "",
+        "blocks": 6, "ratio": ratio, "p": 0.1, "p_adjusted": 0.2, "mde": 0.123, "sentence": "",
     }  # fmt: skip
     return Claim(**plain | more)
 

@@ -47,7 +47,7 @@ SLIPS = (
     Slip("when: {users: 8}", "when: {user: 8}", "study-unknown-name", ("traffic.crowd.when", "“users”")),
     Slip("in: store", "in: stor", "study-unknown-name", ("data.things.in", "service", "“store”")),
     Slip("from: things", "from: thinks", "study-unknown-name", ("feeders.thing.from", "“things”")),
-    Slip("take: walk", "take: wlk", "study-bad-value", ("feeders.thing.take", "first, walk, sequential, unique, random", "“walk”")),
+    Slip("take: walk", "take: wlk", "study-bad-value", ("feeders.thing.take", "first, walk, sequential, unique, vu, random", "“walk”")),
     Slip("reset: [store, front]", "reset: [store, font]", "study-unknown-name", ("before_trial[0].reset[1]", "“front”")),
     Slip("warm: thing", "warm: ting", "study-unknown-name", ("before_trial[1].warm", "feeder", "“thing”")),
     Slip("start_when: crowd.ramped", "start_when: crwd.ramped", "study-unknown-name", ("traffic.guest.start_when", "“crowd”")),
