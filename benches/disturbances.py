@@ -48,7 +48,8 @@ VALID_RATIO, VALID_S, WEAK_RATIO = 0.05, 100e-6, 0.20
 KEPT_MEDIANS = 0.8
 """Share of the medians that must stay usable where a trial was disturbed for less than `SHORT` of its time."""
 SHORT, LASTING = 0.1, 0.8
-AFTER_START_S = 0.5
+AFTER_START_S = 2.0
+"""From the reading of the counters until the load has surely begun."""
 SERVICE_S, WORKERS = 0.015, 4
 STUDY = """\
 name: planted
@@ -194,7 +195,8 @@ def _plan(
         begin_s = 0.0 if length_s == seconds else dice.uniform(0.3, seconds - length_s - 0.3)
         kind = kinds[number % len(kinds)] if length_s < seconds else lasting[number // 10 % len(lasting)]
         if (kind, begin_s) == ("throttled generator", 0.0):
-            begin_s = AFTER_START_S  # a hundredth of a core is too little to begin the load at all
+            # A hundredth of a core is too little to begin the load at all, and must be gone before the next trial.
+            begin_s, length_s = AFTER_START_S, seconds - AFTER_START_S / 2
         planted[name] = Planted(kind, begin_s, length_s)
     draws = {case.name: case.levels["draws"] for case in lock.cases}
     order = _apart(list(planted), lambda name: draws[name.rpartition(".r")[0]], dice)
