@@ -148,6 +148,36 @@ def test_goodput_is_off_by_those_that_were_touched(open_loop: Bench) -> None:
         assert brief[number].grade == "VALID"
 
 
+def test_a_process_that_stood_still_before_its_witness_began_is_found(open_loop: Bench) -> None:
+    """Stopped just as the load began: the witness's first look comes when it goes on, and tells of no gap."""
+    due, work = arrivals(np.random.default_rng(3), busy=0.3, end_s=20.0)
+    number = f"{GROUP}.throughput"
+
+    def looked(trial: TrialData, first_s: float) -> TrialData:
+        return with_gaps(trial, [(at, at) for at in np.arange(first_s, 19.95, 0.1)], "hiccup_seconds")
+
+    trial, config = as_trial(open_loop, served(due, work, [(0.0, 7.9)]), 20.0)
+    _, _, harms = counted(looked(trial, 7.9), config)
+    assert harms[number].grade == "REFUSED"
+    assert harms[f"{GROUP}.response.p50"].grade == "REFUSED"
+    trial, config = as_trial(open_loop, served(due, work), 20.0)
+    _, _, clean = counted(looked(trial, -0.1), config)
+    assert number not in clean
+
+
+def test_a_rate_of_nothing_while_all_time_was_lost_is_refused(open_loop: Bench) -> None:
+    """Half of the time lost may have halved the rate; all of it says nothing of the rate."""
+    due, work = arrivals(np.random.default_rng(3), busy=0.3, end_s=20.0)
+    trial, config = as_trial(open_loop, served(due, work, [(0.0, 40.0)]), 20.0)
+    _, metrics, harms = counted(with_gaps(trial, [(-0.1, 20.0)]), config)
+    number = f"{GROUP}.throughput"
+    assert metrics[number].value == 0
+    assert (harms[number].grade, harms[number].above) == ("REFUSED", None)
+    trial, config = as_trial(open_loop, served(due, work), 20.0)
+    _, _, half = counted(with_gaps(trial, [(0.0, 10.0)]), config)
+    assert half[number].above == pytest.approx(1.0, rel=0.01)
+
+
 def test_throughput_is_off_by_the_time_that_was_lost(open_loop: Bench) -> None:
     """Threads that waited for 10 ms in each of ten readings of 0.2 s lost 0.1 s of 20, not 2 s."""
     due, work = arrivals(np.random.default_rng(9), busy=0.3, end_s=20.0)
@@ -157,7 +187,8 @@ def test_throughput_is_off_by_the_time_that_was_lost(open_loop: Bench) -> None:
         waits = [(at, lost_s if 5 <= at < 7 else 0.0) for at in np.arange(0, 20.2, 0.2)]
         harms = {one.number: one for one in waiting(trial, config, waits)}
         assert harms[number].grade == grade
-        assert harms[number].above == pytest.approx(10 * lost_s / 20, rel=0.02)
+        share = 10 * lost_s / 20
+        assert harms[number].above == pytest.approx(share / (1 - share), rel=0.02)
 
 
 @pytest.mark.parametrize("metric", ["run_queue_seconds_total", "hiccup_seconds"])

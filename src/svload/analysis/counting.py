@@ -312,14 +312,15 @@ class Counting:
         found = united(spans(self.found.moments), self.window)
         longest_s = max((end - begin for begin, end in found), default=0.0) / 1e9
         for number, estimate in self._metrics.items():
-            if not estimate.value or not is_timing(number):
-                continue
             metric, stat = _metric_and_stat(number)
+            if not is_timing(number) or estimate.value is None or not (estimate.value or metric in _RATES):
+                continue
             carried = self._carried(number) if metric in _RATES else 0.0
             if not share and not carried:
                 continue
             if metric in _RATES or metric == "cpu":
-                yield _harm(number, Bound(min(share + carried, 1.0), share))
+                # Of the whole window's rate a share was lost: that much of the truth, and more of what is left of it.
+                yield _harm(number, Bound(min(share + carried, 1.0), share / (1 - share) if share < 1 else None))
             elif metric == "longest_silence" and longest_s:
                 yield _harm(number, Bound(min(longest_s / estimate.value, 1.0), 0.0))
             elif stat == "mean" and metric not in _OWN and rest:

@@ -95,6 +95,7 @@ def disturbances_of(monitors: Monitors, window: Window) -> Found:
     found = [
         *_gaps(monitors, "gap_seconds", "hiccup_seconds", limits.GAP_S),
         *_gaps(monitors, "pass_gap_seconds", "loop_pass_seconds", limits.HICCUP_PERIOD_S),
+        *_begun_late(monitors),
         *_rates("run-queue", waits, limits.RUN_QUEUE, least_s=limits.GAP_S),
         *_steals(stolen),
         *_rates("others-cpu", foreign, limits.OTHERS_CPU),
@@ -129,6 +130,17 @@ def _gaps(monitors: Monitors, exact: str, look: str, longer_s: float) -> Iterato
             end, gap = float(series.at[at]), float(series.values[at])
             begin = min(float(series.at[at - 1]) if at else end, end - 1e9 * gap)
             yield Disturbance("hiccups", begin, end, thread, gap, _is_fine((end - begin) / 1e9 - gap), True)
+
+
+def _begun_late(monitors: Monitors) -> Iterator[Disturbance]:
+    """From the load's begin to the first look of a witness that came later than two looks lie apart: a process that stood
+    still just then has no gap to tell of, for its witness had not begun."""
+    for thread, series in of_monitor(monitors, "generator", "hiccup_seconds").items():
+        if len(series.at) < 2:
+            continue
+        first_ns, apart_ns = float(series.at[0]), float(np.median(np.diff(series.at)))
+        if first_ns > 2 * apart_ns:
+            yield Disturbance("hiccups", 0.0, first_ns, thread, first_ns / 1e9, False, True)
 
 
 def short_gaps(monitors: Monitors, window: Window) -> list[Disturbance]:
