@@ -320,7 +320,9 @@ class Counting:
                 continue
             if metric in _RATES or metric == "cpu":
                 # Of the whole window's rate a share was lost: that much of the truth, and more of what is left of it.
-                yield _harm(number, Bound(min(share + carried, 1.0), share / (1 - share) if share < 1 else None))
+                yield _harm(
+                    number, Bound(min(share + carried, 1.0), share / (1 - share) if share < 1 else None)
+                )
             elif metric == "longest_silence" and longest_s:
                 yield _harm(number, Bound(min(longest_s / estimate.value, 1.0), 0.0))
             elif stat == "mean" and metric not in _OWN and rest:
