@@ -155,3 +155,23 @@ def test_after_this_run_plan_says_where_the_limit_cannot_act(
         )
         assert f"ask for {rate}/s at most, " in sentence
         assert sentence.endswith("the limit can't act, but in bursts")
+
+
+@pytest.mark.parametrize(
+    ("pack", "trials"), [("memory-short", 42), ("storage-short", 36), ("confounded-demo", 9)]
+)
+def test_the_readme_shows_the_tables_of_the_other_studies_runs(
+    tables: ModuleType, tmp_path: Path, pack: str, trials: int
+) -> None:
+    run = open_pack(STUDY / f"example/factorial-{pack}.svload.zip", tmp_path)
+    assert verify_run(run) == []
+    found = api.runs.analyse(run)
+    assert (found.complete, found.sealed_trials) == (True, trials)
+    readme = (STUDY / "README.md").read_text(encoding="utf-8")
+    [made] = [table for table in tables.tables(found, lambda query: []) if table.rows]
+    lines = [line for line in made.markdown().splitlines() if line.startswith("|")]
+    assert "\n".join(lines) in readme, f"{made.title}: make the README's table anew by tables.py"
+    if pack == "confounded-demo":
+        assert {claim.outcome for claim in found.claims} == {"open"}
+    if pack == "memory-short":
+        assert sum(one.kind == "death" for one in found.findings) == 3
