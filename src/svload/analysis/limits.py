@@ -110,7 +110,7 @@ worn-out ones: 500 requests on each."""
 MANY_CONNECTIONS = 10.0
 """Connections opened over the planned ones from which only `LONG_LIVED` ones count as worn out."""
 LONG_LIVED = 0.001
-"""Share of requests on connections that were not planned up to which even many are worn out: 1,000 on each, nginx's own number."""
+"""Share of requests on connections that were not planned up to which even many are worn out: 1,000 on each, which is what web servers begin with."""
 TLS_COUNTED = 0.02
 """Deviation of the server's count of TLS sessions from the generators'."""
 DELAY_LATE = 0.05

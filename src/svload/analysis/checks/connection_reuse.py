@@ -56,7 +56,7 @@ class ConnectionReuse(Check):
 
     Failures, and a planned end of the server, open a new connection for the user's next request; a server
     that ends connections as worn out after 500 requests or more does what was asked; from ten times the
-    planned ones on only after 1,000, as nginx does.
+    planned ones on only after 1,000, which is what web servers begin with.
     """
 
     name = "connection-reuse"
