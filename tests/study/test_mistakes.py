@@ -36,7 +36,7 @@ class Slip:
 SLIPS = (
     Slip("replicates: 3", "replicats: 3", "study-unknown-key", ("replicats", "measure", "“replicates”")),
     Slip("duration: 2s", "duration: 2 parsec", "study-bad-value", ("measure.duration", "parsec", "ms, s")),
-    Slip("timeout: 5s", "timeout: 5", "study-bad-value", ("requests.fetch.timeout", "a unit is missing")),
+    Slip("timeout: 5s", "timeout: 5", "study-bad-value", ("requests.fetch.timeout", "a unit is missing", "Write 5 s.")),
     Slip("vus: 40", "vus: -40", "study-bad-value", ("traffic.crowd.vus", "at least 1", "-40")),
     Slip("${scheme}", "${sceme}", "study-bad-reference", ("${sceme}", "“${scheme}”")),
     Slip("${way.host}", "${way.hots}", "study-bad-reference", ("${way.hots}", "“${way.host}”")),

@@ -595,4 +595,4 @@ def _by(harm: Harm) -> str:
     if harm.below is None or harm.above is None:
         return ""
     most = max(harm.below, harm.above)
-    return f" (off by up to {100 * most:.2g} %)" if most <= 1 else " (off by more than it is)"
+    return f" (off by up to {100 * most:.2g} %)" if most <= 1 else " (it may be wrong by more than 100 %)"

@@ -31,7 +31,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
-from svload.model.units import bytes_per_s, duration_ns, parse_quantity, size_bytes, units_of
+from svload.model.units import bytes_per_s, duration_ns, parse_quantity, show_duration, size_bytes, units_of
 from svload.study.mistakes import in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
@@ -205,6 +205,12 @@ class NoLonger:
         return {**shown, word: self.bound.most}
 
 
+def _with_unit(value: str | float, unit: float) -> str:
+    """A bare number of seconds, as k6 has them, as the study has it; "" for anything else."""
+    seconds = value if isinstance(value, (int, float)) else float("nan")
+    return show_duration(seconds) if unit == TIME_UNIT and 0 < seconds <= TIME_S.most else ""
+
+
 def _measured(
     convert: Callable[[Any], float | int], least: float, example: str, bound: Bound, unit: float
 ) -> Callable[[Any], Any]:
@@ -214,7 +220,7 @@ def _measured(
         try:
             number = convert(value)
         except ValueError as why:
-            raise wrong(str(why), f"Write {example}.") from None
+            raise wrong(str(why), f"Write {_with_unit(value, unit) or example}.") from None
         if number > bound.most * unit:
             raise wrong(bound.told, f"Write {example}.")
         if number < least:
@@ -226,6 +232,8 @@ def _measured(
     return check
 
 
+TIME_UNIT = 1e9
+"""Nanoseconds in a second: what times are held in."""
 QUANTITY: dict[str, Any] = {"type": ["string", "number"]}
 
 
@@ -245,8 +253,8 @@ def _rate_rps(value: str | float | int) -> float:
     return parse_quantity(value, "rate_rps")
 
 
-_TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, 1e9)
-_SPAN = _quantity(duration_ns, 1, "20s", TIME_S, 1e9)
+_TIME = _quantity(duration_ns, 0, "200 ms", TIME_S, TIME_UNIT)
+_SPAN = _quantity(duration_ns, 1, "20s", TIME_S, TIME_UNIT)
 _SIZE = _quantity(size_bytes, 1, "40 KiB", SIZE_BYTES)
 _BYTES_PER_S = _quantity(bytes_per_s, 1, "20 MB/s", SIZE_BYTES)
 _RATE = _quantity(_rate_rps, 1e-9, "500/s", RATE_RPS)
