@@ -113,6 +113,18 @@ def test_a_counter_is_held_against_its_limit_by_its_growth() -> None:
         assert one.limit == 2
 
 
+@pytest.mark.parametrize(("own", "state"), [(0.9, "reached"), (0.5, "reached"), (0.03, "clear")])
+def test_a_core_that_others_fill_is_no_limit_of_the_service(own: float, state: str) -> None:
+    """The busiest core is full either way; where a stranger's loop fills it, the server is not SATURATED."""
+    hot = Limit("busiest core", "cpu", "hot", 1.0, at=0.95, own="cpu_seconds_total")
+    rows: Rows = [("", "hot", 1.0), ("", "cpu_seconds_total", own * np.arange(12))]
+    found = shown(rows, hot)
+    assert the(found).state == state
+    assert bool(list(declared_clauses(found))) == (state == "reached")
+    assert (the(found).first_s is None) == (state == "clear")
+    assert the(shown([("", "hot", 1.0)], hot)).state == "reached", "where nobody read its own use"
+
+
 def test_each_entity_has_its_own_limit_else_that_of_the_whole() -> None:
     rows = [("a", "queue", 9), ("b", "queue", 2), ("a", "queue_limit", 10), ("", "queue_limit", 4)]
     found = {one.entity: one.limit for one in shown(rows, QUEUE).limits}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from svload.analysis import limits
-from svload.analysis.readings import Floats, Readings, Series, readings_of
+from svload.analysis.readings import Floats, Readings, Series, mean_rate, readings_of
 from svload.analysis.view import Window
 from svload.model.declared import Declared, Limit, Refusal
 from svload.model.evidence import (
@@ -43,7 +43,10 @@ def evidence(readings: Readings, declared: Iterable[Declared], window: Window, e
     for one in declared:
         for service in readings.services_of(one.monitor):
             for limit in one.limits:
-                uses += _uses(readings, service, one.monitor, limit, window)
+                found = _uses(readings, service, one.monitor, limit, window)
+                uses += (
+                    map(_another_s, found) if _is_another_s(readings, one.monitor, limit, window) else found
+                )
             for refusal in one.refusals:
                 counts += _counts(readings, service, one.monitor, refusal, window, end_ns)
     uses.sort(key=lambda use: (use.service, use.monitor, use.name, use.entity))
@@ -52,6 +55,23 @@ def evidence(readings: Readings, declared: Iterable[Declared], window: Window, e
 
 
 # limits
+
+
+def _is_another_s(readings: Readings, monitor: str, limit: Limit, window: Window) -> bool:
+    """Whether a use that anybody may have made is not the services': together they made less than half of what fills it."""
+    if not limit.own or not isinstance(limit.of, float | int):
+        return False
+    own = [
+        rate
+        for service in readings.services_of(monitor)
+        if (series := readings.of(service, monitor, limit.own).get("")) is not None
+        and (rate := mean_rate(series, window)) is not None
+    ]
+    return bool(own) and sum(own) < limit.at * limit.of / 2
+
+
+def _another_s(use: LimitUse) -> LimitUse:
+    return use.model_copy(update={"state": "clear", "first_s": None})
 
 
 class _Use(NamedTuple):

@@ -55,6 +55,9 @@ class Limit:
     """a server that reached it is SATURATED; false: evidence alone, since it may be another's doing"""
     entity: str | None = None
     """only this entity; null: each"""
+    own: str = ""
+    """the same monitor's counter of what a service used itself, where `used` tells everybody's use: reached only where all
+    services together used half of the limit; empty: `used` is the service's own"""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class ProcessMonitor(Monitor):
     limits = (
         Limit("descriptors", "descriptors", _FULLEST, _LIMIT, brief=True),
         Limit("cores", "cpu", "cpu_seconds_total", "cores_allowed", at=0.95, entity=""),
-        Limit("busiest core", "cpu", "hot_core_ratio", 1.0, at=0.95),
+        Limit("busiest core", "cpu", "hot_core_ratio", 1.0, at=0.95, own="cpu_seconds_total"),
     )
     table: ClassVar[proc.ProcessTable] = proc.ProcessTable()
     cores: ClassVar[CoreTable] = CoreTable()
