@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 from svload import api
 from svload.analysis import unreached_limits
@@ -37,12 +36,7 @@ def ours(findings: Findings) -> dict[str, CaseResult]:
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("factorial_tables", STUDY / "tables.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(STUDY / "tables.py")
 
 
 @pytest.fixture(scope="module")

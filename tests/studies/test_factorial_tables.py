@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.studies.scripts import script
 
 from svload.model.facts import Death
 from svload.model.results import Belief, CaseResult, Claim, Estimate, Findings, TrialResult, Verdict
@@ -21,12 +20,7 @@ STEPS = (0.99, 1.0, 1.01)
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("factorial_other_tables", STUDY / "tables.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(STUDY / "tables.py")
 
 
 def trial(

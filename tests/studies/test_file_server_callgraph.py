@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 from svload.model.stacks import Stacks
 
@@ -17,12 +17,7 @@ ASKS = "fileserver;clone3;start_thread;serve;answer;Authority::ask;LineReader::n
 
 @pytest.fixture(scope="module")
 def callgraph() -> ModuleType:
-    found = importlib.util.spec_from_file_location("file_server_callgraph", STUDY / "callgraph.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return script(STUDY / "callgraph.py")
 
 
 def stacks(folded: dict[str, int], why: str = "") -> Stacks:

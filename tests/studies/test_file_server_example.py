@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 from svload import api
 from svload.model.results import CaseResult, Findings
@@ -31,13 +31,8 @@ def cases(findings: Findings) -> dict[tuple[str, int], CaseResult]:
     return {(case.levels["size"], int(case.levels["users"])): case for case in findings.cases}
 
 
-def script(name: str) -> ModuleType:
-    found = importlib.util.spec_from_file_location(f"file_server_{name}", STUDY / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+def own_script(name: str) -> ModuleType:
+    return script(STUDY / f"{name}.py")
 
 
 def readme() -> str:
@@ -98,7 +93,7 @@ def test_where_the_load_is_the_limit_no_throughput_is_told(cases: dict[tuple[str
 
 def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
     """Over all users of a size; at 500 KB single cases have some 200 samples, and one of the seven another answer."""
-    callgraph = script("callgraph")
+    callgraph = own_script("callgraph")
     at = list(callgraph.HEAD).index("paper: upload_file")
     agree = dict.fromkeys(("1KB", "10KB", "50KB", "500KB", "1MB", "50MB", "500MB"), 0)
     for line in callgraph.rows(run):
@@ -107,7 +102,7 @@ def test_sending_the_file_leads_from_500_kb_on(run: RunDir) -> None:
 
 
 def test_both_scripts_tables_stand_in_one_report(run: RunDir) -> None:
-    tables, callgraph = script("tables"), script("callgraph")
+    tables, callgraph = own_script("tables"), own_script("callgraph")
     first = callgraph.table([run])
     assert first is not None
     made = tables.table([api.read_findings(run)], [run.lock()])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.studies.scripts import script
 
 from svload.lab import find_mistakes, kit_options
 from svload.model.executors import ConstantVus
@@ -24,12 +24,7 @@ PROFILES = [
 
 
 def make_files() -> ModuleType:
-    found = importlib.util.spec_from_file_location("make_files", STUDY / "target/make_files.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return script(STUDY / "target/make_files.py")
 
 
 def written(template: Template, row: int) -> str:

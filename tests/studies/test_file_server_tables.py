@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from tests.studies.scripts import script
 
 from svload.lab import find_mistakes, kit_options
 from svload.model.evidence import CaseEvidence, CaseRefusal
@@ -19,12 +19,7 @@ STUDY = Path(__file__).parents[2] / "studies/005-file-server"
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
-    found = importlib.util.spec_from_file_location("file_server_tables", STUDY / "tables.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return script(STUDY / "tables.py")
 
 
 def curve(*resources: str) -> LoadCurve:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.studies.scripts import script
 
 from svload import api
 from svload.model.evidence import CaseEvidence, CaseLimit, CaseRefusal
@@ -23,12 +22,7 @@ STEPS = (0.98, 1.01, 1.0, 1.02, 0.99, 1.0)
 
 @pytest.fixture(scope="module")
 def beside() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("svload_tables", STUDY / "tables.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(STUDY / "tables.py")
 
 
 def known(value: float) -> Estimate:

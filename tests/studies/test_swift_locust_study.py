@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.studies.scripts import script
 
 from svload.analysis.checks import all_checks
 from svload.analysis.tables import all_table_checks
@@ -354,12 +353,7 @@ def test_the_spread_is_of_trials_that_were_not_refused() -> None:
 
 @pytest.fixture(scope="module")
 def own() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("swift_locust_tables", STUDY / "tables.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(STUDY / "tables.py")
 
 
 def test_an_interval_takes_three_replicates(own: ModuleType) -> None:
