@@ -142,6 +142,14 @@ def test_comparisons_have_names(load: Callable[..., Lock]) -> None:
     assert [comparison.name for comparison in lock.comparisons] == ["way: through against direct"]
 
 
+def test_the_name_of_a_comparison_of_many_levels_lists_none(load: Callable[..., Lock]) -> None:
+    """Each of its claims adds its own."""
+    more = SMALL.replace("name: the front, factor", "factor").replace(
+        "    through: {", "    aside: {host: front}\n    through: {", 1
+    )
+    assert [comparison.name for comparison in load(more).comparisons] == ["way against direct"]
+
+
 def test_seeds(load: Callable[..., Lock]) -> None:
     assert load().seed == 1
     assert load(SMALL.replace("name: small", "name: small\nseed: 9")).seed == 9

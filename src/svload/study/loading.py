@@ -202,11 +202,18 @@ def _most(measures: Sequence[Measure]) -> Measure:
     return measures[0].model_copy(update=most)
 
 
-def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Comparison:
+def _own_name(part: schema.ComparisonPart, factors: Sequence[Factor]) -> str:
+    """Of several levels each claim adds its own to the name."""
     levels = next(factor.levels for factor in factors if factor.name == part.factor)
-    others = ", ".join(level.name for level in levels if level.name != level_name(part.baseline))
+    others = [level.name for level in levels if level.name != level_name(part.baseline)]
+    if len(others) == 1:
+        return f"{part.factor}: {others[0]} against {part.baseline}"
+    return f"{part.factor} against {part.baseline}"
+
+
+def _comparison(part: schema.ComparisonPart, factors: Sequence[Factor]) -> Comparison:
     return Comparison(
-        name=part.name or f"{part.factor}: {others} against {part.baseline}",
+        name=part.name or _own_name(part, factors),
         factor=part.factor,
         baseline=part.baseline,
         metric=canonical_limit(part.metric),
