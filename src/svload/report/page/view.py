@@ -211,7 +211,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ),
         "replicates": gathered.lock.measure.replicates,
         "kept": kept(findings),
-        "kept_told": next(iter(kept_lines(findings)), ""),
+        "kept_told": next((line for line in kept_lines(findings) if len(line) <= _LONGEST_KEPT), ""),
         "open_thresholds": [
             (one, OUTCOME_MARKS[one.outcome], measured_words(gathered.told, one))
             for one in open_or_failed(findings)
@@ -352,7 +352,7 @@ def _overview_row(
     )
 
 
-_MOST_PAIRS = 200
+_MOST_PAIRS, _LONGEST_KEPT = 200, 300
 
 
 def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str]) -> list[ClaimView]:

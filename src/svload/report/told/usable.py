@@ -19,8 +19,12 @@ def no_times_line(findings: Findings) -> str:
 
     A value beyond the time-out is one: it is worse than any limit.
     """
-    numbers = list(_times(findings))
-    if not any(one.refused for one in numbers) or any(_is_usable(one) for one in numbers):
+    refused = False
+    for one in _times(findings):
+        if _is_usable(one):
+            return ""
+        refused = refused or one.refused
+    if not refused:
         return ""
     checks = [
         one.check
