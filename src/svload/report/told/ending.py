@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from svload.model.errors import ExitCode
-from svload.model.results import Findings
+from svload.model.results import Claim, Findings
 from svload.report.told.search_rows import search_outcome
 from svload.report.told.spelling import count_words, list_words
 from svload.report.told.usable import no_times_line
@@ -99,6 +99,11 @@ def _counted(
             yield f"{count_words(count, what)} {one if count == 1 else many}{word}"
 
 
+def _says_something(claim: Claim) -> bool:
+    """Whether a pair of it can be believed, or its gate decides: success is judged whatever disturbed the times."""
+    return claim.outcome != "refused" or (claim.gate is not None and claim.gate.outcome != "open")
+
+
 def _concludes_nothing(findings: Findings) -> str:
     """Why the study's own question has no answer, as a clause; "" where it has one, or its criteria say so alone."""
     if findings.capacity is not None:
@@ -106,7 +111,7 @@ def _concludes_nothing(findings: Findings) -> str:
     if findings.planned_trials and not findings.trials:
         return "no trial is sealed"
     made = [claim for claim in findings.claims if claim.believed_of[1]]
-    if made and all(claim.outcome == "refused" for claim in made):
+    if made and not any(_says_something(claim) for claim in made):
         return "no pair of any comparison can be believed"
     if not made and not findings.thresholds and no_times_line(findings):
         return "no response time and no rate can be used"
