@@ -192,7 +192,8 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
         ("report", second),
     ):
         read = world.svload(*command)
-        assert read.returncode == 0, (command, read.stderr)
+        busy = command[0] == "report" and read.returncode == 4  # no time of it can be used
+        assert read.returncode == 0 or busy, (command, read.stderr)
         assert read.stdout
     assert (world.runs / "load-2" / "derived" / "report.html").exists()
 

@@ -30,6 +30,12 @@ def test_a_doubt_names_numbers_bound_and_whose_doing(reported: Reporter) -> None
     assert first.trials == ("TC0.r1", "TC1.r2", "TC1.r3")
 
 
+@pytest.mark.parametrize(("off", "told"), [(1.0, "100 %"), (1.4, "140 %"), (620.0, "a factor of 620")])
+def test_a_doubt_beyond_what_percent_can_say_is_a_factor(reported: Reporter, off: float, told: str) -> None:
+    first, *_ = doubts(doubted(reported("plain").findings, GRADES, bound=off))
+    assert f"probe p99, off by up to {told}; by" in first.text
+
+
 def test_all_doubts_are_one_line_refused_first(reported: Reporter) -> None:
     told = summary(doubted(reported("plain").findings, GRADES))
     assert told == f"✗ p99 in 3 of 18 trials (hiccups); ~ p50 in 1 of 18 trials (hiccups); most by {HOG}"

@@ -13,6 +13,7 @@ import pytest
 from rich.cells import cell_len
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
+from svload import api
 from svload.model.results import Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
 from svload.report import show_findings, show_why
 from svload.report.data.gather import gather
@@ -34,7 +35,8 @@ def printed(
     def show(name: str, width: int = 100) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
         found = reported(name)
-        show_findings(found.findings, {"findings.json": found.run.findings_path, **found.files})
+        files = {"findings.json": found.run.findings_path, **found.files}
+        show_findings(found.findings, files, code=api.verdict_exit(found.findings))
         return capsys.readouterr().out.splitlines()
 
     return show
@@ -65,7 +67,8 @@ def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(
         "table": next(n for n, line in enumerate(lines) if line.startswith("case ")),
     }
     assert list(at.values()) == sorted(at.values())
-    assert lines[-1].endswith("report.html")
+    assert lines[-2].endswith("report.html")
+    assert lines[-1].startswith("exit 1: 1 threshold failed")
     (doubts,) = [line for line in lines if "Doubts:" in line]
     assert doubts.endswith("svload why")
     for claim in reported("mixed").findings.claims:
@@ -321,6 +324,42 @@ def test_a_failed_gate_stands_first_and_is_never_left_out(
 
 
 @pytest.mark.parametrize("width", [120, 80])
+def test_a_failed_gate_says_why_and_the_thresholds_that_hold_are_one_line(
+    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = reported("plain").findings
+    gate = Gate(text="worse by more than 10 %", outcome="fail", why="success falls from 100 % to 66.8 %")
+    claim = outcomes(found).claims[3].model_copy(update={"gate": gate})
+
+    def printed(findings: Findings) -> str:
+        show_findings(findings, {}, code=api.verdict_exit(findings))
+        return " ".join(capsys.readouterr().out.split())
+
+    told = printed(found.model_copy(update={"claims": (claim,), "thresholds": passed(found, 3)}))
+    assert "✗ GATE FAILED: success falls from 100 % to 66.8 %, limit 10 % (hit against direct)." in told
+    assert "✓ 3 thresholds hold" in told
+    assert told.endswith("exit 1: 1 gate failed")
+    clean = printed(found.model_copy(update={"claims": (), "thresholds": passed(found, 2)}))
+    assert "GATE" not in clean
+    measured = " (10 ms)" if width == 120 else ""
+    assert (
+        f"✓ 2 thresholds hold: probe.response.p50 < 1 s{measured}, probe.response.p50 < 2 s{measured}"
+        in clean
+    )
+    assert clean.endswith("exit 0: 2 thresholds kept")
+    show_findings(found.model_copy(update={"claims": (), "thresholds": passed(found, 40)}), {})
+    assert "✓ 40 thresholds hold" in capsys.readouterr().out.splitlines(), "their names do not fit a line"
+
+
+def passed(findings: Findings, count: int) -> tuple[ThresholdResult, ...]:
+    return tuple(
+        ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n} s", outcome="passed", measured=0.01, sentence="")
+        for n in range(1, count + 1)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [120, 80])
 @pytest.mark.parametrize("long", ["first", "doubts", "claims", "all"])
 def test_ten_long_findings_fit_24_lines(
     reported: Reporter,
@@ -349,7 +388,8 @@ def test_ten_long_findings_fit_24_lines(
         findings = gated(findings, (8,), 20)
         claims = tuple(one.model_copy(update={"name": f"{one.name} {words[:90]}"}) for one in findings.claims)
         findings = findings.model_copy(update={"claims": claims})
-    show_findings(findings, {"findings.json": found.run.findings_path, **found.files})
+    code = api.verdict_exit(findings)
+    show_findings(findings, {"findings.json": found.run.findings_path, **found.files}, code=code)
     lines = capsys.readouterr().out.splitlines()
     cases = sum(case.excluded is None for case in findings.cases)
     assert len(lines) - (1 + cases) <= MOST_LINES
@@ -359,7 +399,7 @@ def test_ten_long_findings_fit_24_lines(
     if long in ("claims", "all"):
         assert "bad 8" in text
     if long in ("first", "all"):
-        assert "0: a sentence" in text
+        assert ("0: a sentence" if long == "first" else "GATE FAILED: worse by more than 5 % (bad 8") in text
 
 
 def judged_anew(findings: Findings) -> Findings:

@@ -152,7 +152,7 @@ def _check(out: Console, check: CheckResult) -> None:
 def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
     """The outcome, what is behind it, every pair that counts, and why the others do not."""
     one = claimed_of(findings, claim)
-    out.print(Text(visible(f"{one.mark} {claim.name}: {one.sure}"), style="bold"))
+    out.print(Text(visible(f"{one.sign} {claim.name}: {one.sure}"), style="bold"))
     _say(out, one.sentence)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for detail in details(findings, one):

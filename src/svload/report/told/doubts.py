@@ -10,7 +10,7 @@ from typing import Any
 
 from svload.model.results import CaseResult, CheckResult, Findings, Grade, TrialResult
 from svload.report.told.numbers import Told
-from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words
+from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words, percent_words
 
 COMMAND = "svload why"
 """Shows all doubts of the latest run."""
@@ -60,7 +60,7 @@ class Doubt:
         """`✗ hiccups, 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). → Keep the machine quiet.`"""
         told = f"{self.mark} {self.check}, {len(self.trials)} of {count_words(self.of, 'trial')}"
         if self.numbers:
-            off = f", off by up to {100 * self.off:.2g} %" if self.off else ""
+            off = f", off by up to {percent_words(self.off)}" if self.off else ""
             told += f": {self.number_words}{off}"
         else:
             told += f": {self.example.rstrip('.')}"
