@@ -25,7 +25,7 @@ from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
 from svload.api import OwnTable
 from svload.model.load_curve import LoadCurve, LoadLimit, LoadPoint
-from svload.model.results import Findings
+from svload.model.results import CaseResult, Claim, Findings
 from svload.model.study import Lock
 from svload.model.units import show_duration, show_size
 from svload.store import RunDir, read_trial
@@ -61,6 +61,11 @@ FORKS = "Processes started and connections refused, at N* and at half of it"
 FORKS_NOTE = (
     "The paper's authentication server starts a process for each connection, its file server a thread, and its errors of database connections "
     "grew with the users. What was started is the whole machine's; what was refused is what the servers' monitors count."
+)
+GAINS = "What each change gained"
+GAINS_NOTE = (
+    "Throughput of each level over that of the first of its factor, by pairs of trials of one block. The interval holds for all rows together; "
+    "what is open may go either way within it."
 )
 NEAR = 2.0
 """Two saturation numbers agree within this factor: the levels that were run lie that far apart."""
@@ -110,12 +115,17 @@ def near(found: LoadLimit | None, theirs: str) -> str:
 
 def most(curve: LoadCurve) -> str:
     """The largest throughput of a level."""
-    return f"{max(point.throughput_rps for point in curve.points):.3g}" if curve.points else "–"
+    return count(max(point.throughput_rps for point in curve.points)) if curve.points else "–"
 
 
 def rate(text: str) -> str:
     """The paper's throughput."""
-    return f"{float(text):.3g}" if text else "–"
+    return count(float(text)) if text else "–"
+
+
+def count(per_second: float) -> str:
+    """Three digits below a thousand, all of them above."""
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}"
 
 
 def response(curve: LoadCurve, n_star: LoadLimit | None) -> str:
@@ -186,6 +196,34 @@ def again(curve: LoadCurve, fields: Mapping[str, Any]) -> str:
     if fields.get("take") == "vu":
         files = min(files, round(max((point.at for point in curve.points), default=1)))
     return show_size(files * int(fields["bytes"]))
+
+
+def gains_table(findings: Findings) -> OwnTable | None:
+    """Throughput of each level over that of its factor's first; None where the run compares none."""
+    cases = {case.case: case for case in findings.cases}
+    lines = [
+        (f"{claim.treatment} against {claim.baseline}", held_equal(claim, cases), times(claim.ratio.value),
+         f"{times(claim.ratio.low)} to {times(claim.ratio.high)}", claim.outcome, str(claim.blocks))
+        for claim in findings.claims
+        if claim.metric == "clients.throughput"
+    ]  # fmt: skip
+    head = ("what", "cases", "ratio of throughput", "95 % interval", "outcome", "blocks")
+    return OwnTable(title=GAINS, note=GAINS_NOTE, head=head, rows=tuple(lines)) if lines else None
+
+
+def held_equal(claim: Claim, cases: Mapping[str, CaseResult]) -> str:
+    """The levels that its cases have beside the compared factor."""
+    held = {
+        " ".join(level for factor, level in cases[base].levels.items() if factor != claim.factor)
+        for base, _ in claim.pairs
+        if base in cases
+    }
+    return ", ".join(sorted(held - {""})) or "–"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio as a factor."""
+    return "–" if ratio is None else f"{ratio:.2f}"
 
 
 def forks_table(run: RunDir, findings: Findings) -> OwnTable | None:
@@ -271,14 +309,18 @@ def main(words: Sequence[str]) -> int:
     asked = parser.parse_args(words)
     runs = [api.find_run(name) for name in asked.runs]
     found = table([api.read_findings(run) for run in runs], [run.lock() for run in runs])
-    print(found.markdown())
+    if found.rows:
+        print(found.markdown())
     forks = forks_table(runs[-1], api.read_findings(runs[-1]))
     if forks is not None:
         print(forks.markdown())
+    gains = gains_table(api.read_findings(runs[-1]))
+    if gains is not None:
+        print(gains.markdown())
     if asked.report:
         graph = callgraph()
         sampled = graph.table(runs)
-        made = [one for one in (found, forks, sampled) if one is not None]
+        made = [one for one in (found if found.rows else None, gains, forks, sampled) if one is not None]
         graph.put_beside(runs[-1], made, "studies/005-file-server/tables.py")
     return 0
 

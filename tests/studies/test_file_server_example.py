@@ -111,3 +111,67 @@ def test_both_scripts_tables_stand_in_one_report(run: RunDir) -> None:
     callgraph.put_beside(run, [made], "tables.py")
     callgraph.put_beside(run, [first], "callgraph.py")
     assert [one.title for one in api.read_tables(run.tables_path)] == [made.title, first.title]
+
+
+PACKS = {"new-short": 27, "different-demo": 54, "mended-short": 36}
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunDir, Findings]]:
+    """The three runs of the studies beside it, as they were judged when all of their ticks were there."""
+    opened = {
+        name: open_pack(STUDY / f"example/file-server-{name}.svload.zip", tmp_path_factory.mktemp(name))
+        for name in PACKS
+    }
+    return {name: (run, api.read_findings(run)) for name, run in opened.items()}
+
+
+def test_the_three_others_are_whole(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    for name, (run, findings) in others.items():
+        assert verify_run(run) == []
+        assert findings.complete
+        assert findings.sealed_trials == PACKS[name]
+        assert f"({PACKS[name]} trials, " in readme()
+
+
+def test_the_readme_shows_what_their_tables_say(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    tables = own_script("tables")
+    shown = (STUDY / "README.md").read_text(encoding="utf-8")
+    made = {name: tables.table([findings], [run.lock()]) for name, (run, findings) in others.items()}
+    new, mended = others["new-short"], others["mended-short"]
+    kept = [
+        made["new-short"],
+        tables.forks_table(*new),
+        made["different-demo"],
+        tables.gains_table(mended[1]),
+    ]
+    assert [len(one.rows) for one in kept] == [1, 2, 6, 5]
+    for one in kept:
+        lines = [line for line in one.markdown().splitlines() if line.startswith("|")]
+        assert "\n".join(lines) in shown, f"{one.title}: make the README's table anew by tables.py"
+
+
+def test_what_the_mends_gain_is_told_with_its_interval(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    gains = {claim.treatment: claim for claim in others["mended-short"][1].claims}
+    every, alone, workers = gains["all"], gains["threads"], gains["workers-and-kept"]
+    assert every.outcome == "decided"
+    assert every.ratio.value is not None
+    assert (
+        f"serve {every.ratio.value:.1f} times as much** ({every.ratio.low:.1f} to {every.ratio.high:.1f})"
+        in readme()
+    )
+    assert alone.outcome == "open"
+    assert f"({alone.ratio.low:.2f} to {alone.ratio.high:.2f})" in readme()
+    assert (workers.outcome, workers.blocks) == ("open", 5)
+
+
+def test_the_disk_is_named_where_the_paper_names_it(others: dict[str, tuple[RunDir, Findings]]) -> None:
+    full = {
+        (curve.when["size"], curve.when["choice"]): [
+            found.resource for found in curve.demands if found.bottleneck
+        ]
+        for curve in others["different-demo"][1].curves
+    }
+    for choice in ("offset", "random"):
+        assert full["1MB", choice] == ["disk read rate of vm"]
+        assert full["1KB", choice] == ["CPU of all services"], "where the paper says disk"

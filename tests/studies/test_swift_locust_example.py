@@ -1,0 +1,77 @@
+"""The committed run of the fourth paper's study: whole, and what its README says came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from svload import api
+from svload.api import OwnTable
+from svload.model.results import Findings
+from svload.store import RunDir, open_pack, verify_run
+
+STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    return open_pack(STUDY / "example/swift-locust-short.svload.zip", tmp_path_factory.mktemp("swift-locust"))
+
+
+@pytest.fixture(scope="module")
+def findings(run: RunDir) -> Findings:
+    return api.runs.analyse(run)
+
+
+@pytest.fixture(scope="module")
+def tables(run: RunDir) -> dict[str, OwnTable]:
+    """Those of tables.py, which the pack holds: they are made of rows, and a thin pack has none."""
+    return {one.title: one for one in api.read_tables(run.tables_path)}
+
+
+def readme() -> str:
+    return " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+
+
+def test_it_is_whole(run: RunDir, findings: Findings) -> None:
+    assert verify_run(run) == []
+    assert findings.complete
+    assert findings.sealed_trials == 12
+    assert {trial.verdict.instrument for trial in findings.trials} <= {"VALID", "WEAK"}
+    assert "12 trials in 8 min 9 s, none of them refused" in readme()
+
+
+def test_the_readme_shows_what_its_tables_say(tables: dict[str, OwnTable]) -> None:
+    shown = (STUDY / "README.md").read_text(encoding="utf-8")
+    assert len(tables) == 7
+    for title in (
+        "The paper's summary, ours beside it",
+        "More users: which way it goes",
+        "What the ramp does to the statistics",
+    ):
+        lines = [line for line in tables[title].markdown().splitlines() if line.startswith("|")]
+        assert len(lines) > 4
+        assert "\n".join(lines) in shown, f"{title}: make the README's table anew by tables.py"
+
+
+def test_the_words_are_of_its_numbers(findings: Findings) -> None:
+    claims = {claim.name: claim for claim in findings.claims}
+    hundred = claims["more users than ten: vus-100"].ratio
+    assert hundred.value is not None
+    assert (
+        f"{hundred.value:.1f} times ({hundred.low:.3g} to {hundred.high:.3g}) from 10 to 100 users"
+        in readme()
+    )
+    [star] = [limit for curve in findings.curves for limit in curve.limits if limit.name == "N*"]
+    assert star.state == "bracketed"
+    assert star.value is not None
+    assert f"N* = {star.value:.0f} users" in readme()
+    [full] = [found for curve in findings.curves for found in curve.demands if found.bottleneck]
+    assert full.resource == "CPU of swift"
+    assert f"{1e3 * full.demand_s:.1f} ms of CPU a download" in readme()
+
+
+def test_this_papers_mistakes_are_told_by_name(tables: dict[str, OwnTable]) -> None:
+    told = {row[0] for row in tables["What the paper's table says wrongly"].rows}
+    assert told == {"unit-impossible", "saturated-from-first-level", "ramp-in-statistics", "generator-shared"}
