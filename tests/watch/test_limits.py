@@ -4,6 +4,7 @@ from texts, and from this machine.
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import socket
@@ -91,20 +92,23 @@ def test_a_pinned_service_is_told_its_busiest_core(
         ]
     )
     monkeypatch.setattr(CoreTable, "busy", lambda self: next(times))
-    monkeypatch.setattr(
-        "svload.watch.monitors.process.time.monotonic",
-        iter([0.0, 0.0, 1.0, 2.0, 2.0, 3.0] + [9.0] * 9).__next__,
-    )
-    monkeypatch.setattr(proc.ProcessTable, "all", proc.ProcessTable.renew)
+    clock = itertools.count(1.0)
+    monkeypatch.setattr("svload.watch.monitors.process.time.monotonic", lambda: next(clock))
     assert read(pinned)["", "cores_allowed"] == 1
     assert ("", "hot_core_ratio") in read(pinned)
 
 
-def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(places: ExitStack) -> None:
+def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(
+    places: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(
+        CoreTable, "busy", lambda self: looks.append(1) or dict.fromkeys(range(os.cpu_count() or 1), 5.0)
+    )
     monitor = ProcessMonitor("web", holder(places, 2))
-    read(monitor)
-    ProcessMonitor.cores._read_at = float("-inf")
-    assert ("", "hot_core_ratio") not in read(monitor)
+    for _ in range(3):
+        assert ("", "hot_core_ratio") not in read(monitor)
+    assert len(looks) == 1, "nor are the cores read each time"
 
 
 def test_bounds_of_texts(tmp_path: Path) -> None:

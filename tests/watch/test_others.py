@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,11 @@ def test_nothing_is_below_zero() -> None:
 def test_families_of_several_roots() -> None:
     tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
     assert proc.families({7, 2}, tree) == {2, 3, 7, 8}
+
+
+def test_a_pid_used_again_leaves_what_it_was_to_its_parent() -> None:
+    before = [one(1, 0, 0.0), one(7, 1, 9.0, start=1)]
+    assert used(before, [one(1, 0, 9.25), one(7, 1, 0.5, start=2)]) == {1: 0.25, 7: 0.5}
 
 
 def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
@@ -193,6 +199,91 @@ def test_a_line_that_has_not_changed_is_not_parsed_again(tmp_path: Path) -> None
     after = {found.pid: found for found in table.renew()}
     assert after[11] is before[11]
     assert after[12].cpu_seconds == 6 / proc.TICKS_PER_S
+
+
+def tree(root: Path, *processes: tuple[int, int]) -> None:
+    """Processes as (pid, parent)."""
+    machine(root, *((pid, "x", parent, 0, []) for pid, parent in processes))
+
+
+def test_who_belongs_to_whom_is_found_anew_when_it_changes(tmp_path: Path) -> None:
+    """Who was started, who was adopted, who ended; and nothing is worked out while nobody moved."""
+    tree(tmp_path, (1, 0), (7, 1), (8, 7), (9, 1))
+    table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
+    first = table.families({7})
+    assert first == {7, 8}
+    table.renew()
+    assert table.families({7}) is first
+    tree(tmp_path, (10, 8), (9, 7))
+    table.renew()
+    assert table.families({7}) == {7, 8, 9, 10}
+    shutil.rmtree(tmp_path / "10")
+    table.renew()
+    assert table.families({7}) == {7, 8, 9}
+    assert table.families([8]) == {8}
+    table.close()
+
+
+def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shared within one pass, read anew after it, and gone when it is gone."""
+    clock = {"s": 100.0}
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+    machine(tmp_path, (11, "x", 1, 5, []))
+    table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
+    shared = {found.pid: found for found in table.renew()}[11]
+    assert table.now(11) is shared
+    machine(tmp_path, (11, "x", 1, 6, []))
+    clock["s"] += proc.FRESH_S
+    found = table.now(11)
+    assert found is not None
+    assert found.cpu_seconds == 6 / proc.TICKS_PER_S
+    assert table.now(12) is None
+    table.close()
+
+
+def test_threads_of_the_kernel_are_read_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"s": 100.0}
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+
+    def ticks(count: int) -> None:
+        machine(tmp_path, (9, "kworker", 2, count, []), (11, "x", 1, count, []))
+        line = tmp_path / "9" / "stat"
+        fields = line.read_text().split()
+        line.write_text(" ".join([*fields[:8], str(0x00200000), *fields[9:]]))
+
+    def told() -> dict[int, float]:
+        return {found.pid: found.cpu_seconds * proc.TICKS_PER_S for found in table.renew()}
+
+    ticks(1)
+    table = proc.ProcessTable(str(tmp_path))
+    assert told() == {9: 1, 11: 1}
+    ticks(2)
+    clock["s"] += proc.KERNEL_EVERY_S / 2
+    assert told() == {9: 1, 11: 2}
+    clock["s"] += proc.KERNEL_EVERY_S / 2
+    assert told() == {9: 2, 11: 2}
+    table.close()
+
+
+def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -> None:
+    table = proc.ProcessTable()
+    held = len(os.listdir("/proc/self/fd"))
+    assert table.descriptors(os.getpid()) == pytest.approx(held, abs=2)
+    with open(os.devnull):
+        before = table.descriptors(os.getpid())
+    after = table.descriptors(os.getpid())
+    assert before is not None
+    assert after == before - 1
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    assert table.descriptors(child.pid)
+    assert table.from_disk(child.pid) is not None
+    child.communicate(timeout=BOUND_S)
+    assert table.descriptors(child.pid) is None
+    assert table.from_disk(child.pid) is None
+    assert table.now(child.pid) is None
+    table.close()
 
 
 @pytest.mark.parametrize("keep", [0, 100])

@@ -41,7 +41,7 @@ class SwitchesMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises ProcessLookupError when none of the service's processes is there any more."""
-        members = members_of(self.facts, self.table.all(), self.root)
+        members = members_of(self.facts, self.table)
         if not members:
             raise ProcessLookupError(f"no process of {self.service} is there")
         seen: dict[tuple[int, str], tuple[int, int]] = {}

@@ -72,7 +72,7 @@ class WorkersMonitor(Monitor):
         if not watched:
             return readings
         roots = {int(process["pid"]) for process in self.facts["processes"]}
-        held = {pid: descriptors(pid) for pid in sorted(proc.families(roots, self.table.all()))}
+        held = {pid: descriptors(pid) for pid in sorted(self.table.families(roots))}
         open_ones = self._on(watched, TCP_ESTABLISHED)
         readings += [
             Reading(str(pid), "connections", count)
