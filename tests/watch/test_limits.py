@@ -111,6 +111,34 @@ def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(
     assert len(looks) == 1, "nor are the cores read each time"
 
 
+def test_processes_that_go_on_are_read_without_opening_a_file(
+    places: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That was most of what watching cost: three files of each process, five times a second. A process that is
+    new is opened."""
+    monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable())
+    steady, new = holder(places, 2), holder(places, 2)
+    monitor = ProcessMonitor("web", steady)
+    first = read(monitor)
+    opened: list[str] = []
+    real = os.open
+
+    def noted(path: Any, *args: Any, **kept: Any) -> int:
+        opened.append(str(path))
+        return real(path, *args, **kept)
+
+    monkeypatch.setattr(os, "open", noted)
+    with monkeypatch.context() as by_name:
+        by_name.setattr("builtins.open", lambda *args, **kept: opened.append(str(args[0])))
+        second = read(monitor)
+    assert second.keys() == first.keys()
+    assert opened == []
+    read(ProcessMonitor("web", new))
+    pid = new["processes"][0]["pid"]
+    assert {f"/proc/{pid}/{name}" for name in ("io", "fd")} <= set(opened)
+    ProcessMonitor.table.close()
+
+
 def test_bounds_of_texts(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "limits").write_text(
