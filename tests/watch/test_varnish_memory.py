@@ -57,7 +57,7 @@ class Varnishd:
     def segment(self, file: str, offset: int, kind: str, ident: str, data: bytes) -> str:
         path = self.child / file
         held = bytearray(path.read_bytes() if path.exists() else b"")
-        held.extend(bytes(max(0, 1 << 16 - len(held))))
+        held.extend(bytes(max(0, (1 << 16) - len(held))))
         held[offset : offset + len(data)] = data
         path.write_bytes(held)
         return f"+ {file} {offset} {len(data)} {kind} {ident}"
