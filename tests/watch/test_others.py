@@ -30,7 +30,6 @@ def used(before: list[proc.Stat], after: list[proc.Stat]) -> dict[int, float]:
 
 def test_what_lives_counts_its_growth_and_what_is_new_all_of_it() -> None:
     assert used([one(1, 0, 5.0), one(7, 1, 2.0)], [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)]) == {
-        1: 0.0,
         7: 0.5,
         9: 0.25,
     }
@@ -51,7 +50,7 @@ def test_who_ended_after_its_parent_is_found_with_who_adopted_it() -> None:
 
 
 def test_nothing_is_below_zero() -> None:
-    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {7: 0.0}
+    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {}
 
 
 def test_families_of_several_roots() -> None:

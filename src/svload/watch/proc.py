@@ -153,6 +153,8 @@ class ProcessTable:
         self._read_at = float("-inf")
         self._kernel_at = float("-inf")
         self._all: list[Stat] = []
+        self._names: list[str] = []
+        self._pids: list[int] = []
         self._open: dict[int, dict[str, int]] = {}
         self._held = 0
         self._seen: dict[int, tuple[bytes, Stat]] = {}
@@ -167,19 +169,21 @@ class ProcessTable:
 
     def renew(self) -> list[Stat]:
         """The processes as they are now; the kernel's own threads as they were at most a second ago."""
-        pids = [int(name) for name in os.listdir(self._root) if name.isdigit()]
-        for pid in self._open.keys() - set(pids):
-            self._let_go(pid)
+        names = os.listdir(self._root)
+        if names != self._names:
+            self._names, self._pids = names, [int(name) for name in names if name.isdigit()]
+            for pid in self._open.keys() - set(self._pids):
+                self._let_go(pid)
         with_kernel = time.monotonic() - self._kernel_at >= KERNEL_EVERY_S
         before, self._seen = self._seen, {}
-        for pid in pids:
+        moved = False
+        for pid in self._pids:
             known = before.get(pid)
             found = known if known and known[1].kernel and not with_kernel else self._stat(pid, known)
             if found is not None:
                 self._seen[pid] = found
-        if before.keys() != self._seen.keys() or any(
-            _moved(before[pid][1], stat) for pid, (_, stat) in self._seen.items()
-        ):
+                moved = moved or (found is not known and (known is None or _moved(known[1], found[1])))
+        if moved or len(self._seen) < len(before):
             self._kin, self._families = None, {}
         self._all = [stat for _, stat in self._seen.values()]
         self._read_at = time.monotonic()
@@ -235,9 +239,10 @@ class ProcessTable:
 
     def _text(self, pid: int, name: str, most_bytes: int) -> bytes | None:
         """A kept file is of one process for ever: it fails when that one has ended, even if another has its pid now."""
-        if name in self._open.get(pid, ()):
+        mine = self._open.get(pid)
+        if mine is not None and name in mine:
             try:
-                return os.pread(self._open[pid][name], most_bytes, 0)
+                return os.pread(mine[name], most_bytes, 0)
             except OSError:
                 self._let_go(pid)
         found = self._file(pid, name, os.O_RDONLY)
@@ -272,7 +277,7 @@ class ProcessTable:
 
 def _moved(before: Stat, now: Stat) -> bool:
     """Whether it may belong to others now, or is another process."""
-    return before is not now and (before.parent, before.group, before.session, before.start_ticks) != (
+    return (before.parent, before.group, before.session, before.start_ticks) != (
         now.parent,
         now.group,
         now.session,
@@ -319,30 +324,29 @@ class Used(NamedTuple):
 
 
 def used_between(before: Iterable[Stat], after: Iterable[Stat]) -> list[Used]:
-    """What each process of `after` used since `before`; both are whole tables of the machine.
+    """What those processes of `after` used since `before` that used any; both are whole tables of the machine.
 
     A process that ended meanwhile has left its time to the parent that waited for it, which is why what it
     had used before is taken off there: off the nearest ancestor that lives, or process 1.
     """
-    earlier = {one.pid: one for one in before}
-    now = list(after)
+    earlier, now = {one.pid: one for one in before}, {one.pid: one for one in after}
+    gone = [earlier[pid] for pid in earlier.keys() - now.keys()]
     seconds: dict[int, float] = {}
-    unseen = dict(earlier)
-    for one in now:
-        known = unseen.get(one.pid)
-        if known is not None and known.start_ticks == one.start_ticks:
-            del unseen[one.pid]
-            seconds[one.pid] = one.cpu_seconds - known.cpu_seconds
-        else:
-            seconds[one.pid] = one.cpu_seconds
-    for gone in unseen.values():
-        heir = gone.parent
-        while heir not in seconds and heir in earlier:
+    for pid, one in now.items():
+        known = earlier.get(pid)
+        if known is one:  # its line has not changed
+            continue
+        if known is not None and known.start_ticks != one.start_ticks:
+            gone.append(known)
+            known = None
+        seconds[pid] = one.cpu_seconds - (known.cpu_seconds if known else 0.0)
+    for one in gone:
+        heir = one.parent
+        while heir not in now and heir in earlier:
             heir = earlier[heir].parent
-        heir = heir if heir in seconds else 1
-        if heir in seconds:
-            seconds[heir] -= gone.cpu_seconds
-    return [Used(one.name, one.pid, max(seconds[one.pid], 0.0)) for one in now]
+        heir = heir if heir in now else 1
+        seconds[heir] = seconds.get(heir, 0.0) - one.cpu_seconds
+    return [Used(now[pid].name, pid, used) for pid, used in seconds.items() if used > 0 and pid in now]
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:

@@ -60,9 +60,7 @@ class OthersMonitor(Monitor):
         used = () if self._before is None else proc.used_between(self._before.values(), now.values())
         self._before = now
         others = [
-            one
-            for one in used
-            if one.seconds and one.pid not in self._own and KERNEL not in (one.pid, now[one.pid].parent)
+            one for one in used if one.pid not in self._own and KERNEL not in (one.pid, now[one.pid].parent)
         ]
         others.sort(key=lambda one: one.seconds, reverse=True)
         self._total += sum(one.seconds for one in others)
