@@ -21,7 +21,7 @@ from tests.servers import wait_until
 from svload.host.machine.qdiscs import qdiscs
 from svload.watch import proc
 from svload.watch.monitor import Monitor
-from svload.watch.monitors.listeners import ListenTable
+from svload.watch.monitors.listeners import ListenTable, OpenTable
 from svload.watch.monitors.process import CoreTable, ProcessMonitor
 from svload.watch.monitors.qdisc import QdiscMonitor
 from svload.watch.monitors.quota import QuotaMonitor, read_group
@@ -273,6 +273,7 @@ def test_unread_and_unsent_bytes_are_the_services_own(
     clients' ends are not counted.
     """
     monkeypatch.setattr(SocketsMonitor, "table", ListenTable(every_s=0.0))
+    monkeypatch.setattr(SocketsMonitor, "connections", OpenTable(every_s=0.0))
     listener = places.enter_context(socket.create_server(("127.0.0.1", 0)))
     port = listener.getsockname()[1]
     client = places.enter_context(socket.create_connection(("127.0.0.1", port)))
