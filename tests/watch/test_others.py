@@ -240,6 +240,36 @@ def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.Mo
     table.close()
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_who_is_new_is_looked_for_when_anything_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """A kernel that does not count is asked for all each time."""
+    clock, lists = {"s": 100.0}, []
+    real = os.listdir
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+    monkeypatch.setattr(os, "listdir", lambda path: lists.append(path) or real(path))
+
+    def started(count: int) -> None:
+        (tmp_path / "stat").write_text(f"cpu  1\nprocesses {count if counts else 0}\nprocs_running 1\n")
+
+    def told() -> set[int]:
+        clock["s"] += proc.KERNEL_EVERY_S / 10
+        return {found.pid for found in table.renew()}
+
+    table = proc.ProcessTable(str(tmp_path))
+    started(5)
+    tree(tmp_path, (11, 1), (12, 1))
+    assert told() == told() == {11, 12}
+    assert len(lists) == (1 if counts else 2)
+    started(6)
+    tree(tmp_path, (13, 12))
+    assert told() == {11, 12, 13}
+    assert table.families({12}) == {12, 13}
+    assert len(lists) == (2 if counts else 3)
+    table.close()
+
+
 def test_threads_of_the_kernel_are_read_once_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +322,7 @@ def test_files_are_kept_and_let_go(keep: int) -> None:
     table = proc.ProcessTable(keep=keep)
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.pid in {found.pid for found in table.renew()}
-    assert len(os.listdir("/proc/self/fd")) <= before + 1 + keep
+    assert len(os.listdir("/proc/self/fd")) <= before + 2 + keep, "the child's pipe, and the machine's file"
     assert child.stdin is not None
     child.stdin.close()
     child.wait(BOUND_S)

@@ -155,6 +155,8 @@ class ProcessTable:
         self._all: list[Stat] = []
         self._names: list[str] = []
         self._pids: list[int] = []
+        self._machine: ProcFile | None = None
+        self._listed_at = 0
         self._open: dict[int, dict[str, int]] = {}
         self._held = 0
         self._seen: dict[int, tuple[bytes, Stat]] = {}
@@ -169,12 +171,15 @@ class ProcessTable:
 
     def renew(self) -> list[Stat]:
         """The processes as they are now; the kernel's own threads as they were at most a second ago."""
-        names = os.listdir(self._root)
-        if names != self._names:
-            self._names, self._pids = names, [int(name) for name in names if name.isdigit()]
-            for pid in self._open.keys() - set(self._pids):
-                self._let_go(pid)
         with_kernel = time.monotonic() - self._kernel_at >= KERNEL_EVERY_S
+        started = self._started()
+        if with_kernel or not started or started != self._listed_at:
+            names = os.listdir(self._root)
+            self._listed_at = started
+            if names != self._names:
+                self._names, self._pids = names, [int(name) for name in names if name.isdigit()]
+                for pid in self._open.keys() - set(self._pids):
+                    self._let_go(pid)
         before, self._seen = self._seen, {}
         moved = False
         for pid in self._pids:
@@ -189,6 +194,15 @@ class ProcessTable:
         self._read_at = time.monotonic()
         self._kernel_at = self._read_at if with_kernel else self._kernel_at
         return self._all
+
+    def _started(self) -> int:
+        """How many processes and threads were ever started, which says whether there is a new one without looking at
+        each; 0 where the kernel does not count them. Read before the list, so that none falls between."""
+        try:
+            self._machine = self._machine or ProcFile(f"{self._root}/stat")
+            return int(parse_pairs(self._machine.read(), (b"processes ",)).get(b"processes ", 0))
+        except OSError:
+            return 0
 
     def now(self, pid: int) -> Stat | None:
         """One process as it is now; None when it is gone."""
@@ -227,6 +241,9 @@ class ProcessTable:
         """Close all files; the next reading opens them anew."""
         for pid in list(self._open):
             self._let_go(pid)
+        if self._machine is not None:
+            self._machine.close()
+        self._machine = None
 
     def _stat(self, pid: int, seen: tuple[bytes, Stat] | None) -> tuple[bytes, Stat] | None:
         line = self._text(pid, "stat", _STAT_BYTES)
