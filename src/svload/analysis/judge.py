@@ -218,7 +218,8 @@ def judge_run(
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
-    capacity = capacity_of(lock, own)
+    sealed_s = {trial.trial: trial.seal.sealed_wall for trial in trials if trial.seal is not None}
+    capacity = capacity_of(lock, own, sealed_s)
     summaries = [trial.summary for trial in trials if not made[trial.summary.trial].serves]
     failures = failures_of(
         configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None
