@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
-from svload.model.results import Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
+from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
 from svload.report import show_findings, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
@@ -206,12 +206,35 @@ def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(re
     ]
 
 
-def test_servers_have_a_column_where_one_was_not_steady(reported: Reporter) -> None:
+def test_servers_have_a_column_whatever_their_state(reported: Reporter) -> None:
     def headings(name: str) -> list[str]:
         return [column.heading for column in case_table(reported(name).findings, 200).columns]
 
-    assert "server" in headings("overloaded")
-    assert "server" not in headings("plain")
+    assert headings("overloaded") == headings("plain")
+    assert "server" in headings("plain")
+
+
+def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    first, *others = findings.cases
+    refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=30.0))
+    nothing = {
+        **first.metrics,
+        MEDIAN: refused,
+        TAIL: Estimate(value=None, why="time-out"),
+        "probe.success_rate": Estimate(value=0.0, n=900),
+    }
+    dead = first.model_copy(update={"metrics": nothing})
+    table = case_table(findings.model_copy(update={"cases": (dead, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0], shown["ok"][0]) == ("none ok", "none ok", "0 %")
+    assert "none ok" not in shown["probe p50"][1:]
+    assert "none ok" not in shown["rate"]
+    some = {**nothing, "probe.success_rate": Estimate(value=0.01, n=900)}
+    alive = first.model_copy(update={"metrics": some})
+    table = case_table(findings.model_copy(update={"cases": (alive, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0]) == ("30 s ✗", "failed")
 
 
 @pytest.fixture

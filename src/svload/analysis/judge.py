@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from svload.analysis.belief import Beliefs, asked_of
+from svload.analysis.belief import Beliefs, asked_of, said_of
 from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
@@ -337,7 +337,9 @@ def _verdict(
     trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
 ) -> Verdict:
     """The trial's grade is that of the numbers asked for, and its reasons are the checks that doubt these."""
-    doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
+    doubts = [
+        (worst(*(said_of(check, name, grade) for name, grade in grades.items())), check) for check in checks
+    ]
     wrong = sorted(((grade, check) for grade, check in doubts if grade != "VALID"), key=lambda one: one[0])
     return Verdict(
         trial=trial,

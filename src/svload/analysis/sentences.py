@@ -77,8 +77,9 @@ def headline(result: TrialResult) -> str:
     median, rate, success = (
         result.metrics[f"{name}.{metric}"] for metric in ("response.p50", "throughput", "success_rate")
     )
-    shown = show_duration(median.value) if median.value is not None else median.reason
-    parts = [f"{name} p50 {shown}"]
+    shown = "failed" if median.why == "time-out" else median.reason
+    shown = show_duration(median.value) if median.value is not None else shown
+    parts = [f"{name} none ok" if success.value == 0 else f"{name} p50 {shown}"]
     parts += [f"{rate.value:.4g}/s"] if rate.value is not None else []
     parts += [f"{100 * success.value:.4g} % ok"] if success.value is not None else []
     return ", ".join(parts)

@@ -15,6 +15,7 @@ from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_
 from svload.report.told.spelling import (
     GRADE_MARK,
     count_words,
+    dimension_of,
     factor_levels,
     number_words,
     split_metric,
@@ -31,6 +32,9 @@ _SPARED = ("server", "p99", "ok", "levels", "rate")
 """What gives way in turn before names and levels are folded: most of it stands in a note or in the
 report. A compared number never does."""
 _NO_FAILURE, _FAILURES = "no failure", "failures"
+_NONE_OK = "none ok"
+_OF_NO_ANSWER = ("generator_lag", "slot_wait", "longest_silence", "recovery")
+"""Times that a load has without any answer."""
 _STEP = "  └ "
 _NUMBERS = (("response.p50", 8), ("response.p99", 3), ("throughput", 4), ("success_rate", 7))
 """The main group's numbers, and how much each is needed."""
@@ -199,6 +203,8 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
         key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == told.group else ""
         if key not in row.case.metrics:
             return Cell("")
+    if row.case.trials and _none_ok(told, row.case, key):
+        return Cell(_NONE_OK, _FAILURES)
     found = told.of_case(row.case, key) if row.case.trials else number_of(key, None, 0, 0)
     kind: str = "" if found.grade == "VALID" else found.grade
     if split_metric(key)[1] == "success_rate":
@@ -206,6 +212,14 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
     brief = found.marked if row.case.trials else "–"
     text = f"{found.whole} {found.mark}".rstrip() if whole and row.case.trials else brief
     return Cell(text, kind, brief)
+
+
+def _none_ok(told: Told, case: CaseResult, key: str) -> bool:
+    """Whether it is a time of answers, and there was none: its value would be the time-out, or nothing."""
+    owner, name, _ = split_metric(key)
+    success = f"{owner}.success_rate"
+    of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER
+    return of_answers and success in case.metrics and told.of_case(case, success).value == 0
 
 
 def _ok(found: Number) -> bool:
@@ -218,11 +232,8 @@ def _cut(text: str, most: int) -> str:
 
 
 def fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed.
-
-    Servers that are all steady need no column.
-    """
-    kept = [one for one in columns if one.heading != "server" or any(cell.text not in ("", "STEADY", "UNKNOWN") for cell in one.cells)]  # fmt: skip
+    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed."""
+    kept = list(columns)
     for heading in _SPARED:
         if _total(kept) > width:
             kept = [
