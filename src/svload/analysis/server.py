@@ -32,6 +32,7 @@ from svload.model.results import CaseResult, CheckResult, Estimate, ServerState,
 from svload.model.units import show_duration
 
 GROWS = "grows with run length"
+WAITS = "more than half of the median response is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
 _CLEAN = ("generator-harm", "load-asked", "identities", "little")
 
@@ -90,13 +91,15 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
         )
     if group.shape != "constant":
         return _unsought(group)
-    wait, response = (
-        _value(context.metrics, f"{group.name}.slot_wait.p50"),
-        _value(context.metrics, f"{group.name}.response.p50"),
-    )
-    if wait and response and wait > limits.SLOTS_FULL * response:
-        return "SATURATED", f"{group.name}: more than half of the median response is waiting for a free slot."
+    if waits_for_slots(group.name, context.metrics):
+        return "SATURATED", f"{group.name}: {WAITS}."
     return _swinging(group) or ("STEADY", "")
+
+
+def waits_for_slots(group: str, metrics: Mapping[str, Estimate]) -> bool:
+    """Whether an open loop's arrivals wait for a free slot for most of their response."""
+    wait, response = (_value(metrics, f"{group}.{name}.p50") for name in ("slot_wait", "response"))
+    return bool(wait and response and wait > limits.SLOTS_FULL * response)
 
 
 def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
