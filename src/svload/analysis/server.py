@@ -24,7 +24,7 @@ from svload.analysis.checks import Context
 from svload.analysis.checks.steadiness import drifts
 from svload.analysis.series import backlog_grows, backlog_growth, response_series, throughput_series
 from svload.analysis.view import GroupView
-from svload.analysis.waves import POINTS, wave_in
+from svload.analysis.waves import POINTS, of_cycles, wave_in
 from svload.model.executors import ClosedLoop
 from svload.model.facts import Death
 from svload.model.load_curve import LoadCurve
@@ -104,11 +104,12 @@ def waits_for_slots(group: str, metrics: Mapping[str, Estimate]) -> bool:
 
 def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
     """UNKNOWN where response, or a closed loop's throughput, goes up and down in waves."""
-    series = {"response": response_series(group)[1]}
-    if group.closed:
-        series["throughput"] = throughput_series(group)
-    for name, values in series.items():
-        wave = wave_in(values, _points(group))
+    cycles = _cycles(group)
+    points = POINTS if cycles is None else min(POINTS, int(cycles / limits.WAVE_POINT))
+    waves = {"response": wave_in(response_series(group)[1], points)}
+    if cycles is not None:
+        waves["throughput"] = wave_in(throughput_series(group), *of_cycles(cycles))
+    for name, wave in waves.items():
         if wave is not None:
             period = show_duration(group.window.seconds / wave.cycles)
             return "UNKNOWN", (
@@ -118,16 +119,13 @@ def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
     return None
 
 
-def _points(group: GroupView) -> int:
-    """Means on which waves are sought: as many as the page draws, in a closed loop none
-    shorter than two cycles of its users.
-    """
+def _cycles(group: GroupView) -> float | None:
+    """Of a closed loop: how often each of its users went round, on average; None of an open one."""
     executor = group.spec.executor
-    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
     if not isinstance(executor, ClosedLoop):
-        return POINTS
-    cycles = completed / executor.most_vus
-    return min(POINTS, int(cycles / limits.WAVE_POINT))
+        return None
+    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
+    return completed / executor.most_vus
 
 
 def _unsought(group: GroupView) -> tuple[ServerState, str]:
