@@ -1,5 +1,5 @@
-"""The table of cases for a terminal: the compared numbers always, of the rest what fits; a row a step
-where there are scenarios. Pure."""
+"""The table of cases for a terminal: the numbers of comparisons and thresholds always, of the rest what fits;
+a row a step where there are scenarios. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from rich.cells import cell_len, set_cell_size
 from svload.model.results import CaseResult, Findings
 from svload.model.visible import visible
 from svload.report.told.claimed import claimed
+from svload.report.told.criteria import threshold_key
 from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_few_rule
 from svload.report.told.spelling import (
     GRADE_MARK,
     count_words,
     dimension_of,
     factor_levels,
+    list_words,
     number_words,
     split_metric,
     traffic_owners,
@@ -26,11 +28,10 @@ _GAP = 2
 _MOST_ROWS = 40
 _LONGEST_NAME, _LONGEST_LEVELS = 72, 120
 _WIDE_NAME, _NARROW_NAME, _SHORTEST_LEVELS = 24, 14, 16
-_MOST_COMPARED = 3
 _SEPARATOR = " · "
 _SPARED = ("server", "p99", "ok", "levels", "rate")
 """What gives way in turn before names and levels are folded: most of it stands in a note or in the
-report. A compared number never does."""
+report. A number that is compared or has a threshold never does."""
 _NO_FAILURE, _FAILURES = "no failure", "failures"
 _NONE_OK = "none ok"
 _OF_NO_ANSWER = ("generator_lag", "slot_wait", "longest_silence", "recovery")
@@ -86,7 +87,7 @@ class _Row:
 
 
 def case_table(findings: Findings, width: int) -> CaseTable:
-    """The run cases with verdicts, the compared numbers and the main group's in at most `width` columns."""
+    """The run cases with verdicts, the numbers that are asked for and the main group's in at most `width` columns."""
     told = Told(findings)
     ran = [case for case in findings.cases if case.excluded is None]
     steps = _steps(findings, told.group)
@@ -95,6 +96,10 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     keys = _keys(findings, told.group)
     columns = fit(_columns(told, rows, keys), width)
     notes = _legend(told, shown, keys, [column.heading for column in columns])
+    headings = {column.heading for column in columns}
+    unseen = [_heading(key, told.group) for key, keep in keys.items() if keep == _KEPT]
+    if unseen := [heading for heading in unseen if heading not in headings]:
+        notes.append(f"no room for {list_words(unseen)}: a wider terminal or the report has it")
     if len(ran) > len(shown):
         notes.append(f"{count_words(len(ran) - len(shown), 'more case')} in the report")
     return CaseTable(tuple(columns), (*notes, *_excluded(findings)))
@@ -108,10 +113,17 @@ def _steps(findings: Findings, group: str) -> list[str]:
 
 
 def _keys(findings: Findings, group: str) -> dict[str, int]:
-    """Full metric name → how much its column is needed: the compared numbers first of all."""
-    compared = list(dict.fromkeys(one.key for one in claimed(findings)))[:_MOST_COMPARED]
-    keys = {f"{group}.{name}": keep for name, keep in _NUMBERS}
-    return {**{key: keys.get(key, _KEPT) for key in keys}, **dict.fromkeys(compared, _KEPT)}
+    """Full metric name → how much its column is needed, most of all what is compared or has a threshold. Percentiles
+    of the main group's response stand together.
+    """
+    asked = [one.key for one in claimed(findings)]
+    asked += [threshold_key(findings, one.that) for one in findings.thresholds]
+    keys = {f"{group}.{name}": keep for name, keep in _NUMBERS} | {key: _KEPT for key in asked if key}
+    head = f"{group}.response.p"
+    percentiles = sorted(
+        (key for key in keys if key.startswith(head)), key=lambda key: float(key.removeprefix(head))
+    )
+    return {key: keys[key] for key in dict.fromkeys([*percentiles, *keys])}
 
 
 def _legend(
@@ -167,7 +179,7 @@ def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Col
     )
     levels = (Cell("" if row.step else _levels(row.case, vary)) for row in rows)
     found = [
-        column("case", _KEPT, names, False, _WIDE_NAME),
+        column("case", _KEPT + 1, names, False, _WIDE_NAME),
         *([column("levels", 6, levels, False, _LONGEST_LEVELS)] if vary else []),
         column("verdict", 9, (_grade(row) for row in rows), False),
         column("server", 2, (_server(row) for row in rows), False),
@@ -175,8 +187,8 @@ def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Col
     for key, keep in keys.items():
         cells = (_number(told, row, key, key == f"{group}.response.p50" or keep == _KEPT) for row in rows)
         found.append(column(_heading(key, group), keep, cells))
-    first = next(iter(keys))
-    counted = (Cell("" if row.step else told.of_case(row.case, first).counted) for row in rows)
+    median = f"{group}.response.p50"
+    counted = (Cell("" if row.step else told.of_case(row.case, median).counted) for row in rows)
     return [*found, column("n", 5, counted)]
 
 
