@@ -32,7 +32,7 @@ class Budget:
         if self.within_s is None or not made or needs_s <= self.left_s:
             return ""
         next_ones = "the next trial needs" if wanted == 1 else f"the next {wanted} trials need"
-        left = show_duration(max(self.left_s, 0.0))
+        left = show_duration(self.left_s) if self.left_s > 0 else "nothing"
         return f"{next_ones} about {show_duration(needs_s)}, and {left} of the time of {show_duration(self.within_s)} is left"
 
 

@@ -260,7 +260,7 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
     if _total(kept) > width:
         kept = [_brief(column) for column in kept]
     while _total(kept) > width and len(kept) > 1:
-        kept.remove(min(kept, key=lambda column: column.keep))
+        kept.remove(min(reversed(kept), key=lambda column: column.keep))
     return kept
 
 
