@@ -29,7 +29,8 @@ _MOST_ROWS = 40
 _LONGEST_NAME, _LONGEST_LEVELS = 72, 120
 _WIDE_NAME, _NARROW_NAME, _SHORTEST_LEVELS = 24, 14, 16
 _SEPARATOR = " · "
-_SPARED = ("server", "p99", "ok", "levels", "rate")
+_SUCCESS = "ok"
+_SPARED = ("server", "p99", _SUCCESS, "levels", "rate")
 """What gives way in turn before names and levels are folded: most of it stands in a note or in the
 report. A number that is compared or has a threshold never does."""
 _NO_FAILURE, _FAILURES = "no failure", "failures"
@@ -98,6 +99,7 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     notes = _legend(told, shown, keys, [column.heading for column in columns])
     headings = {column.heading for column in columns}
     unseen = [_heading(key, told.group) for key, keep in keys.items() if keep == _KEPT]
+    headings |= {_SUCCESS} if _all_ok(told, shown) else set()  # a note says so
     if unseen := [heading for heading in unseen if heading not in headings]:
         notes.append(f"no room for {list_words(unseen)}: a wider terminal or the report has it")
     if len(ran) > len(shown):
@@ -135,11 +137,7 @@ def _legend(
     found = [rule] if (rule := marks_rule(numbers)) else []
     if "n" in headings and any(one.believed < one.made for one in numbers):
         found.append("n: trials that count, of those that were made")
-    if (
-        cases
-        and "ok" not in headings
-        and all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
-    ):
+    if cases and _SUCCESS not in headings and _all_ok(told, cases):
         found.append("ok: 100 % in every case")
     found = ["; ".join(found)] if found else []
     return [*found, rule] if (rule := too_few_rule(numbers)) else found
@@ -184,10 +182,11 @@ def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Col
         column("verdict", 9, (_grade(row) for row in rows), False),
         column("server", 2, (_server(row) for row in rows), False),
     ]
-    for key, keep in keys.items():
-        cells = (_number(told, row, key, key == f"{group}.response.p50" or keep == _KEPT) for row in rows)
-        found.append(column(_heading(key, group), keep, cells))
     median = f"{group}.response.p50"
+    with_interval = {median, *(one.key for one in claimed(told.findings))}
+    for key, keep in keys.items():
+        cells = (_number(told, row, key, key in with_interval) for row in rows)
+        found.append(column(_heading(key, group), keep, cells))
     counted = (Cell("" if row.step else told.of_case(row.case, median).counted) for row in rows)
     return [*found, column("n", 5, counted)]
 
@@ -234,6 +233,10 @@ def _none_ok(told: Told, case: CaseResult, key: str) -> bool:
     return of_answers and success in case.metrics and told.of_case(case, success).value == 0
 
 
+def _all_ok(told: Told, cases: Sequence[CaseResult]) -> bool:
+    return all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
+
+
 def _ok(found: Number) -> bool:
     return found.value == 1
 
@@ -252,7 +255,9 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
                 one
                 for column in kept
                 for one in (
-                    _given_way(column) if column.heading == heading and column.keep < _KEPT else (column,)
+                    _given_way(column)
+                    if column.heading == heading and (column.keep < _KEPT or heading == _SUCCESS)
+                    else (column,)
                 )
             ]
     kept = _folded(kept, "levels", width, _SHORTEST_LEVELS)
@@ -281,7 +286,7 @@ def _given_way(column: Column) -> tuple[Column, ...]:
     if column.heading == "levels":
         cells = tuple(replace(cell, text=cell.text.replace(_SEPARATOR, "·")) for cell in column.cells)
         return (replace(column, cells=cells),)
-    if column.heading == "ok" and any(cell.kind not in (_NO_FAILURE, "") for cell in column.cells):
+    if column.heading == _SUCCESS and any(cell.kind not in (_NO_FAILURE, "") for cell in column.cells):
         return (column,)
     return ()
 
