@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
 from svload import api
-from svload.model.results import Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
+from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
 from svload.report import show_findings, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
@@ -133,6 +133,38 @@ def test_the_compared_number_always_has_a_column(reported: Reporter, width: int)
     assert "cache cpu" in [column.heading for column in table.columns]
 
 
+def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
+    held = [
+        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", told="")
+        for case in findings.cases
+        for that in criteria
+    ]
+    return findings.model_copy(update={"thresholds": tuple(held)})
+
+
+@pytest.mark.parametrize("width", [200, 80, 60])
+def test_a_number_with_a_threshold_always_has_a_column(reported: Reporter, width: int) -> None:
+    findings = reported("plain").findings
+    asked = asked_by_threshold(findings, "probe.response.p95 < 1 s", "probe.response.mean < 1 s")
+    headings = [column.heading for column in case_table(asked, width).columns]
+    assert {"p95", "mean"} <= set(headings)
+    assert headings.index("probe p50") < headings.index("p95")
+    if "p99" in headings:
+        assert headings.index("p95") < headings.index("p99")
+    plain = [column.heading for column in case_table(findings, width).columns]
+    assert not {"p95", "mean"} & set(plain)
+
+
+def test_what_has_no_room_is_told(reported: Reporter) -> None:
+    many = [f"probe.response.p{stat} < 1 s" for stat in (50, 75, 90, 95, 99)]
+    findings = asked_by_threshold(reported("plain").findings, *many, "cache.cpu < 90 %", "backend.cpu < 90 %")
+    narrow, wide = (case_table(findings, width) for width in (50, 250))
+    assert "case" in [column.heading for column in narrow.columns]
+    hidden = next(note for note in narrow.notes if note.startswith("no room for "))
+    assert "backend cpu" in hidden or "p99" in hidden or "p75" in hidden
+    assert not [note for note in wide.notes if note.startswith("no room for ")]
+
+
 def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
     findings = reported("plain").findings
     cases = []
@@ -209,12 +241,35 @@ def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(re
     ]
 
 
-def test_servers_have_a_column_where_one_was_not_steady(reported: Reporter) -> None:
+def test_servers_have_a_column_whatever_their_state(reported: Reporter) -> None:
     def headings(name: str) -> list[str]:
         return [column.heading for column in case_table(reported(name).findings, 200).columns]
 
     assert "server" in headings("overloaded")
-    assert "server" not in headings("plain")
+    assert "server" in headings("plain")
+
+
+def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    first, *others = findings.cases
+    refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=30.0))
+    nothing = {
+        **first.metrics,
+        MEDIAN: refused,
+        TAIL: Estimate(value=None, why="time-out"),
+        "probe.success_rate": Estimate(value=0.0, n=900),
+    }
+    dead = first.model_copy(update={"metrics": nothing})
+    table = case_table(findings.model_copy(update={"cases": (dead, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0], shown["ok"][0]) == ("none ok", "none ok", "0 %")
+    assert "none ok" not in shown["probe p50"][1:]
+    assert "none ok" not in shown["rate"]
+    some = {**nothing, "probe.success_rate": Estimate(value=0.01, n=900)}
+    alive = first.model_copy(update={"metrics": some})
+    table = case_table(findings.model_copy(update={"cases": (alive, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0]) == ("30 s ✗", "failed")
 
 
 @pytest.fixture

@@ -138,7 +138,8 @@ class SearchVerdicts:
         results, _ = judge_trials(
             lock, case_configs(lock), trials, server_cores=_server_cores(found), each=each
         )
-        return Verdicts({one.trial: one for one in results})
+        sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
+        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s)
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:

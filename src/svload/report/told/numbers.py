@@ -31,7 +31,7 @@ from svload.report.told.spelling import (
 _SHORT: dict[Why, str] = {
     "": NONE,
     "too few": "too few",
-    "time-out": "> time-out",
+    "time-out": "failed",
     "not recovered": "not recovered",
     "in stages": "in stages",
     "grows": "grows",
