@@ -78,7 +78,7 @@ def test_a_command_without_a_port_is_told_the_form(
 ) -> None:
     silent(monkeypatch, code)
     with pytest.raises(SvloadError) as told:
-        api.init("./server --listen 8080", tmp_path / "mine")
+        api.init("python3 -m server --listen 8080", tmp_path / "mine")
     said = str(told.value)
     assert (
         "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init again"
@@ -89,7 +89,7 @@ def test_a_command_without_a_port_is_told_the_form(
 
 def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     silent(monkeypatch, "service-not-ready")
-    for command in ("./server {port}", "./server ${port}"):
+    for command in ("python3 -m server {port}", "python3 -m server ${port}"):
         with pytest.raises(SvloadError) as told:
             api.init(command, tmp_path / "mine")
         assert "Mend the command, then init again." in str(told.value)

@@ -125,8 +125,8 @@ def sound_part(
     case: Case,
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
-    """The same, the configuration without what is broken: for those who look for further mistakes in the rest. None
-    where nothing makes load."""
+    """The same, the configuration without what is broken, groups among it: for those who look for further mistakes
+    in the rest."""
     reader = _Reader(source, factors, case, values)
     config = reader.config()
     return config, reader.mistakes
@@ -227,7 +227,7 @@ class _Reader:
             if self.measure is not None:
                 restarted = {name for step in steps for name in step.restart}
                 self.mistakes += gone_later(self.source, groups, restarted, self.measure.replicates)
-        if not groups or self.measure is None:
+        if self.measure is None or not (groups or self.mistakes):
             return None
         return CaseConfig(
             case=self.case,
