@@ -91,7 +91,9 @@ def _usage(error: Any) -> int:
     else:
         context = getattr(error, "ctx", None)
         asked = context.command_path if context else "svload"
-        hint = _option_for(error, context) or f"“{asked} -h” says what it takes."
+        ours = _option_for(error, context)
+        said = str(error.message) if ours else said
+        hint = ours or f"“{asked} -h” says what it takes."
         print(f"svload: {fail('usage', reason=said.rstrip('.'), hint=hint)}", file=sys.stderr)
     return int(ExitCode.USAGE)
 
