@@ -10,13 +10,13 @@ import pytest
 from tests.analysis.conftest import Bench, bench_of, with_counter, with_readings
 from tests.analysis.queues import with_gaps
 
-from svload.analysis.belief import Beliefs
+from svload.analysis.belief import Beliefs, said_of
 from svload.analysis.cases import over_runs
 from svload.analysis.criteria import criterion_of, outcome
 from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.pooling import Distribution, carried, pooled_quantile
 from svload.analysis.quantiles import ranked_values
-from svload.model.results import Belief, CheckResult, Estimate, Findings, Harm
+from svload.model.results import Belief, CheckResult, Estimate, Findings, Grade, Harm
 from svload.store import TrialData
 from svload.testing import make_run
 
@@ -55,6 +55,12 @@ def test_what_checks_say_of_a_number_is_the_worst_of_them_and_the_sum() -> None:
     other = beliefs.of("probe.throughput")
     assert other is not None
     assert other.grade == "WEAK"
+
+
+@pytest.mark.parametrize(("grade", "said"), [("WEAK", "WEAK"), ("REFUSED", "REFUSED"), ("VALID", "REFUSED")])
+def test_a_check_refuses_no_number_that_was_computed_again_as_weak(grade: Grade, said: Grade) -> None:
+    assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), P50, grade) == said
+    assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), TAIL, grade) == "VALID"
 
 
 def test_a_refusal_without_a_bound_leaves_none() -> None:

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 from svload.analysis.capacity import knee as knees
+from svload.analysis.capacity.budget import Budget
 from svload.analysis.capacity.knee import Found, Knee, Throughput
-from svload.analysis.capacity.level import MOST, Margin, Replicate, Share, judge_level
+from svload.analysis.capacity.level import (
+    ALPHA,
+    MOST,
+    Judged,
+    Margin,
+    Replicate,
+    Share,
+    judge_level,
+    sign_look,
+)
 from svload.analysis.capacity.search import Answer, Search, Step, next_step
 
 Server = Callable[[int, int | None], Replicate]
@@ -130,7 +140,7 @@ def test_the_same_trials_give_the_same_step() -> None:
 
 
 def test_a_budget_ends_the_search_with_what_is_known() -> None:
-    answer, seen = sought(Search(1, 10_000, 8, budget_trials=7), of_queue(100, 0.01, 1))
+    answer, seen = sought(Search(1, 10_000, 8, budget=Budget(most_trials=7)), of_queue(100, 0.01, 1))
     assert len(seen) <= 9
     assert answer.kept is not None
     assert "time" in answer.why_wide
@@ -163,6 +173,75 @@ def test_false_decisions_at_the_limit_itself_are_rare() -> None:
                 break
         kept += judge_level(replicates).outcome == "kept"
     assert kept <= 0.05 * 400
+
+
+TWO_HEAPS = (-0.05, -3.0, -0.06, -3.2, -0.04, -3.1, -0.05, -2.9, -0.05, -3.0, -0.06, -3.1)
+"""Margins that all break the limit, half of them by far: their mean is not surely apart from 0."""
+
+
+def level_of(*margins: float) -> Judged:
+    return judge_level([Replicate(5, {"p95": exactly(one)}) for one in margins])
+
+
+def test_replicates_that_all_break_the_limit_break_it_though_their_mean_is_unsure() -> None:
+    assert level_of(*TWO_HEAPS[:8]).outcome == "more"
+    broken = level_of(*TWO_HEAPS[:9])
+    assert (broken.outcome, broken.breaks, broken.replicates) == ("broken", 9, 9)
+    assert broken.high is not None
+    assert broken.high > 0, "the t interval straddles the limit"
+    assert "sign test" in broken.why
+    kept = level_of(*(-one for one in TWO_HEAPS[:9]))
+    assert (kept.outcome, kept.breaks) == ("kept", 0)
+
+
+def test_one_replicate_on_the_other_side_leaves_the_level_to_its_mean() -> None:
+    for at in range(9):
+        mixed = [*TWO_HEAPS]
+        mixed[at] = 0.01
+        assert level_of(*mixed[:9]).outcome == "more"
+        assert level_of(*mixed).outcome == "open", "no sign of a later one is asked"
+
+
+def test_a_replicate_whose_bounds_reach_the_limit_is_on_no_side() -> None:
+    bounded = [Replicate(5, {"p95": Margin(one, one - 0.1, one + 0.1)}) for one in TWO_HEAPS[:9]]
+    assert judge_level(bounded).outcome == "more"
+
+
+def test_signs_decide_what_clear_margins_decide_too_and_no_sooner() -> None:
+    clear = level_of(*([-0.3, -0.31, -0.29]))
+    assert (clear.outcome, clear.why) == ("broken", "")
+
+
+def test_the_sign_look_is_one_of_eleven() -> None:
+    looks = MOST - 3 + 1 + 1
+    n = sign_look(looks)
+    assert 2 * 0.5**n <= ALPHA / looks < 2 * 0.5 ** (n - 1)
+
+
+def test_a_level_at_its_limit_is_broken_wrongly_in_one_of_twenty_at_most() -> None:
+    """Margins about 0 exactly: “kept” is right there, by the indifference zone."""
+    rng = np.random.default_rng(7)
+    broken = 0
+    for _ in range(600):
+        found: list[Replicate] = []
+        while len(found) < MOST and judge_level(found).outcome == "more":
+            found.append(Replicate(5, {"p95": exactly(0.5 * rng.standard_normal())}))
+        broken += judge_level(found).outcome == "broken"
+    assert broken <= 0.05 * 600
+
+
+def test_the_end_of_the_time_is_said_with_what_is_needed_and_what_is_left() -> None:
+    def server(load: int, after: int | None) -> Replicate:
+        return of_queue(100, 0.01, 1)(load, after)
+
+    tight = Search(1, 10_000, 8, budget=Budget(45, 4.0, 1.5))
+    looks = [server(load, None) for load in (8, 16, 32, 64, 128)]
+    answer = next_step(tight, looks)
+    assert isinstance(answer, Answer)
+    assert answer.why_wide == "the next 3 trials need about 4.5 s, and 4 s of the time of 45 s is left"
+    roomy = next_step(Search(1, 10_000, 8, budget=Budget(45, 4.6, 1.5)), looks)
+    assert isinstance(roomy, Step)
+    assert roomy.loads == (64,) * 3
 
 
 def throughput(knee_at: int, scatter: float, seed: int) -> Callable[[int], Throughput]:

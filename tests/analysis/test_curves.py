@@ -15,8 +15,9 @@ from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.said import curve_findings, ramp_findings
 from svload.analysis.curves.uses import resources_used
 from svload.analysis.judge import judge_run
+from svload.analysis.sentences import _saturated
 from svload.analysis.view import kept_window
-from svload.model.evidence import Evidence, LimitUse
+from svload.model.evidence import CaseEvidence, CaseLimit, Evidence, LimitUse
 from svload.model.executors import ConstantArrivalRate, ConstantVus, ThinkTime
 from svload.model.facts import CPUS, Setting
 from svload.model.load_curve import GroupLoad, LoadCurve, RampBreak, ResourceUse
@@ -72,6 +73,41 @@ def test_levels_that_bring_only_waiting_are_saturated(findings: Findings) -> Non
     (trial,) = [one for one in findings.trials if one.trial == f"{CASES[-1]}.r1"]
     assert trial.verdict.server == "SATURATED"
     assert "throughput stays at" in " ".join(trial.verdict.reasons)
+
+
+def test_a_saturated_server_is_told_with_the_sign_that_was_found(findings: Findings) -> None:
+    (server,) = [one for one in findings.findings if one.kind == "server"]
+    assert server.sentence.startswith("SATURATED in TC18, TC24, TC30: throughput of background stays at ")
+    assert "/s over users 8 to 32 while response rises (N* = " in server.sentence
+    assert "slot" not in server.sentence
+
+
+def saturated_of(one: CaseResult, *trials: TrialResult) -> list[str]:
+    """What findings say of a SATURATED case."""
+    return [found.sentence for found in _saturated([one], trials, ())]
+
+
+def test_limits_and_waiting_are_signs_of_their_own() -> None:
+    plain = case("A", "l").model_copy(update={"server": "SATURATED", "load_model": {"g": "open loop"}})
+    limit = CaseLimit(service="web", monitor="truth", name="worker threads", resource="workers", entity="", used=8, limit=8,
+                      share=1, peak_share=1, state="reached", reached=3, trials=3, first_s=1.0)  # fmt: skip
+    waiting = {"g.slot_wait.p50": Estimate(value=0.6), "g.response.p50": Estimate(value=1.0)}
+    full = plain.model_copy(update={"evidence": CaseEvidence(limits=(limit,))})
+    waits = plain.model_copy(update={"metrics": waiting})
+    both = full.model_copy(update={"metrics": waiting})
+    of_slots = "g: more than half of the median response is waiting for a free slot"
+    assert saturated_of(full) == ["SATURATED in A: the worker threads of web were full."]
+    assert saturated_of(waits) == [f"SATURATED in A: {of_slots}."]
+    assert saturated_of(both) == [f"SATURATED in A: the worker threads of web were full; {of_slots}."]
+    assert saturated_of(case("A", "l")) == [], "it is STEADY"
+
+
+def test_what_no_finding_holds_is_told_in_a_trial_s_own_words() -> None:
+    plain = case("A", "l").model_copy(update={"server": "SATURATED"})
+    told = "The server works at its limit: core 1, which the servers run on, was busy for 97 % of the time."
+    one = trial("A", 1, 100.0, 0.1)
+    verdict = one.verdict.model_copy(update={"server": "SATURATED", "reasons": (told,)})
+    assert saturated_of(plain, one.model_copy(update={"verdict": verdict})) == [f"SATURATED in A: {told}"]
 
 
 def test_it_is_told_as_a_finding(findings: Findings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -119,6 +120,26 @@ def test_a_candidate_that_fails_its_requests_fast_fails(closed: Bench) -> None:
     assert gate_of(closed, slight).outcome == "pass", "within the margin"
 
 
+def test_a_failed_gate_names_what_failed_with_its_interval(closed: Bench) -> None:
+    def why(ratio: float, success: float = 1.0, fail_if: str = "worse by more than 5 %") -> str:
+        trials = changed(blocks([ratio * one for one in FLAT]), success_rate=Estimate(value=success))
+        gate = gate_of(closed, trials, fail_if)
+        assert gate.outcome == "fail"
+        return gate.why
+
+    span = r"[\d.]+ to [\d.]+"
+    assert re.fullmatch(rf"probe\.response\.p50 rises by {span} %", why(1.2))
+    assert re.fullmatch(
+        rf"probe\.response\.p50 falls by {span} %", why(0.8, fail_if="better by more than 5 %")
+    )
+    assert re.fullmatch(rf"probe\.response\.p50 is {span} times as high", why(2.5))
+    both = why(1.2, 0.6)
+    assert re.fullmatch(
+        rf"success falls from 100 % to 60 % and probe\.response\.p50 rises by {span} %", both
+    ), both
+    assert why(1.0, 0.6) == "success falls from 100 % to 60 %", "its times did not fail"
+
+
 def test_success_that_may_have_fallen_keeps_a_gate_open(closed: Bench) -> None:
     rates = [1.0, 0.7, 1.0, 1.0, 0.75, 1.0]
     trials = [
@@ -227,6 +248,23 @@ def test_the_exit_code_of_gates_and_thresholds(closed: Bench) -> None:
     assert api.verdict_exit(findings(answers["pass"], "no value", "failed")) == ExitCode.THRESHOLD_FAILED
     ungated = claims(closed, lock_with(closed.lock, 2, PROTOCOL), blocks([2.0, 2.1]))
     assert api.verdict_exit(findings(ungated)) == ExitCode.DONE
+
+
+def test_a_study_no_pair_of_which_can_be_believed_does_not_end_with_0(closed: Bench) -> None:
+    lock = lock_with(closed.lock, 6, PROTOCOL)
+    names = [f"{case}.r{n}" for case in HTTPS for n in range(1, 7)]
+    refused = claims(closed, lock, without(blocks(RATIOS), *names))
+    assert [one.outcome for one in refused] == ["refused"]
+    assert api.verdict_exit(findings(refused)) == ExitCode.REFUSED
+    assert api.verdict_exit(findings(refused, "passed")) == ExitCode.REFUSED
+    some = claims(closed, lock, without(blocks(RATIOS), *names[:2]))
+    assert api.verdict_exit(findings(refused + some)) == ExitCode.DONE, (
+        "one of its comparisons says something"
+    )
+    absent = tuple(one.model_copy(update={"believed_of": (0, 0)}) for one in refused)
+    assert api.verdict_exit(findings(absent)) == ExitCode.DONE, "its cases were left out on purpose (--only)"
+    unsealed = findings(()).model_copy(update={"planned_trials": 6})
+    assert api.verdict_exit(unsealed) == ExitCode.REFUSED
 
 
 def test_one_wins_over_four_and_the_rest_over_both() -> None:

@@ -13,7 +13,8 @@ from tests.analysis.conftest import Bench
 from tests.analysis.queues import with_gaps
 
 from svload.analysis.judge import judge_run, judge_trial
-from svload.analysis.load_summary import histogram_bars, summarise_load
+from svload.analysis.load_summary import _of_failed, histogram_bars, summarise_load
+from svload.analysis.view import kept_window, look
 from svload.model.columns import HISTOGRAM_METRICS, bucket, bucket_bounds
 from svload.model.load_summary import LoadSummary
 from svload.model.request_errors import ERRORS
@@ -95,6 +96,22 @@ def test_each_number_has_the_grade_that_the_judge_gave_it(open_loop: Bench) -> N
             assert found.response_ms.p99 is not None
             assert (found.grades["response_ms.p99"], found.grades.get("response_ms.p50")) == ("REFUSED", None)
     assert json.loads(found.to_json())["grades"]["response_ms.p99"] == "REFUSED"
+
+
+def test_how_long_failures_took_is_told_without_a_row_of_each(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    view = look(trial, open_loop.config(trial), kept_window(trial.summary))[0]
+    failed = {
+        "interval": np.full(2, view.window.first),
+        "metric": np.full(2, HISTOGRAM_METRICS.index("failed_response")),
+        "bucket": np.array([bucket(200_000), bucket(5_000_000)]),
+        "count": np.array([98, 2]),
+    }
+    found = _of_failed(replace(view, rows=None, _histograms=failed))
+    assert found is not None
+    assert (found.p50, found.p99, found.max) == pytest.approx((0.2, 5.0, 5.0), rel=0.005)
+    of_ok = {**failed, "metric": np.full(2, HISTOGRAM_METRICS.index("response"))}
+    assert _of_failed(replace(view, rows=None, _histograms=of_ok)) is None
 
 
 def test_a_number_that_grows_says_so_by_its_code(open_loop: Bench) -> None:

@@ -573,7 +573,10 @@ def test_who_used_the_cpu_is_named(closed: Bench) -> None:
     found = check(busy, closed.config(trial), "others-cpu")
     assert (found.grade, "sshd" in found.sentence, "process 812" in found.sentence) == ("REFUSED", True, True)
     assert found.who.startswith("sshd (")
-    assert "sshd" in found.remedy
+    assert "(sshd, process 812)" in found.remedy
+    entity = np.where(busy.monitors["entity"] == "sshd 812", "svload 812", busy.monitors["entity"])
+    found = check(with_table(busy, "monitors", entity=entity), closed.config(trial), "others-cpu")
+    assert found.remedy.startswith("End or move what else runs here (another svload, process 812)")
 
 
 def test_an_old_trial_without_the_facts_is_not_measured_and_not_broken(closed: Bench) -> None:

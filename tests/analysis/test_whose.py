@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from svload.analysis.who import User
 from svload.analysis.whose import Whose, whose
 
 
@@ -26,3 +27,9 @@ def test_who_is_told_with_user_and_command() -> None:
     }
     assert str(found["tmux: server 11"]) == "tmux: server (process 11, anna, python3 crunch.py)"
     assert str(found["python3 112"]) == "python3 (process 112)"
+
+
+def test_another_svload_is_not_the_one_that_measures() -> None:
+    assert str(Whose("svload", 11, "anna", "svload run")) == "another svload (process 11, anna, svload run)"
+    assert str(User("svload", "11", 1.5)) == "another svload (1.5 s of CPU, process 11)"
+    assert str(User("svloader", "11", 1.5)) == "svloader (1.5 s of CPU, process 11)"

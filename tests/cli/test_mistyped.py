@@ -116,3 +116,20 @@ def test_ctrl_c_is_said(say: Say, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("svload.api.verify", pressed)
     assert say("verify r") == (130, "svload: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (f"load {URL} --sleep 1s", "--sleep. Write --think-time. [usage]"),
+        (f"load {URL} --users 5", "--users. Write --vus. [usage]"),
+        (f"load {URL} --rps 5", "--rps. Write --rate. [usage]"),
+        (f"load {URL} --nonsense 5", "“svload load -h” says what it takes"),
+        ("plan s --sleep 1s", "“svload plan -h” says what it takes"),
+    ],
+)
+def test_another_tools_option_is_answered_with_ours(say: Say, line: str, says: str) -> None:
+    code, said = say(line)
+    assert code == 2
+    assert says in said
+    assert said.count("\n") == 1

@@ -49,12 +49,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 def exit_code_of(found: dict[str, Any]) -> int:
-    """What `svload report` says of these findings: 1 for a failed threshold, 4 for one on a refused case."""
+    """What `svload report` says of these findings: 1 for a failed threshold, 4 for one on a refused case,
+    or where no comparison has a pair that can be believed."""
     outcomes = {threshold["outcome"] for threshold in found["thresholds"]}
     gates = [claim["gate"]["outcome"] for claim in found["claims"] if claim["gate"]]
     if "failed" in outcomes or "fail" in gates:
         return 1
-    return 4 if outcomes & {"refused", "no value"} else 0
+    made = [claim["outcome"] for claim in found["claims"] if claim["believed_of"][1]]
+    nothing = bool(made) and set(made) == {"refused"}
+    return 4 if nothing or outcomes & {"refused", "no value"} else 0
 
 
 def test_the_demo_ends_with_a_table_and_its_files(demo: Demo) -> None:

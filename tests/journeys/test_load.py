@@ -154,7 +154,10 @@ def test_failures_have_a_name_and_a_hint(world: World, truth: dict[str, int]) ->
     ended = world.svload("load", f"http://127.0.0.1:{truth['http_port']}/v1/a/c/none", "-n", "100", "-c", "2")
     assert ended.returncode == 1, "nothing was ok: 1 before 4, however busy the machine is"
     assert "100 × status: a complete answer with a status outside 200–399" in " ".join(ended.stdout.split())
-    assert "> time-out" in ended.stdout, "failures rank above every limit"
+    assert "failed: too many requests failed" in " ".join(ended.stdout.split()), (
+        "failures rank above every limit"
+    )
+    assert "what failed took p50 " in ended.stdout
 
 
 def test_what_is_sent_is_what_was_typed(world: World) -> None:
@@ -192,7 +195,8 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
         ("report", second),
     ):
         read = world.svload(*command)
-        assert read.returncode == 0, (command, read.stderr)
+        busy = command[0] == "report" and read.returncode == 4  # no time of it can be used
+        assert read.returncode == 0 or busy, (command, read.stderr)
         assert read.stdout
     assert (world.runs / "load-2" / "derived" / "report.html").exists()
 

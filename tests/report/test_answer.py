@@ -26,6 +26,9 @@ Reporter = Callable[[str], Any]
         (1.9, 1.7, 2.1, "90 % longer (95 % interval 70 to 110 %)"),
         (2.08, 1.96, 2.21, "2.08 times as long (95 % interval 1.96 to 2.21)"),
         (0.5, None, None, "50 % shorter (no interval)"),
+        (1.9, 0.9, 9.5, "90 % longer (95 % interval −10 to +850 %)"),
+        (1.9, 0.005, 621.0, "90 % longer (95 % interval 0.005 to 621 times)"),
+        (250.0, 1.2, 62_000.0, "250 times as long (95 % interval 1.2 to 62,000)"),
     ],
 )
 def test_a_ratio_is_said_as_people_say_it(

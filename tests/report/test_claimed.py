@@ -121,6 +121,45 @@ def test_a_gate_that_did_not_fail_does_not_read_as_one_that_did(
     assert claimed(findings.model_copy(update={"claims": (claim,)}))[0].gate == told
 
 
+@pytest.mark.parametrize(
+    ("text", "why", "told"),
+    [
+        ("worse by more than 10 %", "success falls from 100 % to 66.8 %", "GATE FAILED: success falls from 100 % to 66.8 %, limit 10 %"),
+        ("worse by more than 7.5%", "response.p50 rises by 16 to 22 %", "GATE FAILED: response.p50 rises by 16 to 22 %, limit 7.5%"),
+        ("worse by more than 10 %", "", "GATE FAILED: worse by more than 10 %"),
+        ("", "", "GATE FAILED"),
+    ],
+)  # fmt: skip
+def test_a_failed_gate_says_why_and_its_limit(findings: Findings, text: str, why: str, told: str) -> None:
+    gate = Gate(text=text, outcome="fail", why=why)
+    for outcome in ("decided", "refused"):
+        claim = findings.claims[0].model_copy(update={"gate": gate, "outcome": outcome})
+        (one,) = claimed(findings.model_copy(update={"claims": (claim,)}))
+        assert (one.failure, one.sign) == (told, "✗")
+    passed = claim.model_copy(update={"gate": Gate(text=text, outcome="pass", why=why), "outcome": "decided"})
+    (one,) = claimed(findings.model_copy(update={"claims": (passed,)}))
+    assert (one.failure, one.sign) == ("", "●")
+
+
+def test_the_page_draws_a_failed_gate_red_and_first_whatever_else_is_decided(
+    reported: Reporter, findings: Findings
+) -> None:
+    def article(outcome: Any) -> str:
+        gate = Gate(text="worse by more than 5 %", outcome=outcome, why="response.p50 rises by 93 to 116 %")
+        claims = (*findings.claims[1:], findings.claims[0].model_copy(update={"gate": gate}))
+        page, _ = render_page(gather(reported("plain").run, findings.model_copy(update={"claims": claims})))
+        return page[page.index('<article class="says') :].split("</article>")[0]
+
+    red = article("fail")
+    assert 'class="says gate-failed"' in red
+    assert "GATE FAILED: response.p50 rises by 93 to 116 %, limit 5 %." in red
+    assert "reach decided failed" in red and "point decided failed" in red
+    assert "tag decided" not in red
+    green = article("pass")
+    assert 'class="says decided"' in green
+    assert "failed" not in green.replace("gate passed", "")
+
+
 def test_p_and_interval_that_disagree_are_both_said(findings: Findings) -> None:
     def told(**fields: Any) -> str:
         first = findings.claims[0].model_copy(update=fields)
@@ -139,7 +178,7 @@ def test_the_page_folds_it_all_under_the_sentence(reported: Reporter, findings: 
         < answer.index("Every pair that counts")
         < answer.index("Pairs that say nothing")
     )
-    for outcome in ("decided", "no-difference", "open", "refused"):
+    for outcome in ("gate-failed", "no-difference", "open", "refused"):
         assert f'class="says {outcome}"' in answer
     for css in ("point decided", "point within", "point open"):
         assert css in answer

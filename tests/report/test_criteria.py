@@ -9,7 +9,14 @@ import pytest
 
 from svload.model.results import Findings, ThresholdResult
 from svload.report.files.markdown import summary_markdown
-from svload.report.told.criteria import criterion_words, failed, kept, measured_words, open_or_failed
+from svload.report.told.criteria import (
+    criterion_words,
+    failed,
+    kept,
+    kept_lines,
+    measured_words,
+    open_or_failed,
+)
 from svload.report.told.numbers import Told
 from svload.report.told.spelling import dimension_of, full_metric, metric_label, metric_words, split_metric
 
@@ -45,6 +52,20 @@ def test_cases_that_share_levels_are_named_by_them(reported: Reporter) -> None:
     assert line.where == f"{len(named) - 1} cases: {' and '.join(named[:-1])}", "not all of them: by name"
     (line,) = kept(judged(findings, {named[0]: "passed"}))
     assert line.where == named[0]
+
+
+def test_those_that_hold_everywhere_are_one_line_the_longest_wording_first(reported: Reporter) -> None:
+    findings = judged(reported("plain").findings, {"TC0": "passed", "TC1": "passed"})
+    more = tuple(one.model_copy(update={"that": "probe.success_rate >= 95 %"}) for one in findings.thresholds)
+    both = findings.model_copy(update={"thresholds": (*findings.thresholds, *more)})
+    assert kept_lines(both) == (
+        "2 thresholds hold: probe.success_rate ≥ 99 % (100 % in each), probe.success_rate ≥ 95 % (100 % in each)",
+        "2 thresholds hold: probe.success_rate ≥ 99 %, probe.success_rate ≥ 95 %",
+        "2 thresholds hold",
+    )
+    assert kept_lines(findings)[-1] == "1 threshold holds"
+    for outcome in ("failed", "refused", "no value"):
+        assert kept_lines(judged(findings, {"TC0": "passed", "TC1": outcome})) == (), "not in every case"
 
 
 def test_what_was_measured_is_told_as_a_range(reported: Reporter) -> None:

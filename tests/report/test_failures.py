@@ -94,6 +94,20 @@ def test_a_failed_gate_leads_before_any_other_claim(reported: Reporter) -> None:
     findings = outcomes(reported("plain").findings)
     late = findings.model_copy(update={"claims": findings.claims[::-1]})
     assert answer(late).claims[0].failed
-    assert headline(late).startswith("HTTPS against HTTP: gate failed: worse by more than 5 %.")
+    assert headline(late).startswith(
+        "GATE FAILED: worse by more than 5 % (HTTPS against HTTP). https against http: the median response"
+    )
+    (first,) = [one for one in answer(late).first if one.text.startswith("GATE FAILED")]
+    assert (first.mark, first.evidence) == ("✗", ("HTTPS against HTTP",))
     passed = tuple(one.model_copy(update={"gate": None}) for one in late.claims)
-    assert "gate" not in headline(late.model_copy(update={"claims": passed}))
+    clean = late.model_copy(update={"claims": passed})
+    assert "gate" not in headline(clean).lower()
+    assert not [one for one in answer(clean).first if "GATE" in one.text]
+
+
+def test_of_many_failed_gates_three_are_told_and_the_rest_counted(reported: Reporter) -> None:
+    findings = outcomes(reported("plain").findings)
+    claims = tuple(findings.claims[0].model_copy(update={"name": f"gate {n}"}) for n in range(9))
+    told = [one.text for one in answer(findings.model_copy(update={"claims": claims})).first]
+    assert [text.rpartition("(")[2] for text in told[:3]] == ["gate 0).", "gate 1).", "gate 2)."]
+    assert told[3] == "6 more gates failed."

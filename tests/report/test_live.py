@@ -66,7 +66,9 @@ def test_it_fits(width: int) -> None:
 
 def test_it_says_what_the_run_does() -> None:
     above, view = screen()
-    assert "[1/80] TC0.r1 VALID STEADY" in above
+    assert "[1/80] TC0.r1 VALID steady so far probe" in above
+    assert "STEADY" not in above, "one trial can't tell that throughput stays flat over the loads"
+    assert "REFUSED UNKNOWN" in above, "what other loads don't change is told as it is"
     assert "✗ probe p99 by hiccups (stress-ng (joe))" in " ".join(above.split())
     for part in (
         "svload demo",

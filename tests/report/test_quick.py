@@ -111,6 +111,34 @@ def test_success_and_what_failed_lead(capsys: pytest.CaptureFixture[str]) -> Non
     assert shown(capsys).splitlines()[1:3] == ["5,000 of 5,000 requests ok (100 %)", "status 5,000 × 200"]
 
 
+ALL_FAILED: dict[str, Any] = {
+    "ok": 0, "failed": 5000, "errors": {"status": 5000}, "status": {"401": 5000}, "measurable_rps": None, "histogram": (),
+    "response_ms": Times(mean=30_000.0), "failed_response_ms": Lag(p50=0.2, p99=0.9, max=2.5),
+    "reasons": dict.fromkeys((f"response_ms.{stat}" for stat in ("p50", "p90", "p95", "p99", "p99.9", "max")), "> time-out (100 % failed)"),
+    "whys": dict.fromkeys((f"response_ms.{stat}" for stat in ("p50", "p90", "p95", "p99", "p99.9", "max")), "time-out"),
+}  # fmt: skip
+
+
+def test_what_failed_at_once_is_no_time_out(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, **ALL_FAILED)
+    response = next(line for line in text.splitlines() if line.startswith("response"))
+    assert response.split()[3:] == ["failed"] * 7
+    assert "time-out" not in " ".join(text.split()).replace("in a mean as long as the time-out", "")
+    assert "30,000" not in text
+    assert "what failed took p50 0.200, p99 0.900, max 2.500 ms" in text.splitlines()
+    assert "failed: too many requests failed for this number" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_single_failure_leaves_the_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, ok=4999, failed=1, whys={"response_ms.max": "time-out"},
+                 reasons={"response_ms.max": "> time-out (0.02 % failed)"},
+                 response_ms=Times(mean=8.0, p50=1.5, p90=3.0, p95=4.0, p99=9.0, p99_9=12.0))  # fmt: skip
+    response = next(line for line in text.splitlines() if line.startswith("response (from due)"))
+    assert response.split()[3:] == ["8.000", "1.500", "3.000", "4.000", "9.000", "12.000", "failed"]
+    assert "failed: too many" not in shown(capsys)
+
+
 def test_where_nothing_was_ok_nobody_is_told_to_load_more(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, ok=0, failed=5000, errors={"status": 5000}, status={"503": 5000}, measurable_rps=None,
                  reasons={"response_ms.p50": "> time-out (100 % failed)"}, histogram=())  # fmt: skip
@@ -212,6 +240,17 @@ def progress(offset_s: float, last_ok: int, **changes: Any) -> Event:
     last = {"ok": last_ok, "failed": 0, "response_p50_ns": 1_200_000, "response_p99_ns": 3_400_000}
     group = {"name": "load", "ok": last_ok, "failed": 0, "in_flight": 5, "errors": {}, "last": last}
     return Event("progress", {"offset_s": offset_s, "groups": [group | changes]})
+
+
+def test_parts_of_a_line_stand_beneath_those_of_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainLoad(10.0)
+    failed = {"ok": 0, "failed": 900}
+    view.on_event(progress(1.0, 100))
+    view.on_event(progress(2.0, 0, last=failed, errors={"status": 900}))
+    view.on_event(progress(3.0, 12_345))
+    lines = capsys.readouterr().err.splitlines()
+    assert "none ok" in lines[1]
+    assert len({line.index("in flight") for line in lines}) == 1
 
 
 def test_a_line_a_second_whoever_many_generators_report(capsys: pytest.CaptureFixture[str]) -> None:

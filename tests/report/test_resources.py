@@ -12,6 +12,7 @@ from svload.report.data.resources import (
     BINS,
     HOTTEST_CORE,
     Resource,
+    monitors_cpu,
     resources_of,
 )
 
@@ -94,3 +95,13 @@ def test_long_series_are_thinned_to_means_within_the_trial() -> None:
 def test_every_monitor_of_ours_tells_what_its_metrics_are() -> None:
     assert "accept queue" in Resource("", "host", "listen_overflows_total").meaning
     assert Resource("web", "of somebody else", "thing").meaning == ""
+
+
+def test_what_the_monitors_cost_is_cpu_over_time_however_uneven_the_readings_are() -> None:
+    """10 ms of CPU at each of 0.2, 0.21 and 0.41 s: 30 ms of 0.41 s. A mean of the shares would be 37 %."""
+    others = [(at, "", "sampler", "", "pass_seconds", 0.5) for at in (0.0, 0.2)]
+    shares = [(0.41, 0.05), (0.0, 0.9), (0.21, 1.0), (0.2, 0.05)]
+    readings = [*others, *((at, "", "sampler", "", "cpu_ratio", share) for at, share in shares)]
+    assert monitors_cpu(_table(readings)) == pytest.approx(0.03 / 0.41)
+    assert monitors_cpu(_table([*others, (0.2, "", "sampler", "", "cpu_ratio", 0.5)])) is None
+    assert monitors_cpu(_table(others)) is None

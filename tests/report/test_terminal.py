@@ -13,7 +13,8 @@ import pytest
 from rich.cells import cell_len
 from tests.report.told_facts import HOG, MEDIAN, TAIL, doubted, outcomes
 
-from svload.model.results import Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
+from svload import api
+from svload.model.results import Belief, Estimate, Finding, Findings, Gate, OwnVerdicts, ThresholdResult
 from svload.report import show_findings, show_why
 from svload.report.data.gather import gather
 from svload.report.files.junit import junit_xml
@@ -34,7 +35,8 @@ def printed(
     def show(name: str, width: int = 100) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
         found = reported(name)
-        show_findings(found.findings, {"findings.json": found.run.findings_path, **found.files})
+        files = {"findings.json": found.run.findings_path, **found.files}
+        show_findings(found.findings, files, code=api.verdict_exit(found.findings))
         return capsys.readouterr().out.splitlines()
 
     return show
@@ -65,7 +67,8 @@ def test_the_answer_stands_first_then_the_doubts_and_the_paths_last(
         "table": next(n for n, line in enumerate(lines) if line.startswith("case ")),
     }
     assert list(at.values()) == sorted(at.values())
-    assert lines[-1].endswith("report.html")
+    assert lines[-2].endswith("report.html")
+    assert lines[-1].startswith("exit 1: 1 threshold failed")
     (doubts,) = [line for line in lines if "Doubts:" in line]
     assert doubts.endswith("svload why")
     for claim in reported("mixed").findings.claims:
@@ -128,6 +131,38 @@ def test_the_compared_number_always_has_a_column(reported: Reporter, width: int)
     claims = tuple(claim.model_copy(update={"metric": "cache.cpu.mean"}) for claim in findings.claims)
     table = case_table(findings.model_copy(update={"claims": claims}), width)
     assert "cache cpu" in [column.heading for column in table.columns]
+
+
+def asked_by_threshold(findings: Findings, *criteria: str) -> Findings:
+    held = [
+        ThresholdResult(case=case.case, that=that, outcome="passed", measured=0.1, sentence="", told="")
+        for case in findings.cases
+        for that in criteria
+    ]
+    return findings.model_copy(update={"thresholds": tuple(held)})
+
+
+@pytest.mark.parametrize("width", [200, 80, 60])
+def test_a_number_with_a_threshold_always_has_a_column(reported: Reporter, width: int) -> None:
+    findings = reported("plain").findings
+    asked = asked_by_threshold(findings, "probe.response.p95 < 1 s", "probe.response.mean < 1 s")
+    headings = [column.heading for column in case_table(asked, width).columns]
+    assert {"p95", "mean"} <= set(headings)
+    assert headings.index("probe p50") < headings.index("p95")
+    if "p99" in headings:
+        assert headings.index("p95") < headings.index("p99")
+    plain = [column.heading for column in case_table(findings, width).columns]
+    assert not {"p95", "mean"} & set(plain)
+
+
+def test_what_has_no_room_is_told(reported: Reporter) -> None:
+    many = [f"probe.response.p{stat} < 1 s" for stat in (50, 75, 90, 95, 99)]
+    findings = asked_by_threshold(reported("plain").findings, *many, "cache.cpu < 90 %", "backend.cpu < 90 %")
+    narrow, wide = (case_table(findings, width) for width in (50, 250))
+    assert "case" in [column.heading for column in narrow.columns]
+    hidden = next(note for note in narrow.notes if note.startswith("no room for "))
+    assert "backend cpu" in hidden or "p99" in hidden or "p75" in hidden
+    assert not [note for note in wide.notes if note.startswith("no room for ")]
 
 
 def test_a_scenario_has_a_row_a_step(reported: Reporter) -> None:
@@ -206,12 +241,35 @@ def test_what_marks_n_and_too_few_mean_stands_beneath_the_table_that_has_them(re
     ]
 
 
-def test_servers_have_a_column_where_one_was_not_steady(reported: Reporter) -> None:
+def test_servers_have_a_column_whatever_their_state(reported: Reporter) -> None:
     def headings(name: str) -> list[str]:
         return [column.heading for column in case_table(reported(name).findings, 200).columns]
 
     assert "server" in headings("overloaded")
-    assert "server" not in headings("plain")
+    assert "server" in headings("plain")
+
+
+def test_where_nothing_was_ok_its_times_say_so(reported: Reporter) -> None:
+    findings = reported("plain").findings
+    first, *others = findings.cases
+    refused = Estimate(value=None, why="refused", belief=Belief(grade="REFUSED", as_measured=30.0))
+    nothing = {
+        **first.metrics,
+        MEDIAN: refused,
+        TAIL: Estimate(value=None, why="time-out"),
+        "probe.success_rate": Estimate(value=0.0, n=900),
+    }
+    dead = first.model_copy(update={"metrics": nothing})
+    table = case_table(findings.model_copy(update={"cases": (dead, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0], shown["ok"][0]) == ("none ok", "none ok", "0 %")
+    assert "none ok" not in shown["probe p50"][1:]
+    assert "none ok" not in shown["rate"]
+    some = {**nothing, "probe.success_rate": Estimate(value=0.01, n=900)}
+    alive = first.model_copy(update={"metrics": some})
+    table = case_table(findings.model_copy(update={"cases": (alive, *others)}), 200)
+    shown = {one.heading: [cell.text for cell in one.cells] for one in table.columns}
+    assert (shown["probe p50"][0], shown["p99"][0]) == ("30 s ✗", "failed")
 
 
 @pytest.fixture
@@ -321,6 +379,42 @@ def test_a_failed_gate_stands_first_and_is_never_left_out(
 
 
 @pytest.mark.parametrize("width", [120, 80])
+def test_a_failed_gate_says_why_and_the_thresholds_that_hold_are_one_line(
+    reported: Reporter, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    found = reported("plain").findings
+    gate = Gate(text="worse by more than 10 %", outcome="fail", why="success falls from 100 % to 66.8 %")
+    claim = outcomes(found).claims[3].model_copy(update={"gate": gate})
+
+    def printed(findings: Findings) -> str:
+        show_findings(findings, {}, code=api.verdict_exit(findings))
+        return " ".join(capsys.readouterr().out.split())
+
+    told = printed(found.model_copy(update={"claims": (claim,), "thresholds": passed(found, 3)}))
+    assert "✗ GATE FAILED: success falls from 100 % to 66.8 %, limit 10 % (hit against direct)." in told
+    assert "✓ 3 thresholds hold" in told
+    assert told.endswith("exit 1: 1 gate failed")
+    clean = printed(found.model_copy(update={"claims": (), "thresholds": passed(found, 2)}))
+    assert "GATE" not in clean
+    measured = " (10 ms)" if width == 120 else ""
+    assert (
+        f"✓ 2 thresholds hold: probe.response.p50 < 1 s{measured}, probe.response.p50 < 2 s{measured}"
+        in clean
+    )
+    assert clean.endswith("exit 0: 2 thresholds kept")
+    show_findings(found.model_copy(update={"claims": (), "thresholds": passed(found, 40)}), {})
+    assert "✓ 40 thresholds hold" in capsys.readouterr().out.splitlines(), "their names do not fit a line"
+
+
+def passed(findings: Findings, count: int) -> tuple[ThresholdResult, ...]:
+    return tuple(
+        ThresholdResult(case=findings.cases[0].case, that=f"probe.response.p50 < {n} s", outcome="passed", measured=0.01, sentence="")
+        for n in range(1, count + 1)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [120, 80])
 @pytest.mark.parametrize("long", ["first", "doubts", "claims", "all"])
 def test_ten_long_findings_fit_24_lines(
     reported: Reporter,
@@ -349,7 +443,8 @@ def test_ten_long_findings_fit_24_lines(
         findings = gated(findings, (8,), 20)
         claims = tuple(one.model_copy(update={"name": f"{one.name} {words[:90]}"}) for one in findings.claims)
         findings = findings.model_copy(update={"claims": claims})
-    show_findings(findings, {"findings.json": found.run.findings_path, **found.files})
+    code = api.verdict_exit(findings)
+    show_findings(findings, {"findings.json": found.run.findings_path, **found.files}, code=code)
     lines = capsys.readouterr().out.splitlines()
     cases = sum(case.excluded is None for case in findings.cases)
     assert len(lines) - (1 + cases) <= MOST_LINES
@@ -359,7 +454,7 @@ def test_ten_long_findings_fit_24_lines(
     if long in ("claims", "all"):
         assert "bad 8" in text
     if long in ("first", "all"):
-        assert "0: a sentence" in text
+        assert ("0: a sentence" if long == "first" else "GATE FAILED: worse by more than 5 % (bad 8") in text
 
 
 def judged_anew(findings: Findings) -> Findings:

@@ -51,6 +51,13 @@ def number(**fields: Any) -> Number:
         (0.03, 0.12, "−3 to +12 %"),
         (0.05, 0.05, "±5 %"),
         (None, 0.0, "off by an unknown share"),
+        (0.0, 1.4, "up to +140 %"),
+        (0.4, 9.0, "−40 to +900 %"),
+        (0.4, 620.0, "−40 % to 620 times"),
+        (0.0, 62_000.0, "up to 62,000 times"),
+        (1.0, 620.0, "no bound below, up to 620 times"),
+        (1.0, 3.0, "no bound below, up to +300 %"),
+        (1.0, 0.0, "no bound below"),
     ],
 )
 def test_a_bound_is_told_where_it_is_not_zero(below: float | None, above: float | None, told: str) -> None:

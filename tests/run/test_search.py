@@ -4,12 +4,14 @@ follow, and what is told of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from svload import api
+from svload.analysis.capacity.budget import budget_of
 from svload.analysis.capacity.told import capacity_of
 from svload.api.capacity import LOADS, CapacityAsk, searched_lock
 from svload.api.runs import verdict_exit
@@ -99,7 +101,7 @@ def test_a_url_is_a_study_of_its_own(tmp_path: Path) -> None:
     assert lock.search.over == "users"
     assert LOADS[0] == lock.search.least < lock.search.most <= LOADS[1]
     assert lock.measure.duration_ns == 3 * 10**9, "two minutes are forty trials of three seconds"
-    assert lock.search.most_trials == int(120 / 4.5)
+    assert (lock.search.within_s, lock.search.trial_s) == (120, 4.5)
     by_rate = searched_lock(CapacityAsk("http://127.0.0.1:9/", that=CRITERION, rate=True, most=500), choices)
     assert by_rate.search is not None
     assert (by_rate.search.over, by_rate.search.start, by_rate.search.most) == ("rate", 64, 500)
@@ -235,6 +237,46 @@ def test_what_is_not_bracketed_says_so(
     assert told.state == state
     assert words in told.sentence
     assert search_outcome(told) == "open", "what could not be told is never a pass"
+
+
+@pytest.mark.parametrize(("took_s", "trials"), [(2.5, 12), (1.5, 19)])
+def test_the_time_is_what_trials_took_and_not_what_they_were_reckoned_to(
+    study: Callable[..., str], took_s: float, trials: int
+) -> None:
+    """30 s hold 12 trials of the reckoned 2.5 s, and 19 where they take 1.5 s: the first alone is reckoned."""
+    lock = lock_of(study(), that=CRITERION, within_s=30)
+    batches, results = [first_batch(lock)], []
+    sealed_s: dict[str, float] = {}
+    while True:
+        for trial in batches[-1].trials:
+            even = len(results) % 2 == 0  # no level is ever told
+            results.append(result(trial, 0.15 if even else 0.28))
+            sealed_s[trial.trial] = 1e9 + took_s * len(results)
+        known = sealed(batches, results)
+        following = capacity(lock, replace(known, verdicts=replace(known.verdicts, sealed_s=sealed_s)))
+        if following is None:
+            break
+        batches.append(following)
+    told = capacity_of(lock, results, sealed_s)
+    assert told is not None
+    assert told.ended
+    assert len(results) == trials
+    assert f"the next trial needs about {took_s:g} s, and " in told.sentence
+    assert "of the time of 30 s is left; " in told.sentence
+    assert "trials break it (response.p95 <= 200 ms)" in told.sentence
+
+
+def test_a_pause_of_the_search_costs_its_time_little(study: Callable[..., str]) -> None:
+    lock = lock_of(study(), that=CRITERION, within_s=45)
+    assert lock.search is not None
+    steady, paused, unknown = (
+        budget_of(lock.search, stamps)
+        for stamps in ([100.0, 101.0, 102.0], [100.0, 101.0, 9_000.0], [None, None, None])
+    )
+    assert steady.left_s == pytest.approx(45 - 2.5 - 2.0)
+    assert paused.left_s == pytest.approx(45 - 2.5 - 1.0 - 5 * 2.5)
+    assert unknown.left_s == pytest.approx(45 - 3 * 2.5)
+    assert budget_of(lock.search, []).why_over(0, 1) == ""
 
 
 def test_overload_breaks_a_level_by_name(study: Callable[..., str]) -> None:

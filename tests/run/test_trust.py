@@ -13,6 +13,7 @@ import pytest
 from svload import api, run
 from svload.api.trust import allowed_hosts
 from svload.model.errors import ExitCode, SvloadError
+from svload.run.trust import trust
 from svload.store import RunDir, pack_run
 
 HARMLESS = {"kit": "truth", "role": "store"}
@@ -154,3 +155,45 @@ def test_a_plan_of_other_cases_than_the_locks_is_refused(elsewhere: Make, change
     batch["trials"][0] |= change
     found.batch_path(0).write_text(json.dumps(batch))
     assert [problem.code for problem in refused(found).problems] == ["run-damaged"]
+
+
+def refused_run(folder: Path, tmp_path: Path) -> SvloadError:
+    with pytest.raises(SvloadError) as caught:
+        api.run_study(str(folder), api.Choices(out=tmp_path / "runs"), lambda event: pytest.fail(event.kind))
+    return caught.value
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_study_that_was_edited_since_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    file = tmp_path / "study.yaml"
+    file.write_text(json.dumps(study({"run": "touch acted"})))
+    if known:
+        trust(file)
+        assert api.load_lock(str(tmp_path), api.Choices()).trusted
+    file.write_text(json.dumps(study({"run": "touch acted"}, question="edited")))
+    (problem,) = refused_run(tmp_path, tmp_path).problems
+    assert problem.code == "study-untrusted"
+    edited = "it was edited since svload init wrote it, or --trust allowed it. Look at what was changed, then add --trust"
+    assert (edited in str(problem)) == known
+    assert ("and you have not allowed it to. Read it, then add --trust to run it." in str(problem)) != known
+    assert not (tmp_path / "acted").exists()
+
+
+def test_what_is_refused_before_a_run_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+    said = study({"run": "touch acted"})
+    said["lab"]["away"] = {"at": "http://192.0.2.9/"}
+    said["factors"] = {"way": ["app", "away"]}
+    said["requests"] = {"get": {"get": "http://${way}/"}}
+    said["compare"] = [
+        {"factor": "way", "baseline": "app", "metric": "response.p50", "fail_if": "worse by more than 5 %"}
+    ]
+    (tmp_path / "study.yaml").write_text(json.dumps(said))
+    codes = [problem.code for problem in refused_run(tmp_path, tmp_path).problems]
+    assert codes == ["study-untrusted", "study-undecidable", "unauthorised-target"]
+    assert not (tmp_path / "acted").exists()

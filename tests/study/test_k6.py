@@ -6,7 +6,7 @@ import pytest
 
 from svload.model.errors import SvloadError
 from svload.model.metrics import parse_criterion
-from svload.study.k6 import study_criterion
+from svload.study.k6 import NoCriterion, from_k6, study_criterion
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,10 @@ from svload.study.k6 import study_criterion
         ("http_req_duration: p(95)<500", "response.p95", "<", 0.5),
         ("http_req_failed:rate<0.01", "error_rate", "<", 0.01),
         ("http_reqs: rate>10", "throughput", ">", 10),
+        ("http_reqs: count>1000", "requests", ">", 1000),
+        ("dropped_iterations: count==0", "dropped", "==", 0),
+        ("http_req_duration{expected_response:true}: p(95)<300", "ok_response.p95", "<", 0.3),
+        ("http_req_duration{ expected_response: true }:max<1s", "ok_response.max", "<", 1.0),
         ("service: avg<5", "service.mean", "<", 0.005),
         ("service.p99 < 20 ms", "service.p99", "<", 0.02),
         ("ok_throughput > 5/s", "ok_throughput", ">", 5),
@@ -51,6 +55,11 @@ def test_a_threshold_is_a_criterion(typed: str, metric: str, op: str, value: flo
         ("latency<2ms", "latency"),
         ("http_req_blocked: avg<1", "http_req_blocked"),
         ("http_req_failed: p(99)<1", "has a rate"),
+        ("http_req_failed: count<5", "has a rate, and no “count”"),
+        ("http_req_durations: p(95)<1", "did you mean “http_req_duration”"),
+        ("http_req_duration{name:login}: p(95)<1", "groups and steps in place of tags"),
+        ("http_req_sending: avg<1", "no metric of this part of a request"),
+        ("vus: value>1", "what the study asks for"),
         ("service: rate>1", "rate"),
         ("errors<lots", "lots"),
         ("goodput>5", "needs a limit"),
@@ -63,3 +72,35 @@ def test_a_wrong_one_says_what_was_expected(typed: str, words: str) -> None:
     assert typed in str(problem)
     assert words in problem.sentence.partition(f"{typed}: ")[2]
     assert "'p(99)<200ms'" in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [
+        ("iteration_duration: p(95)<500", "response.p95 < 500 ms"),
+        ("iterations: count>10", "requests > 10"),
+        ("checks: rate>0.99", "success_rate > 0.99"),
+        ("http_req_waiting: med<150", "server_time.p50 < 150 ms"),
+        ("data_received: count<1000", "bytes_received < 1000 B"),
+        ("http_req_duration{group:buy}: p(95)<1s", "GROUP.response.p95 < 1s"),
+    ],
+)
+def test_what_has_no_equal_is_told_the_nearest(typed: str, nearest: str) -> None:
+    with pytest.raises(NoCriterion) as caught:
+        from_k6(typed)
+    assert nearest in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "response.p95 < 200 ms", "users.success_rate >= 99 %", "cache.requests == 0", "goodput(200 ms) > 5/s", "errors.response.p50 < 1 s",
+        "no criterion at all", "users: response.p95 < 1 s",
+    ],
+)  # fmt: skip
+def test_other_words_are_not_k6s(text: str) -> None:
+    assert from_k6(text) is None
+
+
+def test_a_value_may_be_a_levels() -> None:
+    assert from_k6("p(95)<${page.within}") == "response.p95 < ${page.within}"

@@ -100,9 +100,9 @@ def two_processes_share_one_quota_and_it_changes_live(bench: Bench) -> None:
     for cpus in (0.2, 0.6):
         [told] = bench.ask(SetLimits(name="busy", limits=GroupLimits(cpus=cpus)))
         assert told["found"]["cpus"] == cpus
-        began, before = time.monotonic(), cgroups.cpu_s(paths) or 0.0
+        began, before = time.monotonic(), cgroups.CpuTime(paths).seconds() or 0.0
         wait_until(lambda since=began: time.monotonic() > since + 3.0)
-        share = ((cgroups.cpu_s(paths) or 0.0) - before) / (time.monotonic() - began)
+        share = ((cgroups.CpuTime(paths).seconds() or 0.0) - before) / (time.monotonic() - began)
         assert 0.5 * cpus < share < 1.25 * cpus, f"{share:.2f} cores used of {cpus}"
     bench.agent.stop(["busy.one", "busy.two"], now=True)
     bench.ask(DropGroup(name="busy"))

@@ -4,6 +4,7 @@ from texts, and from this machine.
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import socket
@@ -20,7 +21,7 @@ from tests.servers import wait_until
 from svload.host.machine.qdiscs import qdiscs
 from svload.watch import proc
 from svload.watch.monitor import Monitor
-from svload.watch.monitors.listeners import ListenTable
+from svload.watch.monitors.listeners import ListenTable, OpenTable
 from svload.watch.monitors.process import CoreTable, ProcessMonitor
 from svload.watch.monitors.qdisc import QdiscMonitor
 from svload.watch.monitors.quota import QuotaMonitor, read_group
@@ -91,20 +92,51 @@ def test_a_pinned_service_is_told_its_busiest_core(
         ]
     )
     monkeypatch.setattr(CoreTable, "busy", lambda self: next(times))
-    monkeypatch.setattr(
-        "svload.watch.monitors.process.time.monotonic",
-        iter([0.0, 0.0, 1.0, 2.0, 2.0, 3.0] + [9.0] * 9).__next__,
-    )
-    monkeypatch.setattr(proc.ProcessTable, "all", proc.ProcessTable.renew)
+    clock = itertools.count(1.0)
+    monkeypatch.setattr("svload.watch.monitors.process.time.monotonic", lambda: next(clock))
     assert read(pinned)["", "cores_allowed"] == 1
     assert ("", "hot_core_ratio") in read(pinned)
 
 
-def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(places: ExitStack) -> None:
+def test_a_service_that_may_run_anywhere_has_no_busiest_core_of_its_own(
+    places: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(
+        CoreTable, "busy", lambda self: looks.append(1) or dict.fromkeys(range(os.cpu_count() or 1), 5.0)
+    )
     monitor = ProcessMonitor("web", holder(places, 2))
-    read(monitor)
-    ProcessMonitor.cores._read_at = float("-inf")
-    assert ("", "hot_core_ratio") not in read(monitor)
+    for _ in range(3):
+        assert ("", "hot_core_ratio") not in read(monitor)
+    assert len(looks) == 1, "nor are the cores read each time"
+
+
+def test_processes_that_go_on_are_read_without_opening_a_file(
+    places: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That was most of what watching cost: three files of each process, five times a second. A process that is
+    new is opened."""
+    monkeypatch.setattr(ProcessMonitor, "table", proc.ProcessTable())
+    steady, new = holder(places, 2), holder(places, 2)
+    monitor = ProcessMonitor("web", steady)
+    first = read(monitor)
+    opened: list[str] = []
+    real = os.open
+
+    def noted(path: Any, *args: Any, **kept: Any) -> int:
+        opened.append(str(path))
+        return real(path, *args, **kept)
+
+    monkeypatch.setattr(os, "open", noted)
+    with monkeypatch.context() as by_name:
+        by_name.setattr("builtins.open", lambda *args, **kept: opened.append(str(args[0])))
+        second = read(monitor)
+    assert second.keys() == first.keys()
+    assert opened == []
+    read(ProcessMonitor("web", new))
+    pid = new["processes"][0]["pid"]
+    assert {f"/proc/{pid}/{name}" for name in ("io", "fd")} <= set(opened)
+    ProcessMonitor.table.close()
 
 
 def test_bounds_of_texts(tmp_path: Path) -> None:
@@ -241,6 +273,7 @@ def test_unread_and_unsent_bytes_are_the_services_own(
     clients' ends are not counted.
     """
     monkeypatch.setattr(SocketsMonitor, "table", ListenTable(every_s=0.0))
+    monkeypatch.setattr(SocketsMonitor, "connections", OpenTable(every_s=0.0))
     listener = places.enter_context(socket.create_server(("127.0.0.1", 0)))
     port = listener.getsockname()[1]
     client = places.enter_context(socket.create_connection(("127.0.0.1", port)))

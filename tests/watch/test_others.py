@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,6 @@ def used(before: list[proc.Stat], after: list[proc.Stat]) -> dict[int, float]:
 
 def test_what_lives_counts_its_growth_and_what_is_new_all_of_it() -> None:
     assert used([one(1, 0, 5.0), one(7, 1, 2.0)], [one(1, 0, 5.0), one(7, 1, 2.5), one(9, 7, 0.25)]) == {
-        1: 0.0,
         7: 0.5,
         9: 0.25,
     }
@@ -50,12 +50,17 @@ def test_who_ended_after_its_parent_is_found_with_who_adopted_it() -> None:
 
 
 def test_nothing_is_below_zero() -> None:
-    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {7: 0.0}
+    assert used([one(7, 1, 1.0), one(8, 7, 3.0)], [one(7, 1, 1.0)]) == {}
 
 
 def test_families_of_several_roots() -> None:
     tree = [one(1, 0, 0), one(2, 0, 0), one(3, 2, 0), one(7, 1, 0), one(8, 7, 0), one(9, 1, 0)]
     assert proc.families({7, 2}, tree) == {2, 3, 7, 8}
+
+
+def test_a_pid_used_again_leaves_what_it_was_to_its_parent() -> None:
+    before = [one(1, 0, 0.0), one(7, 1, 9.0, start=1)]
+    assert used(before, [one(1, 0, 9.25), one(7, 1, 0.5, start=2)]) == {1: 0.25, 7: 0.5}
 
 
 def machine(root: Path, *processes: tuple[int, str, int, int, list[str]]) -> None:
@@ -195,6 +200,121 @@ def test_a_line_that_has_not_changed_is_not_parsed_again(tmp_path: Path) -> None
     assert after[12].cpu_seconds == 6 / proc.TICKS_PER_S
 
 
+def tree(root: Path, *processes: tuple[int, int]) -> None:
+    """Processes as (pid, parent)."""
+    machine(root, *((pid, "x", parent, 0, []) for pid, parent in processes))
+
+
+def test_who_belongs_to_whom_is_found_anew_when_it_changes(tmp_path: Path) -> None:
+    """Who was started, who was adopted, who ended; and nothing is worked out while nobody moved."""
+    tree(tmp_path, (1, 0), (7, 1), (8, 7), (9, 1))
+    table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
+    first = table.families({7})
+    assert first == {7, 8}
+    table.renew()
+    assert table.families({7}) is first
+    tree(tmp_path, (10, 8), (9, 7))
+    table.renew()
+    assert table.families({7}) == {7, 8, 9, 10}
+    shutil.rmtree(tmp_path / "10")
+    table.renew()
+    assert table.families({7}) == {7, 8, 9}
+    assert table.families([8]) == {8}
+    table.close()
+
+
+def test_one_process_is_told_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shared within one pass, read anew after it, and gone when it is gone."""
+    clock = {"s": 100.0}
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+    machine(tmp_path, (11, "x", 1, 5, []))
+    table = proc.ProcessTable(str(tmp_path), every_s=1000.0)
+    shared = {found.pid: found for found in table.renew()}[11]
+    assert table.now(11) is shared
+    machine(tmp_path, (11, "x", 1, 6, []))
+    clock["s"] += proc.FRESH_S
+    found = table.now(11)
+    assert found is not None
+    assert found.cpu_seconds == 6 / proc.TICKS_PER_S
+    assert table.now(12) is None
+    table.close()
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_who_is_new_is_looked_for_when_anything_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """A kernel that does not count is asked for all each time."""
+    clock, lists = {"s": 100.0}, []
+    real = os.listdir
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+    monkeypatch.setattr(os, "listdir", lambda path: lists.append(path) or real(path))
+
+    def started(count: int) -> None:
+        (tmp_path / "stat").write_text(f"cpu  1\nprocesses {count if counts else 0}\nprocs_running 1\n")
+
+    def told() -> set[int]:
+        clock["s"] += proc.KERNEL_EVERY_S / 10
+        return {found.pid for found in table.renew()}
+
+    table = proc.ProcessTable(str(tmp_path))
+    started(5)
+    tree(tmp_path, (11, 1), (12, 1))
+    assert told() == told() == {11, 12}
+    assert len(lists) == (1 if counts else 2)
+    started(6)
+    tree(tmp_path, (13, 12))
+    assert told() == {11, 12, 13}
+    assert table.families({12}) == {12, 13}
+    assert len(lists) == (2 if counts else 3)
+    table.close()
+
+
+def test_threads_of_the_kernel_are_read_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"s": 100.0}
+    monkeypatch.setattr(proc.time, "monotonic", lambda: clock["s"])
+
+    def ticks(count: int) -> None:
+        machine(tmp_path, (9, "kworker", 2, count, []), (11, "x", 1, count, []))
+        line = tmp_path / "9" / "stat"
+        fields = line.read_text().split()
+        line.write_text(" ".join([*fields[:8], str(0x00200000), *fields[9:]]))
+
+    def told() -> dict[int, float]:
+        return {found.pid: found.cpu_seconds * proc.TICKS_PER_S for found in table.renew()}
+
+    ticks(1)
+    table = proc.ProcessTable(str(tmp_path))
+    assert told() == {9: 1, 11: 1}
+    ticks(2)
+    clock["s"] += proc.KERNEL_EVERY_S / 2
+    assert told() == {9: 1, 11: 2}
+    clock["s"] += proc.KERNEL_EVERY_S / 2
+    assert told() == {9: 2, 11: 2}
+    table.close()
+
+
+def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -> None:
+    table = proc.ProcessTable()
+    held = len(os.listdir("/proc/self/fd"))
+    assert table.descriptors(os.getpid()) == pytest.approx(held, abs=2)
+    with open(os.devnull):
+        before = table.descriptors(os.getpid())
+    after = table.descriptors(os.getpid())
+    assert before is not None
+    assert after == before - 1
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    assert table.descriptors(child.pid)
+    assert table.from_disk(child.pid) is not None
+    child.communicate(timeout=BOUND_S)
+    assert table.descriptors(child.pid) is None
+    assert table.from_disk(child.pid) is None
+    assert table.now(child.pid) is None
+    table.close()
+
+
 @pytest.mark.parametrize("keep", [0, 100])
 def test_files_are_kept_and_let_go(keep: int) -> None:
     """A process that has ended is left out, whether its file was kept or not, and no descriptor stays."""
@@ -202,7 +322,7 @@ def test_files_are_kept_and_let_go(keep: int) -> None:
     table = proc.ProcessTable(keep=keep)
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert child.pid in {found.pid for found in table.renew()}
-    assert len(os.listdir("/proc/self/fd")) <= before + 1 + keep
+    assert len(os.listdir("/proc/self/fd")) <= before + 2 + keep, "the child's pipe, and the machine's file"
     assert child.stdin is not None
     child.stdin.close()
     child.wait(BOUND_S)

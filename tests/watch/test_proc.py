@@ -21,6 +21,8 @@ def test_a_stat_line_whose_name_holds_brackets() -> None:
     assert (stat.pid, stat.state, stat.parent, stat.group, stat.session) == (4242, "S", 7, 42, 41)
     assert stat.cpu_seconds == pytest.approx(250 / proc.TICKS_PER_S)
     assert (stat.threads, stat.start_ticks, stat.rss_bytes) == (9, 98765, 256 * proc.PAGE_BYTES)
+    assert (stat.name, stat.kernel) == ("a) b (c)", False)
+    assert proc.parse_stat(STAT.replace(" 4194560 ", " 2129984 ")).kernel
 
 
 def one(pid: int, parent: int, session: int = 0, group: int = 0) -> proc.Stat:
@@ -38,8 +40,8 @@ def test_a_family_is_descendants_and_the_session_it_leads() -> None:
         one(20, 1, 20),
         one(15, 1, 5, 10),
     ]
-    assert proc.family(10, machine) == {10, 11, 12, 13, 14, 15}
-    assert proc.family(20, machine) == {20}
+    assert proc.families({10}, machine) == {10, 11, 12, 13, 14, 15}
+    assert proc.families({20}, machine) == {20}
 
 
 def test_cores() -> None:
@@ -60,18 +62,22 @@ def test_cores() -> None:
         }.items()
     }
     assert set(cores["cpu1"].values()) == {0.0}
-    assert proc.parse_pairs(text)["ctxt"] == 77
+    assert proc.parse_pairs(text.encode(), (b"ctxt ",)) == {b"ctxt ": 77}
 
 
 def test_pairs_titles_pressure_disks_and_interfaces() -> None:
-    assert proc.parse_pairs("MemTotal:   100 kB\nHugePages:  3\nName x\n") == {
-        "MemTotal": 102400,
-        "HugePages": 3,
+    names = (b"MemTotal:", b"Cached:", b"HugePages:", b"Name ", b"Last ", b"No ")
+    assert proc.parse_pairs(
+        b"MemTotal:   100 kB\nSwapCached: 7 kB\nHugePages:  3\nName x\nLast -2", names
+    ) == {
+        b"MemTotal:": 102400,
+        b"HugePages:": 3,
+        b"Last ": -2,
     }
-    assert proc.parse_pairs("a 1\nb 2\nab 3\n", ("a",)) == {"a": 1, "ab": 3}
-    text, wanted = "TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n", ("IpExt.C", "TcpExt.B", "TcpExt.No")
+    assert proc.parse_pairs(b"a 1\nb 2\nab 3\n", (b"a ", b"ab ")) == {b"a ": 1, b"ab ": 3}
+    text, wanted = b"TcpExt: A B\nTcpExt: 1 2\nIpExt: C\nIpExt: 3\n", ("IpExt.C", "TcpExt.B", "TcpExt.No")
     assert proc.parse_titled(text, wanted) == {"TcpExt.B": 2, "IpExt.C": 3}
-    assert proc.parse_titled(text.replace("1 2", "1"), wanted) == {"IpExt.C": 3}, "a line that is cut short"
+    assert proc.parse_titled(text.replace(b"1 2", b"1"), wanted) == {"IpExt.C": 3}, "a line that is cut short"
     assert proc.parse_pressure(
         "some avg10=0.1 avg60=0 avg300=0 total=1500000\nfull avg10=0 avg60=0 avg300=0 total=20\n"
     ) == {"some": 1.5, "full": 2e-05}
@@ -129,6 +135,33 @@ def test_what_a_kernel_lacks_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
     monitor = HostMonitor("", {})
     assert list(monitor.sample()) == [Reading("", "memory_total_bytes", 5120)]
     monitor.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"rchar: 9\nwrite_bytes: 8\nread_bytes: 4096\ncancelled_write_bytes: 7\n", 4096),
+        (b"rchar: 9\nread_bytes: 4096", None),
+        (b"rchar: 9\nread_bytes: x\n", None),
+        (b"rchar: 9\n", None),
+        (b"", None),
+    ],
+)
+def test_what_a_disk_read(text: bytes, found: float | None) -> None:
+    assert proc.read_from_disk(text) == found
+
+
+def test_the_machine_is_told_anew_as_soon_as_its_files_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 5 kB\n")
+    monkeypatch.setattr(HostMonitor, "root", str(tmp_path))
+    monitor = HostMonitor("", {})
+    told = [[one.value for one in monitor.sample()] for _ in range(2)]
+    (tmp_path / "meminfo").write_text("MemTotal: 6 kB\n")
+    told.append([one.value for one in monitor.sample()])
+    monitor.close()
+    assert told == [[5120], [5120], [6144]]
 
 
 def test_a_service_is_its_processes_and_their_children(monkeypatch: pytest.MonkeyPatch) -> None:

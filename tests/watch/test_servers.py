@@ -17,7 +17,7 @@ from svload.watch.monitors.memcached import MemcachedMonitor, parse_stats
 from svload.watch.monitors.nginx import NginxMonitor, parse_status
 from svload.watch.monitors.redis import RedisMonitor, parse_info
 from svload.watch.monitors.truth import TruthMonitor
-from svload.watch.monitors.varnish import VarnishMonitor, parse_counters
+from svload.watch.monitors.varnish import VarnishMonitor, parse_counters, readings_of
 
 NGINX = b"Active connections: 3 \nserver accepts handled requests\n 17 16 201 \nReading: 1 Writing: 1 Waiting: 2 \n"
 MEMCACHED = b"STAT pid 77\r\nSTAT curr_connections 2\r\nSTAT get_hits 5\r\nSTAT version 1.6.18\r\nSTAT bytes 900\r\nEND\r\n"
@@ -204,7 +204,8 @@ def test_mariadb_that_refuses(tmp_path: Path) -> None:
 
 
 def test_varnish() -> None:
-    assert {r.metric: r.value for r in parse_counters(VARNISH)} == {"threads": 200, "cache_hit_total": 4}
+    found = readings_of(parse_counters(VARNISH))
+    assert {r.metric: r.value for r in found} == {"threads": 200, "cache_hit_total": 4}
     assert parse_counters(VARNISH[len('{"version": 1, "counters": ') : -1]) == parse_counters(VARNISH)
     for text in ("", "[]", '{"counters": {"MAIN.threads": {}}}', "Could not get hold of varnishd"):
         with pytest.raises(OSError, match="no output of varnishstat"):

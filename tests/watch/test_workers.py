@@ -11,7 +11,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from svload.watch.monitors.listeners import ListenTable, OpenTable
 from svload.watch.monitors.workers import WorkersMonitor
+
+
+@pytest.fixture(autouse=True)
+def read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look is shared for 0.05 s, which these tests do not wait."""
+    monkeypatch.setattr(WorkersMonitor, "listening", ListenTable(every_s=0.0))
+    monkeypatch.setattr(WorkersMonitor, "connections", OpenTable(every_s=0.0))
+
 
 SHARE = """
 import socket, sys

@@ -34,7 +34,8 @@ _EXITS = {
     "THRESHOLD_FAILED": "a threshold failed, or a `fail_if` is shown",
     "USAGE": "the study or the command is wrong, a target is not authorised, a run is damaged; nothing was started",
     "LAB_FAILED": "the lab or the machine failed; `svload resume` continues",
-    "REFUSED": "a threshold met a case that cannot be believed or has no value: never a pass",
+    "REFUSED": "a threshold met a case that cannot be believed or has no value: never a pass; or nothing that the "
+    "study asks can be concluded",
     "INTERRUPTED": "interrupted; `svload resume` continues",
 }
 

@@ -85,6 +85,12 @@ def _added(bounds: Iterable[tuple[str, Grade, float | None]]) -> float | None:
     return total + counted
 
 
+def said_of(check: CheckResult, number: str, grade: Grade) -> Grade:
+    """What a check says of a number whose own grade is this: of a WEAK one no more than that, since it may have
+    been computed again without what the check refuses."""
+    return "WEAK" if grade == "WEAK" and check.on(number) == "REFUSED" else check.on(number)
+
+
 def asked_of(lock: Lock | None, config: CaseConfig, owners: Mapping[str, Source]) -> tuple[MetricRef, ...]:
     """The numbers that a study asks of a case: those of its comparisons, thresholds and expectations, or of a search.
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from svload.analysis import limits
+from svload.analysis.belief import said_of
 from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
 from svload.analysis.criteria import TIMED_OUT, criterion_of, fails_by_overload, find, outcome, show
@@ -122,9 +123,10 @@ def _reasons(
                 f"shown, and enters no comparison."
             )
     doubts: dict[tuple[Grade, str], list[CheckResult]] = {}
-    for trial in trials:
+    for at, trial in enumerate(trials):
         for check in trial.verdict.checks:
-            doubts.setdefault((worst(*(check.on(name) for name in grades)), check.check), []).append(check)
+            said = worst(*(said_of(check, name, found[at]) for name, found in grades.items()))
+            doubts.setdefault((said, check.check), []).append(check)
     for bad in _DOUBTS:
         mine = [(check, rows) for (grade, check), rows in doubts.items() if grade == bad]
         for name, rows in sorted(mine, key=lambda one: (-len(one[1]), one[0])):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from svload.analysis.belief import Beliefs, asked_of
+from svload.analysis.belief import Beliefs, asked_of, said_of
 from svload.analysis.capacity.told import capacity_of
 from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
@@ -218,7 +218,8 @@ def judge_run(
     aa = certificates.aa if certificates else None
     claims = judge_claims(lock, configs, results, made, aa, distributions)
     thresholds = threshold_results(configs, cases, _all_owners(lock))
-    capacity = capacity_of(lock, own)
+    sealed_s = {trial.trial: trial.seal.sealed_wall for trial in trials if trial.seal is not None}
+    capacity = capacity_of(lock, own, sealed_s)
     summaries = [trial.summary for trial in trials if not made[trial.summary.trial].serves]
     failures = failures_of(
         configs, summaries, thresholds, claims, _all_owners(lock), searched=capacity is not None
@@ -336,7 +337,9 @@ def _verdict(
     trial: str, checks: Sequence[CheckResult], state: Any, told: Sequence[str], grades: Mapping[str, Grade]
 ) -> Verdict:
     """The trial's grade is that of the numbers asked for, and its reasons are the checks that doubt these."""
-    doubts = [(worst(*(check.on(name) for name in grades)), check) for check in checks]
+    doubts = [
+        (worst(*(said_of(check, name, grade) for name, grade in grades.items())), check) for check in checks
+    ]
     wrong = sorted(((grade, check) for grade, check in doubts if grade != "VALID"), key=lambda one: one[0])
     return Verdict(
         trial=trial,

@@ -139,13 +139,17 @@ def _warm_up(trial: TrialData, config: CaseConfig, cut_ns: int) -> WarmUp | None
 
 
 def _of_failed(view: GroupView) -> Lag | None:
-    """How long the requests took that ended without being ok; nearest rank."""
+    """How long the requests took that ended without being ok; nearest rank, of buckets where no row is kept."""
     if view.rows is None:
-        return None
-    took = np.sort(view.rows["response_ns"][~view.rows["ok"] & (view.rows["done_ns"] >= 0)]) / 1e6
+        counts = view.histogram("failed_response")
+        filled = np.flatnonzero(counts)
+        took, up_to = bucket_middles(filled) / 1e6, np.cumsum(counts[filled])
+    else:
+        took = np.sort(view.rows["response_ns"][~view.rows["ok"] & (view.rows["done_ns"] >= 0)]) / 1e6
+        up_to = np.arange(1, len(took) + 1)
     if not len(took):
         return None
-    p50, p99 = (float(took[ceil(p * len(took)) - 1]) for p in (0.5, 0.99))
+    p50, p99 = (float(took[np.searchsorted(up_to, ceil(p * up_to[-1]))]) for p in (0.5, 0.99))
     return Lag(p50=p50, p99=p99, max=float(took[-1]))
 
 

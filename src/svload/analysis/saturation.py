@@ -32,7 +32,7 @@ def saturated(
     declared = tuple(declared_clauses(evidence))
     if any(use.resource == "cpu" and use.verdict and use.state == "reached" for use in evidence.limits):
         return declared
-    return (*declared, *_quotas(uses), *_hot_cores(trial, window, uses, server_cores))
+    return (*declared, *quota_clauses(uses), *_hot_cores(trial, window, uses, server_cores))
 
 
 def declared_clauses(evidence: Evidence) -> Iterator[str]:
@@ -85,7 +85,7 @@ def what_failed(one: CaseLimit | CaseRefusal) -> str:
     return f"{owner('', one.service, one.entity)}: {one.means}"
 
 
-def _quotas(uses: Sequence[ResourceUse]) -> Iterator[str]:
+def quota_clauses(uses: Sequence[ResourceUse]) -> Iterator[str]:
     """Services that use what their quota, or their few threads, let them have of the CPU."""
     for use in uses:
         own = use.kind == "cpu" and use.limited_by != "the servers' cores"

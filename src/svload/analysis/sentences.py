@@ -9,10 +9,11 @@ from statistics import median
 
 from svload.analysis.capacity.told import capacity_finding
 from svload.analysis.claims.say import FLOOR_UNKNOWN
-from svload.analysis.curves.said import curve_findings, ramp_findings
+from svload.analysis.curves.said import curve_findings, ramp_findings, shown_limit
 from svload.analysis.evidence import first_to_fail
 from svload.analysis.failures import failure_findings
-from svload.analysis.saturation import what_failed
+from svload.analysis.saturation import quota_clauses, what_failed
+from svload.analysis.server import WAITS, waits_for_slots
 from svload.model.capacity import CapacityResult
 from svload.model.certificates import AaCertificate
 from svload.model.failures import Failures
@@ -55,6 +56,7 @@ def findings_of(
         *_died(cases, trials),
         *_faults(cases, trials),
         *_overloaded(cases, trials),
+        *_saturated(cases, trials, curves),
         *_gave_way(cases),
         *(_claim(claim) for claim in claims),
         *curve_findings(curves),
@@ -77,8 +79,9 @@ def headline(result: TrialResult) -> str:
     median, rate, success = (
         result.metrics[f"{name}.{metric}"] for metric in ("response.p50", "throughput", "success_rate")
     )
-    shown = show_duration(median.value) if median.value is not None else median.reason
-    parts = [f"{name} p50 {shown}"]
+    shown = "failed" if median.why == "time-out" else median.reason
+    shown = show_duration(median.value) if median.value is not None else shown
+    parts = [f"{name} none ok" if success.value == 0 else f"{name} p50 {shown}"]
     parts += [f"{rate.value:.4g}/s"] if rate.value is not None else []
     parts += [f"{100 * success.value:.4g} % ok"] if success.value is not None else []
     return ", ".join(parts)
@@ -174,24 +177,61 @@ def _died(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterato
 def _overloaded(cases: Sequence[CaseResult], trials: Sequence[TrialResult]) -> Iterator[Finding]:
     """A case that is OVERLOADED by deaths alone is told by these."""
     grows = {one.case for one in trials if one.verdict.server == "OVERLOADED" and not one.deaths}
-    for state in ("OVERLOADED", "SATURATED"):
-        named = [case.case for case in cases if case.server == state and case.instrument != "REFUSED"]
-        named = [name for name in named if state != "OVERLOADED" or name in grows]
-        if named:
-            told = (
-                "the backlog grows, percentiles grow with the run's length"
-                if state == "OVERLOADED"
-                else (
-                    "the server works at a limit, arrivals wait for slots, or throughput stays while load "
-                    "rises; they are served"
-                )
-            )
-            yield Finding(
-                kind="server",
-                sentence=f"{state} in {', '.join(named)}: {told}.",
-                evidence=tuple(f"cases/{name}" for name in named),
-                certainty=FLOOR_UNKNOWN,
-            )
+    named = [case.case for case in cases if case.server == "OVERLOADED" and case.instrument != "REFUSED"]
+    named = [name for name in named if name in grows]
+    if named:
+        yield Finding(
+            kind="server",
+            sentence=f"OVERLOADED in {', '.join(named)}: the backlog grows, percentiles grow with the run's length.",
+            evidence=tuple(f"cases/{name}" for name in named),
+            certainty=FLOOR_UNKNOWN,
+        )
+
+
+def _saturated(
+    cases: Sequence[CaseResult], trials: Sequence[TrialResult], curves: Sequence[LoadCurve]
+) -> Iterator[Finding]:
+    """Cases whose servers keep up at their limit, one sentence for all with the same signs of it."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for case in cases:
+        if case.server == "SATURATED" and case.instrument != "REFUSED":
+            mine = [one for one in trials if one.case == case.case and one.verdict.server == "SATURATED"]
+            alike.setdefault(tuple(dict.fromkeys(_signs(case, mine, curves))), []).append(case.case)
+    for signs, named in alike.items():
+        yield Finding(
+            kind="server",
+            sentence=f"SATURATED in {', '.join(named)}: {'; '.join(signs)}.",
+            evidence=tuple(f"cases/{name}" for name in named),
+            certainty=FLOOR_UNKNOWN,
+        )
+
+
+def _signs(case: CaseResult, trials: Sequence[TrialResult], curves: Sequence[LoadCurve]) -> Sequence[str]:
+    """What shows it: limits and counters of the servers, waiting for slots, throughput that stays over the loads; else what
+    a trial says of its server."""
+    found = [what_failed(one) for one in first_to_fail(case.evidence)][:_MOST_TOLD]
+    found += [clause for trial in trials[:1] if not found for clause in quota_clauses(trial.uses)]
+    open_groups = [name for name, model in case.load_model.items() if model == "open loop"]
+    found += [f"{name}: {WAITS}" for name in open_groups if waits_for_slots(name, case.metrics)]
+    found += [
+        _stays(curve) for curve in curves if any(one.flat and one.case == case.case for one in curve.points)
+    ]
+    if found or not trials:
+        return found or ["the server works at its limit"]
+    checks = {check.sentence for check in trials[0].verdict.checks}
+    return [one.rstrip(".") for one in trials[0].verdict.reasons if one not in checks]
+
+
+def _stays(curve: LoadCurve) -> str:
+    """`throughput of load stays at 898/s over users 16 to 64 while response rises (N* = 10.1 [9.6, 10.5])`."""
+    flat = [point for point in curve.points if point.flat]
+    rate_rps = sum(point.throughput_rps for point in flat) / len(flat)
+    limit = curve.limits[0] if curve.limits else None
+    known = f" ({limit.name} = {shown_limit(limit)})" if limit and limit.value is not None else ""
+    return (
+        f"throughput of {curve.group} stays at {rate_rps:.4g}/s over {curve.factor} {flat[0].level} to "
+        f"{flat[-1].level} while response rises{known}"
+    )
 
 
 _MOST_TOLD = 3

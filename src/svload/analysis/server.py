@@ -24,7 +24,7 @@ from svload.analysis.checks import Context
 from svload.analysis.checks.steadiness import drifts
 from svload.analysis.series import backlog_grows, backlog_growth, response_series, throughput_series
 from svload.analysis.view import GroupView
-from svload.analysis.waves import POINTS, wave_in
+from svload.analysis.waves import POINTS, of_cycles, wave_in
 from svload.model.executors import ClosedLoop
 from svload.model.facts import Death
 from svload.model.load_curve import LoadCurve
@@ -32,6 +32,7 @@ from svload.model.results import CaseResult, CheckResult, Estimate, ServerState,
 from svload.model.units import show_duration
 
 GROWS = "grows with run length"
+WAITS = "more than half of the median response is waiting for a free slot"
 _SEVERITY: tuple[ServerState, ...] = ("STEADY", "UNKNOWN", "SATURATED", "OVERLOADED")
 _CLEAN = ("generator-harm", "load-asked", "identities", "little")
 
@@ -90,22 +91,25 @@ def _open(group: GroupView, context: Context) -> tuple[ServerState, str]:
         )
     if group.shape != "constant":
         return _unsought(group)
-    wait, response = (
-        _value(context.metrics, f"{group.name}.slot_wait.p50"),
-        _value(context.metrics, f"{group.name}.response.p50"),
-    )
-    if wait and response and wait > limits.SLOTS_FULL * response:
-        return "SATURATED", f"{group.name}: more than half of the median response is waiting for a free slot."
+    if waits_for_slots(group.name, context.metrics):
+        return "SATURATED", f"{group.name}: {WAITS}."
     return _swinging(group) or ("STEADY", "")
+
+
+def waits_for_slots(group: str, metrics: Mapping[str, Estimate]) -> bool:
+    """Whether an open loop's arrivals wait for a free slot for most of their response."""
+    wait, response = (_value(metrics, f"{group}.{name}.p50") for name in ("slot_wait", "response"))
+    return bool(wait and response and wait > limits.SLOTS_FULL * response)
 
 
 def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
     """UNKNOWN where response, or a closed loop's throughput, goes up and down in waves."""
-    series = {"response": response_series(group)[1]}
-    if group.closed:
-        series["throughput"] = throughput_series(group)
-    for name, values in series.items():
-        wave = wave_in(values, _points(group))
+    cycles = _cycles(group)
+    points = POINTS if cycles is None else min(POINTS, int(cycles / limits.WAVE_POINT))
+    waves = {"response": wave_in(response_series(group)[1], points)}
+    if cycles is not None:
+        waves["throughput"] = wave_in(throughput_series(group), *of_cycles(cycles))
+    for name, wave in waves.items():
         if wave is not None:
             period = show_duration(group.window.seconds / wave.cycles)
             return "UNKNOWN", (
@@ -115,16 +119,13 @@ def _swinging(group: GroupView) -> tuple[ServerState, str] | None:
     return None
 
 
-def _points(group: GroupView) -> int:
-    """Means on which waves are sought: as many as the page draws, in a closed loop none
-    shorter than two cycles of its users.
-    """
+def _cycles(group: GroupView) -> float | None:
+    """Of a closed loop: how often each of its users went round, on average; None of an open one."""
     executor = group.spec.executor
-    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
     if not isinstance(executor, ClosedLoop):
-        return POINTS
-    cycles = completed / executor.most_vus
-    return min(POINTS, int(cycles / limits.WAVE_POINT))
+        return None
+    completed = int((group.intervals["completed_ok"] + group.intervals["completed_failed"]).sum())
+    return completed / executor.most_vus
 
 
 def _unsought(group: GroupView) -> tuple[ServerState, str]:

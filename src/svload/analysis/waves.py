@@ -29,8 +29,19 @@ class Wave:
     cycles: int
 
 
-def wave_in(values: ArrayLike, points: int = POINTS) -> Wave | None:
-    """The wave of evenly spaced values, on so many means of them; None where there is none, or there are too few."""
+def of_cycles(cycles: float) -> tuple[int, float]:
+    """(points, least amplitude) for completions of users who take so many cycles each.
+
+    What lies between two edges holds one cycle of a user more or less, and of all users where they are in step: a count
+    swings by that much with no help of the server, one over the cycles of a point. So points are long, where cycles allow it.
+    """
+    points = min(POINTS, max(int(cycles * limits.WAVES), _LEAST_POINTS), int(cycles / limits.WAVE_POINT))
+    return points, max(limits.WAVES, points / max(cycles, 1.0))
+
+
+def wave_in(values: ArrayLike, points: int = POINTS, least: float = limits.WAVES) -> Wave | None:
+    """The wave of evenly spaced values, on so many means of them, of at least this amplitude; None where there is none, or
+    there are too few."""
     x = np.asarray(values, dtype=float)
     if not _LEAST_POINTS <= points <= len(x):
         return None
@@ -45,7 +56,7 @@ def wave_in(values: ArrayLike, points: int = POINTS) -> Wave | None:
     power = np.abs(spectrum) ** 2
     cycles = int(np.argmax(power)) + 1
     amplitude = 2 * sqrt(float(power[cycles - 1])) / points / middle
-    if amplitude < limits.WAVES or cycles < limits.WAVE_CYCLES:
+    if amplitude < least or cycles < limits.WAVE_CYCLES:
         return None
     whitened = power / _remembered(y, spectrum[cycles - 1], cycles)
     share = float(whitened[cycles - 1] / whitened.sum())

@@ -10,6 +10,7 @@ import numpy as np
 
 from svload.analysis.disturbances import Disturbance, Spans, spans, united
 from svload.analysis.readings import Monitors, of_monitor
+from svload.analysis.whose import called
 
 _NAMED = 3
 _LOOK_NS = 1e9
@@ -24,7 +25,7 @@ class User(NamedTuple):
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.seconds:.2g} s of CPU, process {self.pid})"
+        return f"{called(self.name)} ({self.seconds:.2g} s of CPU, process {self.pid})"
 
 
 def busiest(monitors: Monitors, moments: Spans) -> list[User]:

@@ -8,6 +8,11 @@ from typing import NamedTuple
 from svload.analysis.readings import Monitors
 
 
+def called(name: str) -> str:
+    """A process's name in a sentence: one of svload's name is not the svload that measures."""
+    return "another svload" if name == "svload" else name
+
+
 class Whose(NamedTuple):
     """One process: the kernel's name of it, its user, its command (the program and the first file); empty
     where a run has no such reading."""
@@ -19,7 +24,7 @@ class Whose(NamedTuple):
 
     def __str__(self) -> str:
         told = f"{self.user}, {self.command}" if self.command else self.user
-        return f"{self.name} (process {self.pid}{f', {told}' if told else ''})"
+        return f"{called(self.name)} (process {self.pid}{f', {told}' if told else ''})"
 
 
 def whose(monitors: Monitors) -> dict[str, Whose]:

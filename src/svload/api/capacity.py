@@ -41,7 +41,7 @@ _GAIN = re.compile(r"\s*gain\s*<\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*")
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _BESIDE_S = 1.5
-"""What a trial takes beside its load, for the reckoning of how many fit into the time."""
+"""What a trial is reckoned to take beside its load, until trials have shown it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def searched_lock(ask: CapacityAsk, choices: Choices) -> Lock:
     search = _search(ask, config, factor[0], least, most)
     trial_s = (config.ramp_ns + lock.measure.duration_ns) / 1e9 + _BESIDE_S
     if ask.within_s is not None:
-        search = search.model_copy(update={"most_trials": max(int(ask.within_s / trial_s), 1)})
+        search = search.model_copy(update={"within_s": ask.within_s, "trial_s": trial_s})
     # Criteria and comparisons of the study are about its own levels: a search breaks them on purpose.
     source = {key: part for key, part in lock.source.items() if key not in ("thresholds", "compare")}
     measure = lock.measure.model_copy(update={"replicates": LEAST})

@@ -14,6 +14,10 @@ from svload.model.errors import SvloadError, fail
 from svload.study.quick_load import header_of
 
 Tell = Callable[[str], None]
+_NO_PORT = (
+    "Nothing tells it the port that svload waits at: write {{port}} where it takes the port to listen on, such as "
+    "“./server --port {{port}}”, then init again."
+)
 
 
 def init(
@@ -32,18 +36,19 @@ def init(
     if path.exists():
         raise fail("usage", reason=f"{path} is there already", hint="Name another folder.")
     study.init_study(target)  # a slip is told before anything is made
-    if study.url_of(target) is None:
+    if (url := study.url_of(target)) is None:
         return path, _init_command(study.moved(target.strip(), Path.cwd(), folder), folder, path, tell)
     row = probe(target, 1, (), None, authorised, False)[0]
-    _write_study(path, study.init_study(target))
-    return path, _told(target, row, path)
+    lacks = _lacks(row, study.path_of(url))
+    text = study.init_study(target, lacks)
+    _write_study(path, text)
+    return path, _told(target, row, path, text, lacks)
 
 
 def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
     from svload import run, study
     from svload.model.study import ServiceSpec
 
-    text = study.init_study(command)
     made = [part for part in (folder, *folder.parents) if not part.exists()]
     with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,9 +63,14 @@ def _init_command(command: str, folder: Path, path: Path, tell: Tell) -> str:
                 part.rmdir()
         ran = command.replace("{", "{{").replace("}", "}}")
         mend = f"It was started as “{ran}” in {folder}. Mend the command, then init again."
+        deaf = any(one.code in ("service-not-ready", "service-died") for one in error.problems)
+        if deaf and "${port}" not in study.with_port(command):
+            mend = f"It was started as “{ran}” in {folder}. {_NO_PORT}"
         raise SvloadError(*(replace(one, details={"remedy": mend, **one.details}) for one in error.problems)) from error  # fmt: skip
+    lacks = _lacks(row, "/")
+    text = study.init_study(command, lacks)
     _write_study(path, text)
-    return f"“{command}” starts. " + _told("GET /", row, path)
+    return f"“{command}” starts. " + _told("GET /", row, path, text, lacks)
 
 
 def _write_study(path: Path, text: str) -> None:
@@ -74,13 +84,28 @@ def _write_study(path: Path, text: str) -> None:
     trust(path)
 
 
-def _told(what: str, row: Mapping[str, Any], path: Path) -> str:
+def _lacks(row: Mapping[str, Any], path: str) -> str:
+    """What a request of the study lacks, by the server's answer to the first look; empty: nothing."""
+    status = int(row["http_code"])
+    if row["error"] or status < 400:
+        return ""
+    wanted = {
+        401: "it wants to know who asks: give the request its headers",
+        403: "it wants to know who asks: give the request its headers",
+        405: "it takes another method there, such as POST",
+    }
+    mend = wanted.get(status, "name a path that it knows" if status < 500 else "look at its log")
+    return f"It answers {status} to GET {path}, so every request would fail: {mend}."
+
+
+def _told(what: str, row: Mapping[str, Any], path: Path, text: str, lacks: str) -> str:
     if row["error"]:
         return f"{what} was not answered ({row['error']}); the study is written all the same."
     answer = f"{row['http_code']} in {row['time_total'] * 1e3:.1f} ms ({row['size_download']} bytes)"
-    if int(row["http_code"]) >= 400:
-        return f"{what} was answered with {answer}: name a path that it knows in {path}."
-    return f"{what} was answered with {answer}."
+    if not lacks:
+        return f"{what} was answered with {answer}."
+    line = next(number for number, said in enumerate(text.splitlines(), 1) if "request: " in said)
+    return f"{what} was answered with {answer}. {lacks} The request stands in {path}:{line}."
 
 
 def probe(

@@ -147,6 +147,8 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
     """The summary of a sealed trial, or of what a stopped one had measured."""
     if (failed := result.outcome.error) is not None:
         raise failed if out else SvloadError(*(_unkept(one) for one in failed.problems))
+    from svload.report.told.ending import criteria_ending
+
     code, error = result.exit_code, None
     if result.findings is None:
         code = ExitCode.INTERRUPTED
@@ -156,6 +158,8 @@ def _result(ask: QuickLoad, target: Target, result: RunResult, out: Path | None)
         summary = _summary(ask, result.run, kept[-1].path, None)
     else:
         trial = result.run.trial(result.findings.trials[0].trial).path
+        # A load asks for nothing but its thresholds: one that a busy machine refused is shown as that, and ends with 0.
+        code = ExitCode.worst([result.outcome.exit_code, criteria_ending(result.findings).code])
         summary = _summary(ask, result.run, trial, result)
         if hopeless := _hopeless(target.endpoint, summary.ok, summary.errors):
             raise hopeless

@@ -138,7 +138,8 @@ class SearchVerdicts:
         results, _ = judge_trials(
             lock, case_configs(lock), trials, server_cores=_server_cores(found), each=each
         )
-        return Verdicts({one.trial: one for one in results})
+        sealed_s = {one.trial: one.seal.sealed_wall for one in trials if one.seal is not None}
+        return Verdicts({one.trial: one for one in results}, sealed_s=sealed_s)
 
 
 def _judge_all(found: RunDir, trials: Sequence[TrialData], **how: Any) -> Findings:
@@ -230,23 +231,11 @@ def report(found: RunDir, emit: Emit = lambda event: None) -> tuple[Findings, di
 
 
 def verdict_exit(findings: Findings) -> ExitCode:
-    """1 if a threshold or a gate failed, 4 if one is open, else 0: what could not be judged is
-    never passed (docs/method.md §2)."""
-    codes = [ExitCode.DONE]
-    for threshold in findings.thresholds:
-        if threshold.outcome in ("refused", "no value"):
-            codes.append(ExitCode.REFUSED)
-        elif threshold.outcome == "failed":
-            codes.append(ExitCode.THRESHOLD_FAILED)
-    for claim in findings.claims:
-        if claim.gate is not None and claim.gate.outcome != "pass":
-            codes.append(ExitCode.THRESHOLD_FAILED if claim.gate.outcome == "fail" else ExitCode.REFUSED)
-    if findings.capacity is not None:
-        from svload.report.told.search_rows import search_outcome
+    """1 if a threshold or a gate failed, 4 if one is open or the study's own question has no answer, else 0: what
+    could not be judged is never passed (docs/method.md §2)."""
+    from svload.report.told.ending import ending
 
-        outcome = search_outcome(findings.capacity)
-        codes += {"pass": [], "fail": [ExitCode.THRESHOLD_FAILED], "open": [ExitCode.REFUSED]}[outcome]
-    return ExitCode.worst(codes)
+    return ending(findings).code
 
 
 @damage_is_told

@@ -202,6 +202,9 @@ def plan(study_path: str, choices: Choices) -> dict[str, Any]:
                         for config in configs.values()
                         for told in lab.cautions(config.services, config.faults)
                     ),
+                    *analysis.unjudged_in_stages(
+                        lock, configs, study.threshold_places(study_path, lock.profile, choices.overrides)
+                    ),
                     *analysis.unreached_limits(configs, earlier.case),
                 ]
             )
@@ -259,15 +262,28 @@ def run_study(
     from svload import run
 
     lock = load_lock(study_path, choices)
-    must_be_trusted(lock, study_path)
-    if any(comparison.fail_if for comparison in lock.comparisons):
-        _refuse_hopeless_gates(lock)
-    run.permitted_targets(case_configs(lock).values(), lock.authorised)
-    _must_be_possible(lock, choices)
-    must_fit(lock, fleet=choices.elsewhere)
+    _refuse_together(
+        lambda: must_be_trusted(lock, study_path),
+        lambda: _refuse_hopeless_gates(lock),
+        lambda: run.permitted_targets(case_configs(lock).values(), lock.authorised),
+        lambda: _must_be_possible(lock, choices),
+        lambda: must_fit(lock, fleet=choices.elsewhere),
+    )
     with writing(choices.out):
         begun = run.begin(lock, choices.out, held_certificates(lock))
     return execute_run(begun, emit, choices, abort_if, early)
+
+
+def _refuse_together(*refusals: Callable[[], object]) -> None:
+    """Ask all of them, so that what they refuse is told at once. Raises SvloadError."""
+    problems: list[Problem] = []
+    for refusal in refusals:
+        try:
+            refusal()
+        except SvloadError as error:
+            problems += error.problems
+    if problems:
+        raise SvloadError(*problems)
 
 
 def demo(choices: Choices, emit: Emit) -> RunResult:
@@ -437,6 +453,8 @@ def _comparisons(
 
 def _refuse_hopeless_gates(lock: Lock) -> None:
     """Raises SvloadError study-undecidable where no outcome could decide a gate."""
+    if not any(comparison.fail_if for comparison in lock.comparisons):
+        return
     problems = [
         fail("study-undecidable", name=entry["name"], reason=entry["reason"], hint=entry["remedy"]).problems[
             0

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from svload.store import RunDir
 
 MOST_NAMED = 5
+NOT_ALLOWED = "you have not allowed it to"
 
 
 def must_be_trusted(lock: Lock, place: str) -> None:
     """Raises SvloadError study-untrusted where a study just read asks for more than load and is not the user's own."""
     from svload import lab, study
+    from svload.run.trust import was_trusted
 
     if not lock.trusted and (asked := study.needs_trust(lock, lab.asks_trust)):
-        raise fail("study-untrusted", what=_some(asked), place=place)
+        edited = was_trusted(study.find_study(place))
+        why = "it was edited since svload init wrote it, or --trust allowed it" if edited else NOT_ALLOWED
+        remedy = "Look at what was changed, then add --trust once." if edited else ""
+        raise fail("study-untrusted", what=_some(asked), why=why, remedy=remedy, place=place)
 
 
 def allowed_hosts(

@@ -89,10 +89,24 @@ def _usage(error: Any) -> int:
     if "\n" in said:
         print(said, file=sys.stderr)
     else:
-        asked = error.ctx.command_path if getattr(error, "ctx", None) else "svload"
-        hint = f"“{asked} -h” says what it takes."
+        context = getattr(error, "ctx", None)
+        asked = context.command_path if context else "svload"
+        ours = _option_for(error, context)
+        said = str(error.message) if ours else said
+        hint = ours or f"“{asked} -h” says what it takes."
         print(f"svload: {fail('usage', reason=said.rstrip('.'), hint=hint)}", file=sys.stderr)
     return int(ExitCode.USAGE)
+
+
+def _option_for(error: Any, context: Any) -> str:
+    """The option of this command that another load tester's word stands for; empty: none is known."""
+    from svload.model.other_words import OTHER_WORDS
+
+    typed = str(getattr(error, "option_name", ""))
+    word = typed.lstrip("-").replace("-", "_").lower()
+    option = f"--{OTHER_WORDS.get(word, '')}".replace("_", "-")
+    known = {flag for one in context.command.params for flag in one.opts} if context else set()
+    return f"Write {option}." if option in known and typed not in known else ""
 
 
 def _refused(error: OSError) -> int:

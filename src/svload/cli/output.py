@@ -142,7 +142,7 @@ def show_result(result: RunResult, as_json: bool, *, say_what_is_lost: bool = Fa
             }
         )
     elif result.findings is not None:
-        show_findings(result.findings, result.files)
+        show_findings(result.findings, result.files, code=result.exit_code)
         if say_what_is_lost and (line := quieter_line(result.findings)):
             typer.echo(line)
     if not result.outcome.complete and result.run.lock_path.exists():

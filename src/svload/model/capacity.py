@@ -44,7 +44,7 @@ class CapacityLevel(Frozen):
     throughput_rps: float | None = None
     """ok completions a second, mean over the trials in which that number is believed; null: in none"""
     why: str = ""
-    """why it has no number; empty: it has"""
+    """why it has no number, or what tells it where its interval does not; empty: neither"""
 
 
 class CapacityTrial(Frozen):

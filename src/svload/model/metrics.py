@@ -110,6 +110,8 @@ _TIMING = frozenset(
     name for (_, name), metric in CATALOGUE.items() if metric.dimension in ("time_s", "rate_rps")
 ) | {"cpu"}
 _K6 = {"http_req_duration": "response", "http_req_failed": "error_rate", "http_reqs": "throughput"}
+_SHORT = {"errors": "error_rate", "success": "success_rate"}
+"""Of traffic alone: a service's monitors may have such names of their own."""
 _MONITORED = re.compile(
     rf"((?:[a-z][a-z0-9_]*\.)??[a-z][a-z0-9_]*?)(?:\.({'|'.join(map(re.escape, sorted(STATS, key=len, reverse=True)))}))?"
 )
@@ -175,6 +177,8 @@ def parse_metric(text: str, owners: dict[str, Source], dimension: Dimension = "c
     source: Source = owners.get(owner, "traffic") if owner else "traffic"
     name, _, stat = rest.partition(".")
     name = _K6.get(name, name)
+    if source == "traffic":
+        name = _SHORT.get(name, name)
     metric = CATALOGUE.get((source, name))
     of_others = limit is not None or name in _NAMES
     if metric is None and source == "service" and not of_others and (found := _MONITORED.fullmatch(rest)):

@@ -229,7 +229,11 @@ class CapacitySearch(Frozen):
     tolerance: float = 0.05
     """width of the bracket that is narrow enough (0.05: 5 %)"""
     most_trials: int | None = None
-    """trials that the time allows; null: as many as it needs"""
+    """trials that the time allows, as an older svload wrote it; null: as many as it needs, or as `within_s` says"""
+    within_s: float | None = None
+    """time for all its trials; null: as long as it needs"""
+    trial_s: float | None = None
+    """what a trial is reckoned to take, before any has shown it; null: no bound of time"""
     at_least: int | None = None
     """the load that is needed: the search is a gate; null: it is none"""
 

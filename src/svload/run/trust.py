@@ -40,6 +40,11 @@ def is_trusted(path: Path) -> bool:
         return False
 
 
+def was_trusted(path: Path) -> bool:
+    """Whether the study at `path`, or what stood there before, is known."""
+    return str(path.resolve()) in _known()
+
+
 @dataclass(frozen=True)
 class Allowed:
     """What one lock may do here: run its commands and read its files, and load these hosts outside the lab."""

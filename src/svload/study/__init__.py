@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from svload.study.config import resolve
     from svload.study.editor import json_schema
     from svload.study.feeders import read_file
-    from svload.study.first import init_study, url_of, with_port
-    from svload.study.loading import find_study, load_study, study_digest
+    from svload.study.first import init_study, path_of, url_of, with_port
+    from svload.study.loading import find_study, load_study, study_digest, threshold_places
     from svload.study.order import draw, first_batch, plot_of
     from svload.study.trust import must_be_sound, needs_trust, reads_here
 
@@ -29,11 +29,13 @@ __all__ = [
     "moved",
     "must_be_sound",
     "needs_trust",
+    "path_of",
     "plot_of",
     "read_file",
     "reads_here",
     "resolve",
     "study_digest",
+    "threshold_places",
     "url_of",
     "with_port",
 ]
@@ -45,8 +47,8 @@ __getattr__ = late(
         "config": ("resolve",),
         "feeders": ("read_file",),
         "editor": ("json_schema",),
-        "first": ("init_study", "url_of", "with_port"),
-        "loading": ("find_study", "load_study", "study_digest"),
+        "first": ("init_study", "path_of", "url_of", "with_port"),
+        "loading": ("find_study", "load_study", "study_digest", "threshold_places"),
         "order": ("draw", "first_batch", "plot_of"),
         "trust": ("must_be_sound", "needs_trust", "reads_here"),
     },

@@ -204,11 +204,9 @@ def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
 def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored: Known) -> Iterable[Mistake]:
     owners = owners_of(data)
     texts: list[tuple[Path, Any]] = []
-    for index, item in enumerate(sequence_of(data, "thresholds")):
-        that = item.get("that") if isinstance(item, dict) else item
-        texts.append(
-            (("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index), that)
-        )
+    texts += [
+        (path, item.get("that") if isinstance(item, dict) else item) for path, item in _thresholds(data)
+    ]
     for factor in factors.values():
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
@@ -234,14 +232,20 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
     yield from monitored_mistakes(written, owners, data, monitored)
 
 
-def check_criteria(
-    texts: Iterable[str], data: Mapping[str, Any], path: Path, monitored: Known
-) -> Iterable[Mistake]:
+def check_case_criteria(config: CaseConfig, data: Mapping[str, Any], monitored: Known) -> Iterable[Mistake]:
     """Criteria of one case after their references were put in."""
     owners = owners_of(data)
-    texts = list(texts)
-    yield from monitored_mistakes(((path, text) for text in texts), owners, data, monitored)
-    for text in texts:
+    places = [
+        path
+        for path, item in _thresholds(data)
+        if not isinstance(item, dict) or matches(section_of(item, "when"), config.case.levels)
+    ]
+    if len(places) != len(config.thresholds):  # a broken one is left out
+        places = [("thresholds",)] * len(config.thresholds)
+    texts: list[tuple[Path, str]] = list(zip(places, config.thresholds, strict=True))
+    texts += [(_expect_at(data, config.case, text), text) for text in config.expects]
+    yield from monitored_mistakes(texts, owners, data, monitored)
+    for path, text in texts:
         try:
             parse_criterion(text, owners)
         except ValueError as why:
@@ -299,11 +303,15 @@ def _parses(text: str, owners: dict[str, Source]) -> bool:
 
 def _threshold_places(data: Mapping[str, Any]) -> dict[str, Path]:
     """Each threshold's text → where it stands."""
-    found: dict[str, Path] = {}
+    return {
+        str(item.get("that") if isinstance(item, dict) else item): path for path, item in _thresholds(data)
+    }
+
+
+def _thresholds(data: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Each threshold, and where its criterion stands."""
     for index, item in enumerate(sequence_of(data, "thresholds")):
-        path: Path = ("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)
-        found[str(item.get("that") if isinstance(item, dict) else item)] = path
-    return found
+        yield (("thresholds", index, "that") if isinstance(item, dict) else ("thresholds", index)), item
 
 
 def _expect_at(data: Mapping[str, Any], case: Case, text: str) -> Path:

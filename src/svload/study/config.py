@@ -115,9 +115,21 @@ def resolve_case(
     values: Mapping[str, int | float] = MappingProxyType({}),
 ) -> tuple[CaseConfig | None, list[Mistake]]:
     """The configuration of `case` at the `values` of open factors, or what of `source` cannot be resolved in it."""
+    config, mistakes = sound_part(source, factors, case, values)
+    return (None if mistakes else config), mistakes
+
+
+def sound_part(
+    source: Mapping[str, Any],
+    factors: Sequence[Factor],
+    case: Case,
+    values: Mapping[str, int | float] = MappingProxyType({}),
+) -> tuple[CaseConfig | None, list[Mistake]]:
+    """The same, the configuration without what is broken, groups among it: for those who look for further mistakes
+    in the rest."""
     reader = _Reader(source, factors, case, values)
     config = reader.config()
-    return (None if reader.mistakes else config), reader.mistakes
+    return config, reader.mistakes
 
 
 def _level_of(factor: Factor, case: Case, values: Mapping[str, int | float]) -> Level:
@@ -173,6 +185,7 @@ class _Reader:
         return with_set(source, name)
 
     def config(self) -> CaseConfig | None:
+        """All that is sound of it; whole where `mistakes` stays empty."""
         services = tuple(
             ServiceSpec(name=entry.name, kit=part.kind, options=unescaped(part.options()))
             for entry, part in self.parts("lab", schema.Service)
@@ -214,7 +227,7 @@ class _Reader:
             if self.measure is not None:
                 restarted = {name for step in steps for name in step.restart}
                 self.mistakes += gone_later(self.source, groups, restarted, self.measure.replicates)
-        if self.mistakes or not groups or self.measure is None:
+        if self.measure is None or not (groups or self.mistakes):
             return None
         return CaseConfig(
             case=self.case,

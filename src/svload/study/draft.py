@@ -16,7 +16,7 @@ from svload.model.traffic import Group
 from svload.study.beside import file_beside
 from svload.study.cases import cases_of
 from svload.study.check import (
-    check_criteria,
+    check_case_criteria,
     check_faulted,
     check_given,
     check_names,
@@ -24,10 +24,11 @@ from svload.study.check import (
     uncompared,
 )
 from svload.study.comparisons import mixed_loads
-from svload.study.config import resolve_case
+from svload.study.config import sound_part
 from svload.study.factors import Kits, changes, read_factor
 from svload.study.faults import fault_mistakes
 from svload.study.feeders import feeder_columns, file_mistakes
+from svload.study.k6_thresholds import in_our_criteria
 from svload.study.mistakes import Mistake, bad_value, shortened
 from svload.study.monitored import Known
 from svload.study.references import Vocabulary, references_in, strings_in, values_in
@@ -42,6 +43,10 @@ CheckCase = Callable[[CaseConfig, int, FilePath], Iterable[Mistake]]
 """A case, its measured time in ns and the study's folder → what the engine would refuse of it."""
 Measures = Callable[[Sequence[ServiceSpec]], Mapping[str, frozenset[str] | None]]
 """Services → the metrics that each can give; None: not known."""
+
+
+_LONGEST = f"{bounds.TIME_S.most}s"
+"""In place of a broken measured time: nothing is told to last longer."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,11 @@ class Found:
         """Whether a mistake stands in that section."""
         return any(path[:1] == (section,) for path in self.paths)
 
+    @property
+    def at_load(self) -> bool:
+        """Whether a mistake stands where it may change what the load is."""
+        return any(path[:1] not in (("thresholds",), ("compare",), ("abort_if",)) for path in self.paths)
+
     def _known(self, path: Path) -> bool:
         return any(path[: len(known)] == known or known[: len(path)] == path for known in self.paths)
 
@@ -103,12 +113,14 @@ class Checks:
 
         `chosen`: this one will be run, so its kits must exist here; another profile may use kits of another machine.
         """
+        tree, of_k6 = in_our_criteria(tree)
         data = plain(tree)
         if not isinstance(data, dict):
             return Draft(
                 {}, (), (), [bad_value((), "a mapping was expected (key: value)", data).problem(tree)]
             )
         found = Found(tree)
+        found.add(of_k6)
         found.add(check_shape(data))
         read = [
             (name, *read_factor(name, raw)) for name, raw in section_of(plain(found.tree), "factors").items()
@@ -138,7 +150,7 @@ class Checks:
             ]
             too_much = self._too_much(data, factors)
             cases, mistakes = ((), [too_much]) if too_much else cases_of(data, factors, self.folder, whole)
-            sound = data if not found.at("measure") else data | {"measure": {"duration": "1s"}}
+            sound = data if not found.at("measure") else data | {"measure": {"duration": _LONGEST}}
             measures = self._each_case(sound, factors, cases, found, chosen)
             found.add(mistakes)
             found.add(uncompared(data, cases))
@@ -174,27 +186,30 @@ class Checks:
         for case, point in ((case, point) for case in cases for point in ends):
             if case.excluded is not None:
                 continue
-            config, mistakes = resolve_case(data, factors, case, point)
+            config, mistakes = sound_part(data, factors, case, point)
             found.add(mistakes)
             if config is None:
                 continue
-            configs[case.name] = config
+            if not mistakes:
+                configs[case.name] = config
             found.add(_body_mistakes(config.all_groups, self.folder))
             found.add(_scheme_mistakes(config.services, config.all_groups))
+            found.add(check_case_criteria(config, data, self.monitored))
+            if found.full:
+                return ()
+            if len(config.services) < len(section_of(data, "lab")):
+                continue  # what is missing would be told as what nobody named
             found.add(network_mistakes(config.sysctl, config.services))
-            found.add(fault_mistakes(config, self.kits if chosen else None))
-            found.add(check_faulted(config, data))
-            found.add(check_criteria(config.thresholds, data, ("thresholds",), self.monitored))
-            found.add(check_criteria(config.expects, data, ("factors",), self.monitored))
+            if not found.at("faults"):
+                found.add(fault_mistakes(config, self.kits if chosen else None))
+                found.add(check_faulted(config, data))
             if (lab := repr(config.services)) not in labs:
                 labs.add(lab)
                 found.add(self._lab_mistakes(config.services, chosen))
-            if found.full:
-                return ()
             if self.measures is not None:
                 given = self.measures(config.services)
                 found.add(check_given(config, given, data))
-            if chosen and self.check_case is not None and not found.problems:
+            if chosen and self.check_case is not None and not mistakes and not found.at_load:
                 found.add(self.check_case(config, config.measure.duration_ns, self.folder))
         found.add(mixed_loads(data, cases, configs))
         measures = tuple(config.measure for config in configs.values())

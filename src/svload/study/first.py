@@ -17,15 +17,16 @@ traffic:
   users: {{executor: constant-vus, vus: 16, think_time: 0.1s, request: {request}}}
 measure: {{duration: 10s, replicates: 6}}
 thresholds: ["response.p95 < 200 ms", "success_rate >= 99.9 %"]
-# Next: factors: {{vus: [1, 4, 16, 64]}} and vus: "${{vus}}" above make a sweep of four cases.
+{note}# Next: factors: {{vus: [1, 4, 16, 64]}} and vus: "${{vus}}" above make a sweep of four cases.
 """
 
 # What names nothing, and what YAML takes for another thing than a text.
 _NO_NAMES = {"localhost", "true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
-def init_study(target: str) -> str:
-    """The text of a study of `target`: an http(s) URL of something that runs, or a command with `{port}`.
+def init_study(target: str, note: str = "") -> str:
+    """The text of a study of `target`: an http(s) URL of something that runs, or a command with `{port}`; `note` is a
+    comment in it.
 
     Raises SvloadError: url-bad for another scheme or no host, usage for an empty target.
     """
@@ -33,11 +34,11 @@ def init_study(target: str) -> str:
     if not target:
         raise fail("usage", reason="A URL or a command was expected", hint="Write http://127.0.0.1:8080, or \"./server --port {port}\".")  # fmt: skip
     if (url := url_of(target)) is not None:
-        return _for_url(url, url.partition("://")[0].lower())
+        return _for_url(url, url.partition("://")[0].lower(), note)
     command = with_port(target)
     program = command.split()[0].rpartition("/")[2]
     server = f"{{run: {_quoted(command)}}}"
-    return _TEXT.format(name=_name(program), server=server, request="GET http://server/")
+    return _TEXT.format(name=_name(program), server=server, request="GET http://server/", note=_comment(note))
 
 
 def with_port(command: str) -> str:
@@ -55,7 +56,17 @@ def url_of(target: str) -> str | None:
     return None
 
 
-def _for_url(url: str, scheme: str) -> str:
+def _comment(note: str) -> str:
+    return f"# {''.join(sign if sign.isprintable() else ' ' for sign in note)}\n" if note else ""
+
+
+def path_of(url: str) -> str:
+    """What of a URL a request asks its server for."""
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _for_url(url: str, scheme: str, note: str) -> str:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -67,10 +78,10 @@ def _for_url(url: str, scheme: str) -> str:
         raise fail(
             "url-bad", url=url, reason="it names no host" if not host else "a user does not belong there"
         )
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = path_of(url)
     server = f"{{at: {_quoted(f'{scheme}://{parts.netloc}')}}}"
     request = f"GET {scheme}://server{path.replace('${', '$${')}"
-    return _TEXT.format(name=_name(host), server=server, request=_quoted(request))
+    return _TEXT.format(name=_name(host), server=server, request=_quoted(request), note=_comment(note))
 
 
 def _name(text: str) -> str:

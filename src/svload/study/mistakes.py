@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from svload.model.bounds import TOLD
 from svload.model.errors import Problem
+from svload.model.other_words import OTHER_WORDS
 from svload.study.tree import Node, Path, place_of
 
 UNKNOWN_KEY, MISSING_KEY, BAD_VALUE = "study-unknown-key", "study-missing-key", "study-bad-value"
@@ -50,29 +51,6 @@ MOST_LIKE, MOST_SIGNS = 200, 100
 likeness takes a millisecond for 20."""
 
 
-OTHER_WORDS = {
-    "clients": "vus",
-    "concurrency": "vus",
-    "connections": "vus",
-    "threads": "vus",
-    "users": "vus",
-    "virtual_users": "vus",
-    "qps": "rate",
-    "rps": "rate",
-    "throughput": "rate",
-    "endpoint": "request",
-    "to": "request",
-    "url": "request",
-    "repetitions": "replicates",
-    "runs": "replicates",
-    "spawn_rate": "ramp_up",
-    "rampup": "ramp_up",
-    "wait_time": "think_time",
-    "sleep": "think_time",
-}
-"""Words of other load testers, and ours for the same."""
-
-
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The valid word that was probably meant."""
     words = tuple(sorted(set(known)))
@@ -105,11 +83,15 @@ def listed(known: Iterable[str]) -> str:
     return f"Known: {shown}{f' and {len(words) - MOST_SHOWN:,} more' if len(words) > MOST_SHOWN else ''}."
 
 
-def unknown_key(path: Path, known: Iterable[str]) -> Mistake:
-    """A key that does not belong there."""
+def unknown_key(path: Path, known: Iterable[str], hint: str = "") -> Mistake:
+    """A key that does not belong there; without a `hint` the nearest one is named, and put in its place."""
     words, key = list(known), str(path[-1])
-    details: dict[str, object] = {"key": show(key), "where": where(path[:-1]), "hint": nearest(key, words)}
-    return Mistake(path, UNKNOWN_KEY, details, meant=closest(key, words))
+    details: dict[str, object] = {
+        "key": show(key),
+        "where": where(path[:-1]),
+        "hint": hint or nearest(key, words),
+    }
+    return Mistake(path, UNKNOWN_KEY, details, meant=None if hint else closest(key, words))
 
 
 def unknown_name(path: Path, name: object, kind: str, known: Iterable[str]) -> Mistake:
@@ -142,19 +124,28 @@ def bad_reference(path: Path, reference: str, hint: str, meant: str | None = Non
     return Mistake(path, BAD_REFERENCE, details, meant=meant)
 
 
-def bad_criterion(path: Path, text: str, reason: str) -> Mistake:
-    """A text that the metric grammar does not accept."""
-    return Mistake(
-        path, "study-bad-criterion", {"text": show(text), "reason": shortened(reason.rstrip("?."))}
-    )
+def bad_criterion(path: Path, text: str, reason: str, hint: str = "") -> Mistake:
+    """A text that the metric grammar does not accept; `hint` stands in place of the grammar's own line."""
+    details: dict[str, object] = {"text": show(text), "reason": shortened(reason.rstrip("?."))}
+    remedy = {"remedy": shortened(hint).replace("{", "{{").replace("}", "}}")} if hint else {}
+    return Mistake(path, "study-bad-criterion", details | remedy)
 
 
 def show(value: object) -> str:
     """A found value, short enough for a sentence."""
     if isinstance(value, int) and value.bit_length() > 200:
         return f"a number of {value.bit_length()} bits"
-    text = "nothing" if value is None else str(value) or "an empty text"
+    text = "nothing" if value is None else _written(value) or "an empty text"
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _written(value: object) -> str:
+    """As YAML has it in a line, and JSON's words for true and false."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def shortened(text: str, most: int = 200) -> str:
@@ -165,6 +156,19 @@ def shortened(text: str, most: int = 200) -> str:
 def wrong(reason: str, hint: str = "", meant: str | None = None) -> PydanticCustomError:
     """For validators: the value is wrong because of `reason`; `hint` says what to write."""
     return PydanticCustomError(BAD_VALUE, "{reason}", {"reason": reason, "hint": hint, "meant": meant})
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What several keys of a mapping say together, or fail to; told at `key`, which may be missing."""
+
+    key: str
+    reason: str
+    hint: str
+
+    def error(self, said: Mapping[str, object]) -> InitErrorDetails:
+        """As pydantic has it."""
+        return InitErrorDetails(type=wrong(self.reason, self.hint), loc=(self.key,), input=said.get(self.key))
 
 
 _NOT_WRITTEN = ("[key]", "constant")
@@ -183,10 +187,22 @@ _EXPECTED = {
 }
 
 
+Hint = Callable[[str], str]
+"""A key that is missing, or that does not belong → what to write; empty: the schema's own words will do."""
+
+
+OtherKind = Callable[[str, str], bool]
+"""An unknown key, a missing one → whether the first shows that another kind of mapping was meant, which needs no second."""
+
+
 def _explained(
-    error: ErrorDetails, known: Mapping[str, str], strangers: Sequence[str]
+    error: ErrorDetails,
+    known: Mapping[str, str],
+    strangers: Sequence[str],
+    hinted: Hint,
+    other_kind: OtherKind,
 ) -> PydanticCustomError | None:
-    """One pydantic error in our codes; None for a missing key that one of the `strangers` (unknown keys) misspells."""
+    """One pydantic error in our codes; None for a missing key that one of the `strangers` (unknown keys) explains."""
     kind, context, key = (
         error["type"],
         dict(error.get("ctx", {})),
@@ -195,12 +211,13 @@ def _explained(
     if kind.startswith("study-"):
         return PydanticCustomError(kind, "{reason}", context)
     if kind == "extra_forbidden":
-        return PydanticCustomError(UNKNOWN_KEY, "{reason}", {"known": list(known), "reason": ""})
+        told = {"known": list(known), "reason": "", "hint": hinted(key) if len(error["loc"]) == 1 else ""}
+        return PydanticCustomError(UNKNOWN_KEY, "{reason}", told)
     if kind == "missing":
-        if any(closest(stranger, known) == key for stranger in strangers):
+        if any(closest(stranger, known) == key or other_kind(stranger, key) for stranger in strangers):
             return None
         line = known.get(key, "")
-        hint = f"{line[:1].upper()}{line[1:].rstrip('.')}." if line else ""
+        hint = hinted(key) or (f"{line[:1].upper()}{line[1:].rstrip('.')}." if line else "")
         return PydanticCustomError(MISSING_KEY, "{key}", {"key": key, "hint": hint})
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
@@ -214,21 +231,29 @@ def _explained(
     return wrong(_EXPECTED.get(kind, error["msg"][:1].lower() + error["msg"][1:]))
 
 
-def in_our_words(title: str, known: Mapping[str, str], why: ValidationError) -> ValidationError:
-    """`why` in the catalogue's codes; `known` maps the keys of the checked mapping to their lines of documentation."""
+def in_our_words(
+    title: str,
+    known: Mapping[str, str],
+    why: ValidationError,
+    hinted: Hint = lambda key: "",
+    other_kind: OtherKind = lambda stranger, missing: False,
+    more: Sequence[InitErrorDetails] = (),
+) -> ValidationError:
+    """`why` in the catalogue's codes, and what is wrong beside it; `known` maps the keys of the checked mapping to
+    their lines of documentation."""
     errors = why.errors(include_url=False)[: TOLD.most]
     strangers = [
         str(error["loc"][0])
         for error in errors
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1
     ]
-    told = [(error, _explained(error, known, strangers)) for error in errors]
+    told = [(error, _explained(error, known, strangers, hinted, other_kind)) for error in errors]
     lines = [
         InitErrorDetails(type=said, loc=error["loc"], input=error["input"])
         for error, said in told
         if said is not None
     ]
-    return ValidationError.from_exception_data(title, lines)
+    return ValidationError.from_exception_data(title, [*lines, *more])
 
 
 def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
@@ -239,7 +264,7 @@ def mistakes_of(why: ValidationError, path: Path) -> list[Mistake]:
         unwritten = ("[key]",) if error["type"] == UNKNOWN_KEY else _NOT_WRITTEN
         loc = (*path, *(step for step in error["loc"] if step not in unwritten))
         if error["type"] == UNKNOWN_KEY:
-            found.append(unknown_key(loc, context["known"]))
+            found.append(unknown_key(loc, context["known"], str(context.get("hint", ""))))
         elif error["type"] == MISSING_KEY:
             found.append(Mistake(loc, MISSING_KEY, context | {"where": where(loc[:-1])}))
         else:

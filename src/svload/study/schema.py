@@ -3,9 +3,11 @@ case once its `${…}` are resolved."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -17,6 +19,8 @@ from pydantic_core import CoreSchema
 
 from svload.model.bounds import CONTAINERS, DATA_BYTES, OBJECTS, ROWS, SERVICES
 from svload.study.distributions import ConstantSize, LognormalSize, SizeOrLaw, UniformSize
+from svload.study.k6 import METRICS
+from svload.study.k6_thresholds import ABORTS
 from svload.study.mistakes import wrong
 from svload.study.schema_faults import FaultPart
 from svload.study.schema_requests import NamedRequest
@@ -311,6 +315,22 @@ class MeasurePart(Part):
     )
 
 
+_GATE = r"^(worse|better|different) by more than \d+(\.\d+)? ?%$"
+
+
+def _gate(text: str) -> str:
+    if re.match(_GATE, text):
+        return text
+    word = re.search("worse|better|different", text)
+    percent = re.search(r"\d+(\.\d+)?", text)
+    form = f"{word[0] if word else 'worse'} by more than {percent[0] if percent else 5} %"
+    told = "worse, better or different by more than so many percent was expected"
+    raise wrong(told, f"Write {form}.", form if word and percent else None)
+
+
+Gate = Annotated[str, AfterValidator(_gate), WithJsonSchema({"type": "string", "pattern": _GATE})]
+
+
 class ComparisonPart(Part):
     """A planned contrast: every other level of the factor against the baseline."""
 
@@ -329,10 +349,7 @@ class ComparisonPart(Part):
         None,
         description="another factor: is the effect at each of its levels the same as at its first? (an interaction)",
     )
-    fail_if: (
-        Annotated[str, StringConstraints(pattern=r"^(worse|better|different) by more than \d+(\.\d+)? ?%$")]
-        | None
-    ) = Field(None, description="worse by more than 5 %")
+    fail_if: Gate | None = Field(None, description="worse by more than 5 %")
 
 
 class ThresholdPart(Part):
@@ -342,6 +359,30 @@ class ThresholdPart(Part):
     that: str = Field(
         description="[group.|service.]metric[.stat] OP value unit, such as response.p95 < 200 ms"
     )
+
+    @classmethod
+    def hint(cls, key: str, said: Any) -> str:
+        """What k6's `abortOnFail` would be here."""
+        told = "A threshold is judged when its trial is over; abort_if ends a run by what monitors read (api.rss > 2 GiB)."
+        return told if key == ABORTS else ""
+
+
+class OrByMetric:
+    """Beside the annotated shapes k6's, `http_req_duration: [p(95)<200]`: for editors alone, since
+    `k6_thresholds` has put it in our words before a study is checked."""
+
+    FORM: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "minProperties": 1,
+        "patternProperties": {f"^({'|'.join(METRICS)})": {"type": ["string", "array"]}},
+        "additionalProperties": False,
+    }
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        shown = handler(schema)
+        return {"anyOf": [*shown.get("anyOf", [shown]), self.FORM]}
 
 
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -403,12 +444,22 @@ class StudyFile(Part):
     compare: list[ComparisonPart] = Field(
         [], description="planned contrasts: a factor's levels against a baseline"
     )
-    thresholds: list[
-        Annotated[
-            ThresholdPart,
-            OrAlone(lambda value: {"that": value} if isinstance(value, str) else value, {"type": "string"}),
-        ]
-    ] = Field([], description="criteria: response.p95 < 200 ms, or {when: {factor: level}, that: criterion}")
+    thresholds: Annotated[
+        list[
+            Annotated[
+                ThresholdPart,
+                OrAlone(
+                    lambda value: {"that": value} if isinstance(value, str) else value, {"type": "string"}
+                ),
+                OrByMetric(),
+            ]
+        ],
+        OrByMetric(),
+    ] = Field(
+        [],
+        description="criteria: response.p95 < 200 ms, or {when: {factor: level}, that: criterion}; k6's words "
+        "are understood",
+    )
     abort_if: list[str] = Field(
         [],
         description="criteria over what monitors read, asked while load is made: one that holds ends the "

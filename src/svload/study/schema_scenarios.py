@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from svload.model import bounds
+from svload.model.other_words import PAUSES
 from svload.study.distributions import ThinkTime, ThinkTimePart
 from svload.study.mistakes import wrong
 from svload.study.schema_requests import InlineRequest
@@ -41,6 +42,10 @@ class StepForm:
     @staticmethod
     def whole(value: Any) -> Any:
         """The mapping that `value` means."""
+        words = value.split()[:1] if isinstance(value, str) else value if isinstance(value, Mapping) else ()
+        if words and all(str(word).lower() in PAUSES for word in words):
+            hint = "Write the pause at the step before it: {request: NAME, think_time: 2s}."
+            raise wrong("a pause is no step of its own, but its think_time", hint)
         alone = isinstance(value, str) or (isinstance(value, Mapping) and "request" not in value)
         return {"request": value} if alone else value
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from svload.model import bounds
+from svload.model.other_words import OTHER_WORDS
 from svload.study.described import with_options
 from svload.study.distributions import ThinkTime, ThinkTimePart
-from svload.study.mistakes import wrong
+from svload.study.mistakes import Gap, closest, wrong
 from svload.study.schema_requests import RequestForm, RequestPart
 from svload.study.schema_scenarios import OrName, ScenarioStepPart
 from svload.study.values import (
@@ -81,12 +82,38 @@ class GroupPart(Part):
         False, description="true, or preferred: over TLS a server may choose HTTP/1.1"
     )
 
+    @classmethod
+    def hint(cls, key: str, said: Any) -> str:
+        """Which executor a key goes with that this one does not know, or that was left out."""
+        word = OTHER_WORDS.get(key.lower(), key)
+        if key == "executor":
+            return _executor_of(said)
+        if word in cls.model_fields or word in _OF_K6:
+            return _OF_K6.get(word, "")
+        if word == "stages":
+            return STAGES_HINT
+        others = _executors_with(word)
+        return f"“{word}” goes with executor: {' or '.join(others)}." if others else ""
+
+    @classmethod
+    def other_kind(cls, stranger: str, missing: str) -> bool:
+        """Stages with constant-vus: another executor is meant, and no number of users is missing."""
+        word = OTHER_WORDS.get(stranger.lower(), stranger)
+        return missing != "executor" and word not in cls.model_fields and bool(_executors_with(word))
+
+    @classmethod
+    def gap(cls, said: Mapping[str, Any]) -> Gap | None:
+        """What it asks is told by one key."""
+        given = [key for key in ("request", "scenario", "mix") if said.get(key) is not None]
+        if len(given) == 1 or any(
+            closest(key, ("request", "scenario", "mix")) for key in said if key not in cls.model_fields
+        ):
+            return None
+        told = "one of request, scenario, mix was expected"
+        return Gap(given[-1] if given else "request", told, "Write request: GET http://service/path.")
+
     @model_validator(mode="after")
     def _one_iteration(self) -> Self:
-        if sum(kind is not None for kind in (self.request, self.scenario, self.mix)) != 1:
-            raise wrong(
-                "one of request, scenario, mix was expected", "Write request: GET http://service/path."
-            )
         if self.client == "curl" and self.request is None:
             raise wrong("client: curl asks one request", "Leave client out, or write request in place of it.")
         return self
@@ -271,11 +298,57 @@ class _WrongExecutor(AnyGroup):
     executor: Executor = Field(description=EXECUTOR)
 
 
+STAGES_HINT = (
+    "With stages write executor: ramping-vus, whose targets are users ({duration: 30s, target: 100}), or "
+    "ramping-arrival-rate, whose targets are rates ({duration: 30s, target: 500/s})."
+)
+
+
+def _executors_with(key: str) -> list[str]:
+    return [name for name, kind in _GROUPS.items() if key in kind.model_fields]
+
+
+_GRACE = "Leave it out: requests under way are followed to their end, or to their timeout."
+_OF_K6 = {
+    "duration": "How long is measured stands at the top: measure: {duration: 30s}.",
+    "timeUnit": "Write it with the rate: rate: 50/s, or 50/min.",
+    "gracefulStop": _GRACE,
+    "gracefulRampDown": _GRACE,
+}
+"""Options of k6's executors that have another place here, or none."""
+
+
+def _executor_of(said: Mapping[str, Any]) -> str:
+    """Which executor to write, by what is said of the load."""
+    if "stages" in said:
+        return STAGES_HINT
+    meant = _meant(said)
+    names = ", ".join(_GROUPS)
+    return f"Write executor: {meant}, or another one of {names}." if meant else f"Write one of {names}."
+
+
+def _meant(said: Mapping[str, Any]) -> str | None:
+    """The executor that a group without one most likely means."""
+    match said:
+        case {"stages": [*stages]}:
+            rates = any(isinstance(one, Mapping) and "/" in str(one.get("target")) for one in stages)
+            return "ramping-arrival-rate" if rates else "ramping-vus"
+        case {"rate": _}:
+            return "constant-arrival-rate"
+        case {"iterations": _}:
+            return "shared-iterations"
+        case {"vus": _}:
+            return "constant-vus"
+    return None
+
+
 def _group_kind(value: Any) -> type[BaseModel]:
-    executor = value.get("executor") if isinstance(value, Mapping) else None
+    """What a group is checked as; one without an executor as what it most likely means, so that all else is told, too."""
+    said = value if isinstance(value, Mapping) else {}
+    executor = said.get("executor")
     if holds_reference(executor):
         return AnyGroup
-    return _GROUPS.get(str(executor), _WrongExecutor)
+    return _GROUPS.get(str(executor if "executor" in said else _meant(said)), _WrongExecutor)
 
 
 AnyOneGroup = Annotated[

@@ -32,7 +32,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from svload.model.bounds import RATE_RPS, REDIRECTS, SIZE_BYTES, TIME_S, Bound
 from svload.model.units import bytes_per_s, duration_ns, parse_quantity, show_duration, size_bytes, units_of
-from svload.study.mistakes import in_our_words, wrong
+from svload.study.mistakes import Gap, in_our_words, wrong
 
 AS_WRITTEN = {"references": True}
 
@@ -45,11 +45,34 @@ class Part(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _tell(cls, value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+        gap = cls.gap(value) if isinstance(value, Mapping) else None
         try:
-            return handler(value)
+            made = handler(value)
         except ValidationError as why:
             known = {field.alias or name: field.description or "" for name, field in cls.model_fields.items()}
-            raise in_our_words(cls.__name__, known, why) from None
+            more = [gap.error(value)] if gap else []
+            told = in_our_words(
+                cls.__name__, known, why, lambda key: cls.hint(key, value), cls.other_kind, more
+            )
+            raise told from None
+        if gap:
+            raise ValidationError.from_exception_data(cls.__name__, [gap.error(value)])
+        return made
+
+    @classmethod
+    def hint(cls, key: str, said: Any) -> str:
+        """What to write where `key` is missing in `said`, or does not belong; empty: the schema's own words will do."""
+        return ""
+
+    @classmethod
+    def other_kind(cls, stranger: str, missing: str) -> bool:
+        """Whether an unknown key shows that another kind of mapping was meant, which needs no `missing` key."""
+        return False
+
+    @classmethod
+    def gap(cls, said: Mapping[str, Any]) -> Gap | None:
+        """What no field tells by itself: told beside the fields' own mistakes, which hide what looks at several."""
+        return None
 
 
 # values

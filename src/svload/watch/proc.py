@@ -1,4 +1,7 @@
-"""Reading /proc: pure parsers of its texts, and files that stay open so that a reading costs one system call."""
+"""Reading /proc: pure parsers of its texts, and files that stay open so that a reading costs one system call.
+
+All of it is done five times a second beside what is measured: only what is used is made a number.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,14 @@ from typing import Literal, NamedTuple
 
 TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_MOST_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
 _STAT_BYTES = 4096
+_IO_BYTES = 1024
+FRESH_S = 0.01
+"""A process read within this is not read again: the kernel counts CPU time in such steps."""
+KERNEL_EVERY_S = 1.0
+"""How often the kernel's own threads are read: they are no service's, and work for whoever asked."""
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
 class ProcFile:
@@ -20,12 +29,12 @@ class ProcFile:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def read(self) -> str:
-        data = os.pread(self._descriptor, _MOST_BYTES, 0)
+    def read(self) -> bytes:
+        data = os.pread(self._descriptor, _PIECE_BYTES, 0)
         # /proc hands out a large file in pieces of its own choosing.
-        while piece := os.pread(self._descriptor, _MOST_BYTES, len(data)):
+        while piece := os.pread(self._descriptor, _PIECE_BYTES, len(data)):
             data += piece
-        return data.decode("ascii", "replace")
+        return data
 
     def close(self) -> None:
         """Close it; harmless if closed already."""
@@ -36,7 +45,7 @@ class ProcFile:
 
 class Stat(NamedTuple):
     """What we use of /proc/PID/stat. `cpu_seconds` includes children that have ended and been waited for;
-    `name` is the kernel's, of at most 15 letters."""
+    `name` is the kernel's, of at most 15 letters; `kernel`: it is a thread of the kernel's own."""
 
     pid: int
     state: str
@@ -48,6 +57,7 @@ class Stat(NamedTuple):
     start_ticks: int
     rss_bytes: int
     name: str = ""
+    kernel: bool = False
 
     @property
     def ended(self) -> bool:
@@ -57,11 +67,11 @@ class Stat(NamedTuple):
 
 def parse_stat(text: str) -> Stat:
     """A line of /proc/PID/stat; the command's name may hold spaces and brackets. Raises ValueError."""
-    pid, _, rest = text.partition(" ")
-    fields = rest[rest.rindex(")") + 2 :].split()
-    ticks = sum(int(fields[at]) for at in (11, 12, 13, 14))
+    opened, closed = text.index("("), text.rindex(")")
+    fields = text[closed + 2 :].split(None, 22)
+    ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
     return Stat(
-        pid=int(pid),
+        pid=int(text[:opened]),
         state=fields[0],
         parent=int(fields[1]),
         group=int(fields[2]),
@@ -70,7 +80,8 @@ def parse_stat(text: str) -> Stat:
         threads=int(fields[17]),
         start_ticks=int(fields[19]),
         rss_bytes=int(fields[21]) * PAGE_BYTES,
-        name=text[text.index("(") + 1 : text.rindex(")")],
+        name=text[opened + 1 : closed],
+        kernel=bool(int(fields[6]) & _KERNEL_THREAD),
     )
 
 
@@ -120,29 +131,19 @@ def parse_cores(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def count_descriptors(pid: int, root: str = "/proc") -> int | None:
-    """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""
-    folder = f"{root}/{pid}/fd"
-    try:
-        return os.stat(folder).st_size or len(os.listdir(folder))
-    except OSError:
-        return None
-
-
-def read_from_disk(pid: int, root: str = "/proc") -> float | None:
-    """Bytes that a process had a disk read (read_bytes of /proc/PID/io); None where that can't be read."""
-    try:
-        with open(f"{root}/{pid}/io", encoding="ascii") as file:
-            return next((float(line.split()[1]) for line in file if line.startswith("read_bytes:")), None)
-    except OSError:
-        return None
+def read_from_disk(text: bytes) -> float | None:
+    """Bytes that a process had a disk read, of its /proc/PID/io; None where it does not say."""
+    at = text.find(b"\nread_bytes: ")
+    end = text.find(b"\n", at + 1)
+    number = text[at + 13 : end]
+    return float(number) if at >= 0 and end >= 0 and number.isdigit() else None
 
 
 class ProcessTable:
-    """All processes of the machine, read at most once in `every_s` whoever asks.
+    """All processes of the machine, read at most once in `every_s` whoever asks; one process as it is now.
 
-    Their files stay open (`keep` of them at most), and a line that has not changed is not parsed again: a
-    pass costs some 5 µs a process.
+    Their files stay open (`keep` of them at most), a line that has not changed is not parsed again, and who
+    belongs to whom is found anew only where that has changed: a pass costs some 5 µs a process.
     """
 
     def __init__(self, root: str = "/proc", every_s: float = 1.0, keep: int = 600) -> None:
@@ -150,9 +151,17 @@ class ProcessTable:
         self._every_s = every_s
         self._keep = keep
         self._read_at = float("-inf")
+        self._kernel_at = float("-inf")
         self._all: list[Stat] = []
-        self._open: dict[int, int] = {}
+        self._names: list[str] = []
+        self._pids: list[int] = []
+        self._machine: ProcFile | None = None
+        self._listed_at = 0
+        self._open: dict[int, dict[str, int]] = {}
+        self._held = 0
         self._seen: dict[int, tuple[bytes, Stat]] = {}
+        self._kin: Kin | None = None
+        self._families: dict[frozenset[int], frozenset[int]] = {}
 
     def all(self) -> list[Stat]:
         """The processes, as they were at most `every_s` ago."""
@@ -161,78 +170,166 @@ class ProcessTable:
         return self._all
 
     def renew(self) -> list[Stat]:
-        """The processes as they are now."""
-        pids = [int(name) for name in os.listdir(self._root) if name.isdigit()]
-        for pid in self._open.keys() - set(pids):
-            self._let_go(pid)
-        self._seen = {pid: found for pid in pids if (found := self._stat(pid)) is not None}
+        """The processes as they are now; the kernel's own threads as they were at most a second ago."""
+        with_kernel = time.monotonic() - self._kernel_at >= KERNEL_EVERY_S
+        started = self._started()
+        if with_kernel or not started or started != self._listed_at:
+            names = os.listdir(self._root)
+            self._listed_at = started
+            if names != self._names:
+                self._names, self._pids = names, [int(name) for name in names if name.isdigit()]
+                for pid in self._open.keys() - set(self._pids):
+                    self._let_go(pid)
+        before, self._seen = self._seen, {}
+        moved = False
+        for pid in self._pids:
+            known = before.get(pid)
+            found = known if known and known[1].kernel and not with_kernel else self._stat(pid, known)
+            if found is not None:
+                self._seen[pid] = found
+                moved = moved or (found is not known and (known is None or _moved(known[1], found[1])))
+        if moved or len(self._seen) < len(before):
+            self._kin, self._families = None, {}
         self._all = [stat for _, stat in self._seen.values()]
         self._read_at = time.monotonic()
+        self._kernel_at = self._read_at if with_kernel else self._kernel_at
         return self._all
+
+    def _started(self) -> int:
+        """How many processes and threads were ever started, which says whether there is a new one without looking at
+        each; 0 where the kernel does not count them. Read before the list, so that none falls between."""
+        try:
+            self._machine = self._machine or ProcFile(f"{self._root}/stat")
+            return int(parse_pairs(self._machine.read(), (b"processes ",)).get(b"processes ", 0))
+        except OSError:
+            return 0
+
+    def now(self, pid: int) -> Stat | None:
+        """One process as it is now; None when it is gone."""
+        known = self._seen.get(pid)
+        if known is None or time.monotonic() - self._read_at >= FRESH_S:
+            known = self._stat(pid, known)
+        return None if known is None else known[1]
+
+    def families(self, roots: Iterable[int]) -> frozenset[int]:
+        """Pids of all `roots` and of their families, among the processes of `all`."""
+        processes, key = self.all(), frozenset(roots)
+        if key not in self._families:
+            self._kin = self._kin or Kin(processes)
+            self._families[key] = self._kin.families(key)
+        return self._families[key]
+
+    def from_disk(self, pid: int) -> float | None:
+        """Bytes that a process had a disk read so far; None where that can't be read."""
+        text = self._text(pid, "io", _IO_BYTES)
+        return None if text is None else read_from_disk(text)
+
+    def descriptors(self, pid: int) -> int | None:
+        """Open descriptors of a process; None where we may not look. From Linux 6.2 the folder's size says it at once."""
+        held = self._file(pid, "fd", os.O_PATH)
+        if held is None:
+            return None
+        try:
+            return os.fstat(held).st_size or len(os.listdir(f"{self._root}/{pid}/fd"))
+        except OSError:
+            self._let_go(pid)
+            return None
+        finally:
+            self._tidy(pid)
 
     def close(self) -> None:
         """Close all files; the next reading opens them anew."""
         for pid in list(self._open):
             self._let_go(pid)
+        if self._machine is not None:
+            self._machine.close()
+        self._machine = None
 
-    def _stat(self, pid: int) -> tuple[bytes, Stat] | None:
-        line = self._line(pid)
-        seen = self._seen.get(pid)
-        if seen is not None and seen[0] == line:
-            return seen
+    def _stat(self, pid: int, seen: tuple[bytes, Stat] | None) -> tuple[bytes, Stat] | None:
+        line = self._text(pid, "stat", _STAT_BYTES)
+        if line is None or (seen is not None and seen[0] == line):
+            return None if line is None else seen
         try:
-            return None if line is None else (line, parse_stat(line.decode("utf-8", "replace")))
+            return line, parse_stat(line.decode("utf-8", "replace"))
         except (ValueError, IndexError):
             return None
 
-    def _line(self, pid: int) -> bytes | None:
+    def _text(self, pid: int, name: str, most_bytes: int) -> bytes | None:
         """A kept file is of one process for ever: it fails when that one has ended, even if another has its pid now."""
-        known = self._open.get(pid)
-        if known is not None:
+        mine = self._open.get(pid)
+        if mine is not None and name in mine:
             try:
-                return os.pread(known, _STAT_BYTES, 0)
+                return os.pread(mine[name], most_bytes, 0)
             except OSError:
                 self._let_go(pid)
+        found = self._file(pid, name, os.O_RDONLY)
         try:
-            found = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        self._open[pid] = found
-        try:
-            return os.pread(found, _STAT_BYTES, 0)
+            return None if found is None else os.pread(found, most_bytes, 0)
         except OSError:
             return None
         finally:
-            if len(self._open) > self._keep:
-                self._let_go(pid)
+            self._tidy(pid)
+
+    def _file(self, pid: int, name: str, how: int) -> int | None:
+        mine = self._open.get(pid)
+        if mine is not None and name in mine:
+            return mine[name]
+        try:
+            found = os.open(f"{self._root}/{pid}/{name}", how | os.O_CLOEXEC)
+        except OSError:
+            return None
+        self._open.setdefault(pid, {})[name] = found
+        self._held += 1
+        return found
+
+    def _tidy(self, pid: int) -> None:
+        if self._held > self._keep:
+            self._let_go(pid)
 
     def _let_go(self, pid: int) -> None:
-        os.close(self._open.pop(pid))
+        for held in self._open.pop(pid, {}).values():
+            os.close(held)
+            self._held -= 1
 
 
-def family(root: int, processes: Iterable[Stat]) -> set[int]:
-    """Pids of `root` and all that belong to it: its descendants, and whoever is in a session
-    or process group that it leads."""
-    return families({root}, processes)
+def _moved(before: Stat, now: Stat) -> bool:
+    """Whether it may belong to others now, or is another process."""
+    return (before.parent, before.group, before.session, before.start_ticks) != (
+        now.parent,
+        now.group,
+        now.session,
+        now.start_ticks,
+    )
 
 
-def families(roots: Iterable[int], processes: Iterable[Stat]) -> set[int]:
-    """Pids of all `roots` and of their families."""
-    children: dict[int, list[int]] = {}
-    found = set(roots)
-    led = set()
-    for one in processes:
-        children.setdefault(one.parent, []).append(one.pid)
-        if one.session in found or one.group in found:
-            led.add(one.pid)
-    found |= led
-    waiting = list(found)
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found.add(child)
-                waiting.append(child)
-    return found
+class Kin:
+    """Who started whom, and who is in whose session or process group."""
+
+    def __init__(self, processes: Iterable[Stat]) -> None:
+        self._children: dict[int, list[int]] = {}
+        self._led: dict[int, set[int]] = {}
+        for one in processes:
+            self._children.setdefault(one.parent, []).append(one.pid)
+            for leader in (one.session, one.group):
+                self._led.setdefault(leader, set()).add(one.pid)
+
+    def families(self, roots: Iterable[int]) -> frozenset[int]:
+        """Pids of `roots` and all that belong to them: their descendants, and whoever is in a session or process
+        group that one of them leads."""
+        found = set(roots)
+        found |= set().union(*(self._led.get(root, ()) for root in found))
+        waiting = list(found)
+        while waiting:
+            for child in self._children.get(waiting.pop(), ()):
+                if child not in found:
+                    found.add(child)
+                    waiting.append(child)
+        return frozenset(found)
+
+
+def families(roots: Iterable[int], processes: Iterable[Stat]) -> frozenset[int]:
+    """As `Kin.families`, for one look."""
+    return Kin(processes).families(roots)
 
 
 class Used(NamedTuple):
@@ -244,30 +341,29 @@ class Used(NamedTuple):
 
 
 def used_between(before: Iterable[Stat], after: Iterable[Stat]) -> list[Used]:
-    """What each process of `after` used since `before`; both are whole tables of the machine.
+    """What those processes of `after` used since `before` that used any; both are whole tables of the machine.
 
     A process that ended meanwhile has left its time to the parent that waited for it, which is why what it
     had used before is taken off there: off the nearest ancestor that lives, or process 1.
     """
-    earlier = {(one.pid, one.start_ticks): one for one in before}
-    now = list(after)
-    seconds = {
-        one.pid: one.cpu_seconds
-        - (known.cpu_seconds if (known := earlier.get((one.pid, one.start_ticks))) else 0.0)
-        for one in now
-    }
-    alive = {(one.pid, one.start_ticks) for one in now}
-    parents = {one.pid: one.parent for one in earlier.values()}
-    for key, gone in earlier.items():
-        if key in alive:
+    earlier, now = {one.pid: one for one in before}, {one.pid: one for one in after}
+    gone = [earlier[pid] for pid in earlier.keys() - now.keys()]
+    seconds: dict[int, float] = {}
+    for pid, one in now.items():
+        known = earlier.get(pid)
+        if known is one:  # its line has not changed
             continue
-        heir = gone.parent
-        while heir not in seconds and heir in parents:
-            heir = parents[heir]
-        heir = heir if heir in seconds else 1
-        if heir in seconds:
-            seconds[heir] -= gone.cpu_seconds
-    return [Used(one.name, one.pid, max(seconds[one.pid], 0.0)) for one in now]
+        if known is not None and known.start_ticks != one.start_ticks:
+            gone.append(known)
+            known = None
+        seconds[pid] = one.cpu_seconds - (known.cpu_seconds if known else 0.0)
+    for one in gone:
+        heir = one.parent
+        while heir not in now and heir in earlier:
+            heir = earlier[heir].parent
+        heir = heir if heir in now else 1
+        seconds[heir] = seconds.get(heir, 0.0) - one.cpu_seconds
+    return [Used(now[pid].name, pid, used) for pid, used in seconds.items() if used > 0 and pid in now]
 
 
 def parse_cpu(text: str) -> dict[str, dict[str, float]]:
@@ -292,20 +388,23 @@ def parse_cpu(text: str) -> dict[str, dict[str, float]]:
     return cores
 
 
-def parse_pairs(text: str, names: tuple[str, ...] = ("",)) -> dict[str, float]:
-    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes), of
-    those that begin with one of `names`."""
+def parse_pairs(text: bytes, names: Iterable[bytes]) -> dict[bytes, float]:
+    """`name value …` lines (/proc/vmstat, the tail of /proc/stat) or `name: value kB` (/proc/meminfo, in bytes): of
+    `names` those that are there. A name is looked for as it begins a line, so it ends in its space or colon."""
     found = {}
-    for line in text.splitlines():
-        if not line.startswith(names):
+    text = b"\n" + text
+    for name in names:
+        begin = text.find(b"\n" + name)
+        if begin < 0:
             continue
-        parts = line.replace(":", " ").split()
-        if len(parts) >= 2 and parts[1].lstrip("-").isdigit():
-            found[parts[0]] = float(parts[1]) * (1024 if parts[-1] == "kB" else 1)
+        end = text.find(b"\n", begin + 1)
+        parts = text[begin + 1 + len(name) : end if end >= 0 else len(text)].split()
+        if parts and parts[0].lstrip(b"-").isdigit():
+            found[name] = float(parts[0]) * (1024 if parts[-1] == b"kB" else 1)
     return found
 
 
-def parse_titled(text: str, names: tuple[str, ...]) -> dict[str, float]:
+def parse_titled(text: bytes, names: tuple[str, ...]) -> dict[str, float]:
     """/proc/net/netstat and snmp: a line of titles, a line of values, both with the same
     head; of `names` those that are there, `TcpExt.ListenDrops` → value."""
     found: dict[str, float] = {}
@@ -318,9 +417,9 @@ def parse_titled(text: str, names: tuple[str, ...]) -> dict[str, float]:
 
 
 @functools.cache
-def _columns_of(titles: str, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+def _columns_of(titles: bytes, names: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     """Where each of these stands in a line of titles, which is the same as long as the kernel runs."""
-    head, *own = titles.split()
+    head, *own = titles.decode("ascii", "replace").split()
     known = {f"{head}{name}".replace(":", "."): at for at, name in enumerate(own, 1)}
     return tuple((name, known[name]) for name in names if name in known)
 
@@ -343,8 +442,8 @@ def parse_disks(text: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
         fields = line.split()
-        numbers = [int(field) for field in fields[3:14]]
-        if any(numbers):
+        if fields[3:14].count("0") < len(fields[3:14]):
+            numbers = [int(field) for field in fields[3:14]]
             found[fields[2]] = {
                 "reads": numbers[0],
                 "read_bytes": numbers[2] * 512,

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 
 from svload.watch.monitor import Reading
 
+_as_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for each line
+
 
 class SeriesWriter:
     """Appends readings. Holds one frame a monitor, so its memory does not grow."""
@@ -60,7 +62,7 @@ class SeriesWriter:
         self._file.close()
 
     def _line(self, value: Any) -> None:
-        self._file.write(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+        self._file.write(_as_json(value).encode() + b"\n")
 
 
 def _short(value: float) -> float | int:

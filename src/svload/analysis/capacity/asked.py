@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from svload.analysis.capacity import knee, search
+from svload.analysis.capacity.budget import UNBOUNDED, Budget, budget_of
 from svload.analysis.capacity.knee import Found, Knee, Throughput
 from svload.analysis.capacity.level import Replicate
 from svload.analysis.capacity.replicates import replicate_of
@@ -15,20 +17,27 @@ from svload.model.results import TrialResult
 from svload.model.study import CapacitySearch, CaseConfig, Lock
 from svload.study import resolve
 
+SealedAt = Mapping[str, float]
+"""Trial → when it was sealed, Unix time in s."""
+UNTIMED: SealedAt = MappingProxyType({})
 
-def next_of(lock: Lock, results: Sequence[TrialResult]) -> Step | Answer | Found:
+
+def next_of(
+    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED
+) -> Step | Answer | Found:
     """The next loads, or the answer; `results` in the order they ran. The lock asks for a search."""
     asked = lock.search
     assert asked is not None
+    budget = budget_of(asked, [sealed_s.get(one.trial) for one in results])
     if asked.gain is not None:
-        wanted = Knee(asked.least, asked.most, asked.gain, budget_trials=asked.most_trials)
+        wanted = Knee(asked.least, asked.most, asked.gain, budget=budget)
         return knee.next_step(wanted, throughputs_of(lock, results))
-    return search.next_step(search_of(asked), replicates_of(lock, results))
+    return search.next_step(search_of(asked, budget), replicates_of(lock, results))
 
 
-def search_of(asked: CapacitySearch) -> Search:
+def search_of(asked: CapacitySearch, budget: Budget = UNBOUNDED) -> Search:
     """As the search takes it."""
-    return Search(asked.least, asked.most, asked.start, asked.tolerance, budget_trials=asked.most_trials)
+    return Search(asked.least, asked.most, asked.start, asked.tolerance, budget=budget)
 
 
 def load_of(lock: Lock, result: TrialResult) -> int:

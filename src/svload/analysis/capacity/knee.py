@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
+from svload.analysis.capacity.budget import UNBOUNDED, Budget
 from svload.analysis.capacity.level import ALPHA, LEAST, MOST, NARROWEST
 from svload.analysis.capacity.search import Step
 
@@ -26,7 +27,7 @@ class Knee:
     most: int
     gain: float = 0.1
     most_replicates: int = MOST
-    budget_trials: int | None = None
+    budget: Budget = UNBOUNDED
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,10 @@ def next_step(knee: Knee, seen: Sequence[Throughput]) -> Step | Found:
             break
         gain = _gain(knee, loads[at], loads[at + 1], seen)
         if gain is None or gain.outcome == "more":
-            if knee.budget_trials is not None and len(seen) >= knee.budget_trials:
-                return _found(known, "the time that it was given is over")
-            return Step(
-                _wanted(loads[at], loads[at + 1], seen), f"does {loads[at + 1]:,} gain over {loads[at]:,}?"
-            )
+            wanted = _wanted(loads[at], loads[at + 1], seen)
+            if over := knee.budget.why_over(len(seen), len(wanted)):
+                return _found(known, over)
+            return Step(wanted, f"does {loads[at + 1]:,} gain over {loads[at]:,}?")
         known[at] = gain
     return _found(known, "")
 

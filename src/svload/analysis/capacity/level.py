@@ -3,7 +3,8 @@
 A margin is the logarithm of the distance to the limit, positive where the criterion holds. After each
 replicate from the third on, a t interval over the margins is looked at, each look with its part of alpha
 (Bonferroni over the looks that are planned; Jennison and Turnbull 2000, ch. 1). Stopping at the first look
-that decides is therefore no “until it decides”.
+that decides is therefore no “until it decides”. One look more is a sign test: t asks for a mean, and
+margins in two heaps, all beyond the limit, have a mean that it can't tell from the limit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import inf, log, sqrt
+from math import ceil, inf, log, log2, sqrt
 from typing import Literal, NamedTuple
 
 LEAST, MOST = 3, 12
@@ -82,8 +83,9 @@ class Replicate:
 class Judged:
     """A level's outcome, and the criterion that says so: of a broken level the one that is broken most surely.
 
-    `mean`, `low` and `high` are its margin; −inf: worse than any limit. `why`: why it cannot be told.
-    `too_few`: for want of requests alone.
+    `mean`, `low` and `high` are its margin; −inf: worse than any limit. `why`: why it cannot be told, or
+    what tells it where its interval does not. `too_few`: for want of requests alone. `breaks`: of
+    `replicates`, those that break `by`.
     """
 
     outcome: Outcome
@@ -95,6 +97,7 @@ class Judged:
     refused: int = 0
     why: str = ""
     too_few: bool = False
+    breaks: int = 0
 
 
 def judge_level(replicates: Sequence[Replicate], most: int = MOST) -> Judged:
@@ -104,7 +107,7 @@ def judge_level(replicates: Sequence[Replicate], most: int = MOST) -> Judged:
     if n < LEAST:
         return _without(replicates, n, refused)
     looks = most - LEAST + 1
-    judged = [_of_margins(name, counted, looks) for name in counted[0].margins]
+    judged = [_of_margins(name, counted, looks + 1) for name in counted[0].margins]
     judged += [_of_share(name, counted, looks, most) for name in counted[0].shares]
     for outcome in ("broken", "open", "more"):
         found = [one for one in judged if one.outcome == outcome]
@@ -113,7 +116,20 @@ def judge_level(replicates: Sequence[Replicate], most: int = MOST) -> Judged:
             break
     nearest = min(judged, key=lambda one: inf if one.mean is None else one.mean)
     ended = nearest.outcome == "more" and (n >= most or refused > REPEATS)
-    return replace(nearest, outcome="open" if ended else nearest.outcome, replicates=n, refused=refused)
+    return replace(
+        nearest,
+        outcome="open" if ended else nearest.outcome,
+        replicates=n,
+        refused=refused,
+        breaks=sum(_breaks(one, nearest.by) for one in counted),
+    )
+
+
+def _breaks(replicate: Replicate, by: str) -> bool:
+    margin, share = replicate.margins.get(by), replicate.shares.get(by)
+    return (margin is not None and margin.mid < 0) or (
+        share is not None and share.bad > share.limit * share.n
+    )
 
 
 def _without(replicates: Sequence[Replicate], n: int, refused: int) -> Judged:
@@ -132,6 +148,7 @@ def _without(replicates: Sequence[Replicate], n: int, refused: int) -> Judged:
 
 
 def _of_margins(name: str, counted: Sequence[Replicate], looks: int) -> Judged:
+    """`looks`: those of t, and the one of the signs."""
     found = [margin for one in counted if (margin := one.margins[name]) is not None]
     n = len(found)
     if any(one.mid == -inf for one in found):  # worse than any limit, and has no mean
@@ -146,7 +163,27 @@ def _of_margins(name: str, counted: Sequence[Replicate], looks: int) -> Judged:
         outcome = "broken"
     elif low > 0 or (low >= -INDIFFERENCE and high <= INDIFFERENCE):
         outcome = "kept"
+    if outcome == "more" and (signs := _of_signs(found, looks)) is not None:
+        side = "beyond" if signs == "broken" else "within"
+        why = f"each of the first {sign_look(looks)} trials lies {side} the limit (sign test)"
+        return Judged(signs, name, mean, low, high, why=why)
     return Judged(outcome, name, mean, low, high)
+
+
+def sign_look(looks: int) -> int:
+    """So many replicates, all on one side, are rare enough for one of so many looks: two-sided 2 · 2⁻ⁿ ≤ α / looks."""
+    return ceil(log2(2 * looks / ALPHA))
+
+
+def _of_signs(margins: Sequence[Margin], looks: int) -> Literal["kept", "broken"] | None:
+    """The exact sign test (Arbuthnott 1710; Dixon and Mood 1946), once: of the first so many replicates, by the
+    whole of each one's bounds. Later ones are not asked, which would be further looks."""
+    first = margins[: sign_look(looks)]
+    if len(first) < sign_look(looks):
+        return None
+    if all(one.high < 0 for one in first):
+        return "broken"
+    return "kept" if all(one.low > 0 for one in first) else None
 
 
 def _of_share(name: str, counted: Sequence[Replicate], looks: int, most: int) -> Judged:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Literal
 
+from svload.analysis.capacity.budget import UNBOUNDED, Budget
 from svload.analysis.capacity.level import LEAST, MOST, Judged, Replicate, judge_level
 from svload.analysis.capacity.scouting import grown, scouted, shrunk
 
 GROWTH = 2.0
 Direction = Literal["from below", "from above"]
 WAYS: tuple[Direction, Direction] = ("from above", "from below")
-OVER = "the time that it was given is over"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Search:
     """What is asked: loads from `least` to `most` (users, or requests a second), a bracket no
     wider than `tolerance` (0.05: 5 %).
 
-    `start`: the first load. `most_replicates` bounds a level; `budget_trials` all of them, None: no bound.
+    `start`: the first load. `most_replicates` bounds a level, `budget` the whole search.
     """
 
     least: int
@@ -34,7 +34,7 @@ class Search:
     start: int
     tolerance: float = 0.05
     most_replicates: int = MOST
-    budget_trials: int | None = None
+    budget: Budget = UNBOUNDED
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,15 @@ class Answer:
 def next_step(search: Search, seen: Sequence[Replicate]) -> Step | Answer:
     """What to measure next, or the answer. Pure: the same replicates give the same step."""
     looks = scouted(search, seen, GROWTH)
-    left = None if search.budget_trials is None else max(search.budget_trials - looks.trials, 0)
-    if looks.next_load is not None and left != 0:
+    if looks.next_load is not None and not search.budget.why_over(len(seen), 1):
         return Step((looks.next_load,), f"a first look at {looks.next_load:,}")
-    return _searched(replace(search, start=looks.start, budget_trials=left), seen[looks.trials :])
+    search, counted = replace(search, start=looks.start), seen[looks.trials :]
+    step = _searched(search, counted)
+    if isinstance(step, Answer) or not (over := search.budget.why_over(len(seen), len(step.loads))):
+        return step
+    levels = _levels(search, counted)
+    unsure = [_about(load, level) for load, level in levels.items() if level.outcome == "more"]
+    return _answer(search, counted, levels, "; ".join([over, *unsure]))
 
 
 def ends_after(search: Search, seen: Sequence[Replicate]) -> tuple[int | None, int | None]:
@@ -84,8 +89,6 @@ def levels_after(search: Search, seen: Sequence[Replicate]) -> dict[int, Judged]
 
 def _searched(search: Search, seen: Sequence[Replicate]) -> Step | Answer:
     levels = _levels(search, seen)
-    if search.budget_trials is not None and len(seen) >= search.budget_trials:
-        return _answer(search, seen, levels, OVER)
     unsure = [load for load, level in levels.items() if level.outcome == "more"]
     if unsure:
         load = unsure[-1]
@@ -135,7 +138,7 @@ def _missing(level: Judged) -> int:
 def _about(load: int, level: Judged) -> str:
     if level.replicates < LEAST:
         return f"{load:,} has {level.replicates} of {LEAST} replicates"
-    return f"{load:,} lies too near the limit of {level.by} to be told after {level.replicates} replicates"
+    return f"{load:,} is not told yet: {_broke(level)}"
 
 
 def _ends(levels: Mapping[int, Judged]) -> tuple[int | None, int | None]:
@@ -249,10 +252,12 @@ def _open_words(levels: Mapping[int, Judged]) -> str:
         elif level.too_few:
             told.append(f"{load:,}: of {level.by}, {level.why}")
         else:
-            told.append(
-                f"{load:,}: {level.replicates} replicates lie on both sides of the limit of {level.by}"
-            )
+            told.append(f"{load:,}: {_broke(level)}")
     return "; ".join(told)
+
+
+def _broke(level: Judged) -> str:
+    return f"{level.breaks} of {level.replicates} trials break it ({level.by})"
 
 
 def _answer(search: Search, seen: Sequence[Replicate], levels: Mapping[int, Judged], why: str) -> Answer:

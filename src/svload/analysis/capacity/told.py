@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite, isinf
 
 from svload.analysis.capacity.asked import (
+    UNTIMED,
+    SealedAt,
     case_name,
     criteria_of,
     load_of,
@@ -37,13 +39,19 @@ from svload.model.study import CapacitySearch, Lock
 from svload.study import resolve
 
 
-def capacity_of(lock: Lock, results: Sequence[TrialResult]) -> CapacityResult | None:
-    """What a search has found so far; None where the lock asks for none."""
+def capacity_of(
+    lock: Lock, results: Sequence[TrialResult], sealed_s: SealedAt = UNTIMED
+) -> CapacityResult | None:
+    """What a search has found so far; None where the lock asks for none. `sealed_s` says what is left of its time."""
     asked = lock.search
     if asked is None:
         return None
     ordered = sorted(results, key=lambda one: one.block)
-    found = _knee(lock, asked, ordered) if asked.gain is not None else _largest(lock, asked, ordered)
+    step = next_of(lock, ordered, sealed_s)
+    if asked.gain is not None:
+        found = _knee(lock, asked, ordered, step)
+    else:
+        found = _largest(lock, asked, ordered, step)
     return found.model_copy(update={"gate": gate_of(asked.at_least, found)})
 
 
@@ -72,11 +80,12 @@ STATE_WORDS: Mapping[SearchState, str] = {
 }
 
 
-def _largest(lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult]) -> CapacityResult:
+def _largest(
+    lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult], step: Step | Answer | Found
+) -> CapacityResult:
     seen = replicates_of(lock, results)
     search = search_of(asked)
     criteria = {one.text: one for one in criteria_of(lock, resolve(lock, lock.valid_cases[0]))}
-    step = next_of(lock, results)
     answer = (
         step if isinstance(step, Answer) else Answer(*ends_after(search, seen), levels_after(search, seen))
     )
@@ -238,8 +247,9 @@ def _signs(text: str) -> str:
     return text.replace("<=", "≤").replace(">=", "≥")
 
 
-def _knee(lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult]) -> CapacityResult:
-    step = next_of(lock, results)
+def _knee(
+    lock: Lock, asked: CapacitySearch, results: Sequence[TrialResult], step: Step | Answer | Found
+) -> CapacityResult:
     rates = throughputs_of(lock, results)
     found = step if isinstance(step, Found) else Found(None, ())
     flat = found.flat

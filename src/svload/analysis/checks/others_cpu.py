@@ -9,7 +9,8 @@ from svload.analysis.checks.base import Check, Context, percent
 from svload.analysis.counting import effect, worst_of
 from svload.analysis.readings import mean_rate, of_monitor
 from svload.analysis.view import kept_window
-from svload.analysis.who import busiest, in_moments
+from svload.analysis.who import User, busiest, in_moments
+from svload.analysis.whose import called
 from svload.model.results import CheckResult
 from svload.model.study import CaseConfig
 
@@ -48,7 +49,11 @@ class OthersCpu(Check):
             f"{told}{f': {names}' if who else ''}.{f' {effect(harms)}' if moments else ''}",
             share,
             limits.OTHERS_CPU[0],
-            f"End or move what else runs here ({who[0].name if who else 'see top'}), then run it again.",
+            f"End or move what else runs here ({_named(who[0]) if who else 'see top'}), then run it again.",
             harms,
             in_moments(trial.monitors, moments),
         )
+
+
+def _named(who: User) -> str:
+    return f"{called(who.name)}, process {who.pid}"

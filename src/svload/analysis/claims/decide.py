@@ -219,7 +219,9 @@ def _gate_facts(one: Judged, configs: Mapping[str, CaseConfig]) -> Facts | None:
     limit = limit_of(text, better)
     if limit is None:
         return None
-    return Facts(limit, one.found, one.shown, one.floor, one.why_open)
+    comparison = one.contrast.comparison
+    about = f"the effect on {comparison.metric}" if comparison.by else comparison.metric
+    return Facts(about, limit, one.found, one.shown, one.floor, one.why_open)
 
 
 def _claim(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log1p
+from math import exp, expm1, log, log1p
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,8 @@ from svload.model.pairs import Gate
 
 _FAIL_IF = re.compile(r"^(worse|better|different) by more than (\d+(?:\.\d+)?) ?%$")
 Better = Literal["lower", "higher", "neither"]
+_TIMES_FROM = 2.0
+"""From this ratio on a change is told as a multiple."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a gate looks at. `blocked_by`: why its interval may not decide, as a clause; empty: it may."""
+    """All that a gate looks at. `about`: the compared number in words; `blocked_by`: why its interval may not
+    decide, as a clause; empty: it may."""
 
+    about: str
     limit: Limit
     found: Gathered
     shown: Shown
@@ -102,22 +106,47 @@ def _p_success(gate: Facts) -> float | None:
 
 
 def _judge(gate: Facts, p_times: float, p_success: float) -> Gate:
+    """What failed surely is named whole: its success, and its times too where nothing keeps them open."""
     text = gate.limit.text
-    if why := _certain_failure(gate):
-        return Gate(text=text, outcome="fail", why=why)
-    if p_success <= limits.ALPHA:
-        before, after = map(_percent, gate.found.success)
-        return Gate(text=text, outcome="fail", why=f"success falls from {before} to {after}")
-    if why := _keeps_open(gate):
+    sure = [_certain_failure(gate), _success_falls(gate) if p_success <= limits.ALPHA else ""]
+    times_open = _keeps_times_open(gate)
+    times = "" if times_open or not _times_fail(gate, p_times) else _moves(gate)
+    if any(sure):
+        return Gate(text=text, outcome="fail", why=" and ".join(filter(None, (*sure, times))))
+    if why := times_open or _keeps_success_open(gate):
         return Gate(text=text, outcome="open", why=why)
-    mean = gate.shown.mean
-    above_floor = mean is not None and (gate.floor is None or abs(mean) >= gate.floor)
-    if p_times <= limits.ALPHA and above_floor and gate.shown.holds:
-        return Gate(text=text, outcome="fail", why="the whole interval lies beyond the margin")
+    if times:
+        return Gate(text=text, outcome="fail", why=times)
     if _within(gate) and not gate.shown.held_back:
         return Gate(text=text, outcome="pass", why="the whole interval lies within the margin")
     why = gate.shown.held_back or "the interval reaches over the margin"
     return Gate(text=text, outcome="open", why=why)
+
+
+def _times_fail(gate: Facts, p_times: float) -> bool:
+    mean = gate.shown.mean
+    above_floor = mean is not None and (gate.floor is None or abs(mean) >= gate.floor)
+    return p_times <= limits.ALPHA and above_floor and gate.shown.holds
+
+
+def _moves(gate: Facts) -> str:
+    """`probe.response.p50 rises by 16 to 22 %`: the interval that lies beyond the margin."""
+    mean = gate.shown.mean or 0.0
+    low, high = gate.shown.interval() or (mean, mean)
+    if high >= log(_TIMES_FROM):
+        return f"{gate.about} is {_span(exp(low), exp(high))} times as high"
+    ends = sorted(100 * abs(expm1(end)) for end in (low, high))
+    return f"{gate.about} {'rises' if mean > 0 else 'falls'} by {_span(*ends)} %"
+
+
+def _span(low: float, high: float) -> str:
+    shown = list(dict.fromkeys(f"{end:.3g}" if end < 1000 else f"{end:,.0f}" for end in (low, high)))
+    return " to ".join(shown)
+
+
+def _success_falls(gate: Facts) -> str:
+    before, after = map(_percent, gate.found.success)
+    return f"success falls from {before} to {after}"
 
 
 def _within(gate: Facts) -> bool:
@@ -149,7 +178,7 @@ def _certain_failure(gate: Facts) -> str:
     return ""
 
 
-def _keeps_open(gate: Facts) -> str:
+def _keeps_times_open(gate: Facts) -> str:
     early, late = gate.found.timed_out
     if gate.found.overloaded[1] > gate.found.overloaded_of[1] / 2:
         return "both sides are OVERLOADED, and their times grow with the run's length"
@@ -157,6 +186,10 @@ def _keeps_open(gate: Facts) -> str:
         return gate.blocked_by
     if early or late:
         return f"{early + late} of {gate.found.timed_out_of} pairs have one side beyond the time-out"
+    return ""
+
+
+def _keeps_success_open(gate: Facts) -> str:
     lower = _success_lost(gate)
     if gate.limit.worse and lower is not None and lower[0] < -gate.limit.share:
         return f"success may fall by more than {100 * gate.limit.share:g} %"

@@ -14,6 +14,8 @@ from svload.model.units import show_duration
 
 FLOOR_UNKNOWN = "floor unknown: exploratory"
 FLOOR_UNKNOWN_HERE = "floor unknown for this metric at this load: exploratory"
+_MOST_PERCENT = 10.0
+"""A share above which nobody reads percent."""
 
 
 def sentence(claim: Claim, lab: LabFloor | None, certificate: AaCertificate | None, claims: int) -> str:
@@ -49,9 +51,16 @@ def outcome(claim: Claim, claims: int) -> str:
         return "No pair can be believed: nothing is compared." if claim.lost else "Nothing is compared."
     if claim.ratio.value is None:
         return "Nothing is claimed of the ratio."
-    left = f"any difference is below {100 * claim.within:.3g} %" if claim.within is not None else ""
+    left = _leaves(claim.within) if claim.within is not None else ""
     told = "; ".join(part for part in (claim.why_open, left, p) if part)
     return f"Open: {told} ({rests})." + would_decide(claim)
+
+
+def _leaves(within: float) -> str:
+    """What an interval leaves possible; beyond 1,000 % as a factor."""
+    if within > _MOST_PERCENT:
+        return f"the interval reaches to {1 + within:,.0f} times"
+    return f"any difference is below {100 * within:.3g} %"
 
 
 def would_decide(claim: Claim) -> str:

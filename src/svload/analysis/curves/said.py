@@ -96,7 +96,7 @@ def _limit(curve: LoadCurve) -> str:
     first = next((one for one in curve.demands if one.bottleneck), None)
     if limit.value is None:
         return f"No limit of {_what(limit.name)} is told: {limit.reason}."
-    shown = _shown(limit)
+    shown = shown_limit(limit)
     if limit.state != "bracketed":
         return (
             f"{limit.name} is not bracketed by the levels: about {shown}, "
@@ -122,14 +122,14 @@ def _breaks(curve: LoadCurve) -> str:
         if curve.agree
         else "they do not agree within 25 %: these are two quantities, and neither stands for the other"
     )
-    return f"; measured throughput breaks from its rise at {_shown(found)}, and {agrees}"
+    return f"; measured throughput breaks from its rise at {shown_limit(found)}, and {agrees}"
 
 
 def _peak(curve: LoadCurve) -> str:
     found = next((one for one in curve.limits if one.name == "N_peak"), None)
     if found is None or found.value is None:
         return ""
-    return f"Throughput is largest at N_peak = {_shown(found)} users and falls beyond (Universal Scalability Law)."
+    return f"Throughput is largest at N_peak = {shown_limit(found)} users and falls beyond (Universal Scalability Law)."
 
 
 def _what(name: LimitName) -> str:
@@ -157,7 +157,7 @@ def _because(first: DemandFound | None, limit: LoadLimit) -> str:
     )
 
 
-def _shown(limit: LoadLimit) -> str:
+def shown_limit(limit: LoadLimit) -> str:
     """`23.4 [22.1, 24.8]`."""
     assert limit.value is not None
     text = _value(limit.name, limit.value)

@@ -70,6 +70,7 @@ def import_(
         out=out or api.RUNS,
         emit=lambda event: typer.echo(str(event.data.get("text", "")), err=True),
     )
+    code = api.verdict_exit(result.findings)
     if json:
         print_json(
             {
@@ -83,8 +84,8 @@ def import_(
     else:
         from svload.report import show_import
 
-        show_import(result.findings, result.imported, result.files, result.interleaved)
-    leave(api.verdict_exit(result.findings))
+        show_import(result.findings, result.imported, result.files, result.interleaved, code)
+    leave(code)
 
 
 def _tables(files: list[str], given: list[str], json: bool) -> None:

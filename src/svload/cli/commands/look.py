@@ -107,6 +107,7 @@ def report(
     if own is not None and tables is not None:
         api.put_tables(found, own, str(tables))
     findings, files = api.report(found)
+    code = api.verdict_exit(findings)
     if json:
         print_json(
             {
@@ -117,8 +118,8 @@ def report(
     else:
         from svload.report import show_findings
 
-        show_findings(findings, files)
-    leave(api.verdict_exit(findings))
+        show_findings(findings, files, code=code)
+    leave(code)
 
 
 def export(

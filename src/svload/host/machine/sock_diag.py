@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -44,12 +44,30 @@ class Socket(NamedTuple):
 def tcp_sockets(family: int, state: int) -> Iterator[Socket]:
     """All TCP sockets of this network namespace in `state`; what can't be asked gives none."""
     for entry in _entries(family, state, 1 << (_SKMEMINFO - 1)):
-        length = 4 if entry[0] == socket.AF_INET else 16
-        address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
-        [port] = struct.unpack_from("!H", entry, 4)
-        read_queue, write_queue = struct.unpack_from("=II", entry, 56)
-        [inode] = struct.unpack_from("=I", entry, 68)
-        yield Socket(entry[0], address, port, write_queue, inode, read_queue, _drops(entry))
+        yield _socket(entry)
+
+
+def open_connections() -> list[bytes]:
+    """This network namespace's ends of open connections, as the kernel tells each: for `ends_on` and `buffers`."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    return [one for family in families for one in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1))]
+
+
+def ends_on(ports: Collection[int], told: Iterable[bytes]) -> list[Socket]:
+    """Of open connections those ends whose local port is among these."""
+    return [_socket(entry) for entry in told if _port(entry) in ports]
+
+
+def _socket(entry: bytes) -> Socket:
+    length = 4 if entry[0] == socket.AF_INET else 16
+    address = socket.inet_ntop(entry[0], entry[8 : 8 + length])
+    read_queue, write_queue = struct.unpack_from("=II", entry, 56)
+    [inode] = struct.unpack_from("=I", entry, 68)
+    return Socket(entry[0], address, _port(entry), write_queue, inode, read_queue, _drops(entry))
+
+
+def _port(entry: bytes) -> int:
+    return entry[4] << 8 | entry[5]
 
 
 class Buffers(NamedTuple):
@@ -63,16 +81,15 @@ class Buffers(NamedTuple):
     send_share: float
 
 
-def buffers(ports: Collection[int]) -> dict[int, list[Buffers]]:
-    """By local port among these: the open connections' own ends; what can't be asked gives none."""
+def buffers(ports: Collection[int], told: Iterable[bytes]) -> dict[int, list[Buffers]]:
+    """By local port among these: the open connections' own ends."""
     found: dict[int, list[Buffers]] = {port: [] for port in ports}
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for entry in _entries(family, TCP_ESTABLISHED, 1 << (_SKMEMINFO - 1)):
-            [port] = struct.unpack_from("!H", entry, 4)
-            if port in found:
-                unread, unsent = struct.unpack_from("=II", entry, 56)
-                receive, send = _shares(_memory(entry))
-                found[port].append(Buffers(unread, unsent, receive, send))
+    for entry in told:
+        mine = found.get(_port(entry))
+        if mine is not None:
+            unread, unsent = struct.unpack_from("=II", entry, 56)
+            receive, send = _shares(_memory(entry))
+            mine.append(Buffers(unread, unsent, receive, send))
     return found
 
 

@@ -203,14 +203,36 @@ def throttled_s(paths: Mapping[str, str]) -> float | None:
     return old / 1e9 if old is not None else new / 1e6 if new is not None else None
 
 
-def cpu_s(paths: Mapping[str, str]) -> float | None:
-    """CPU time that the group's processes used so far, ended ones included; None where the kernel does not tell."""
-    new = _field(paths, UNIFIED, "cpu.stat", "usage_usec")
-    if new is not None:
-        return new / 1e6
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return int(Path(paths["cpuacct"], "cpuacct.usage").read_text()) / 1e9
-    return None
+class CpuTime:
+    """CPU time that a group's processes used so far, ended ones included, read anew each time from a file kept open."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+        self._file: int | None = None
+
+    def seconds(self) -> float | None:
+        """None where the kernel does not tell, or the group is gone."""
+        try:
+            if self._file is None:
+                self._file = os.open(self._where(), os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._file, 4096, 0)
+            if UNIFIED not in self._paths:
+                return int(text) / 1e9
+            return next(int(line[11:]) / 1e6 for line in text.splitlines() if line.startswith(b"usage_usec "))
+        except (OSError, ValueError, KeyError, StopIteration):
+            self.close()
+            return None
+
+    def _where(self) -> str:
+        if UNIFIED in self._paths:
+            return os.path.join(self._paths[UNIFIED], "cpu.stat")
+        return os.path.join(self._paths["cpuacct"], "cpuacct.usage")
+
+    def close(self) -> None:
+        """Close it; the next look opens it again."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file = None
 
 
 def oom_kills(paths: Mapping[str, str]) -> int | None:

@@ -92,13 +92,14 @@ _PLOT_CSS = {"decided": "decided", "no difference": "within", "open": "open", "r
 @dataclass(frozen=True)
 class Plot:
     """A comparison's outcome as a plot that stands alone: `told` stands above its point; `within` is
-    the margin that it stays below."""
+    the margin that it stays below; `failed`: its gate failed."""
 
     name: str
     ratio: Estimate
     outcome: str
     told: str
     within: float | None = None
+    failed: bool = False
 
 
 def plot_scale(plots: Sequence[Plot]) -> Scale | None:
@@ -109,10 +110,11 @@ def plot_scale(plots: Sequence[Plot]) -> Scale | None:
 
 def claim_plot(one: Plot, scale: Scale) -> str:
     """Large, with a mark that is fixed for its outcome: ● decided, ■ no difference (its
-    margin shaded), ○ open, ✗ refused."""
+    margin shaded), ○ open, ✗ refused; red where its gate failed."""
     value, low, high = one.ratio.value, one.ratio.low, one.ratio.high
-    css = _PLOT_CSS[one.outcome]
-    drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {one.outcome}")
+    css = _PLOT_CSS[one.outcome] + (" failed" if one.failed else "")
+    said = f"{one.outcome}, gate failed" if one.failed else one.outcome
+    drawing = Drawing(PLOT_WIDTH, PLOT_HEIGHT, f"{one.name}: {one.told}, {said}")
     ticks = _ticks(scale)
     base = PLOT_HEIGHT - 16
     drawing.lines(((scale(t), 18, scale(t), base) for t in ticks if t != 1), "grid")

@@ -17,7 +17,7 @@ from svload.model.facts import TrialLab
 from svload.model.request_errors import ERRORS
 from svload.model.results import GroupSummary, TrialSummary
 from svload.model.stacks import Stacks
-from svload.report.data.resources import BINS, Resource, Series, resources_of
+from svload.report.data.resources import BINS, Resource, Series, monitors_cpu, resources_of
 from svload.store.parquet import TrialData
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,6 @@ SEGMENTS = (
     "transfer",
 )
 """The parts of a request from its intended start to its last byte, in order."""
-_MONITORS_CPU = Resource("", "sampler", "cpu_ratio")
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,6 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
             slow=_slow(data, index),
         )
     resources = resources_of(data.monitors, end_ns)
-    cost = resources.get(_MONITORS_CPU)
     return TrialDigest(
         name=summary.trial,
         case=summary.case,
@@ -121,7 +119,7 @@ def digest_trial(data: TrialData, cut_ns: int) -> TrialDigest:
         kept_s=(kept.low_ns / 1e9, kept.high_ns / 1e9),
         groups=groups,
         resources=resources,
-        monitors_cpu=float(cost.values.mean()) if cost else None,
+        monitors_cpu=monitors_cpu(data.monitors),
         lab=data.lab,
         summary=summary,
         seal_facts=dict(data.seal.files) if data.seal else {},

@@ -124,6 +124,21 @@ def resources_of(monitors: Mapping[str, NDArray[Any]], end_ns: int) -> dict[Reso
     return found
 
 
+def monitors_cpu(monitors: Mapping[str, NDArray[Any]]) -> float | None:
+    """CPU of all monitors over the time from the first of their readings to the last; None where that is no time.
+
+    Each reading tells its share of the time since the one before it, and these times differ: the trial's first
+    and last readings come just after others.
+    """
+    mine = (
+        (monitors["service"] == "") & (monitors["monitor"] == "sampler") & (monitors["metric"] == "cpu_ratio")
+    )
+    order = np.argsort(monitors["offset_ns"][mine], kind="stable")
+    gaps_ns = np.diff(monitors["offset_ns"][mine][order])
+    shares = monitors["value"][mine][order][1:]
+    return float(shares @ gaps_ns / gaps_ns.sum()) if gaps_ns.sum() else None
+
+
 def _entities(lines: dict[str, Series]) -> dict[str, Series]:
     """By entity; cores as their sum and their busiest, the only part of a whole left out because it is the whole."""
     if all(_CORE.fullmatch(entity) for entity in lines):

@@ -11,8 +11,9 @@ from svload.report.terminal.casetable import case_table
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer, headline, nothing_line
 from svload.report.told.claimed import Claimed, details
 from svload.report.told.criteria import OUTCOME_MARKS, criterion_words, kept, measured_words, open_or_failed
+from svload.report.told.ending import ending
 from svload.report.told.numbers import Told
-from svload.report.told.search_rows import level_rows, search_outcome, search_title, step_rows
+from svload.report.told.search_rows import level_rows, search_title, step_rows
 from svload.report.told.spelling import GRADE_MARK, count_words, load_line
 
 _UNCUT = 1000
@@ -62,15 +63,10 @@ def summary_markdown(findings: Findings) -> str:
 
 def _mark(findings: Findings) -> str:
     """One sign for the whole run: as the exit code has it, a criterion that failed before one that was not judged."""
-    outcomes = {one.outcome for one in findings.thresholds}
-    gates = {claim.gate.outcome for claim in findings.claims if claim.gate is not None}
-    if findings.capacity is not None:
-        gates.add(search_outcome(findings.capacity))
-    if "failed" in outcomes or "fail" in gates:
+    found = ending(findings)
+    if found.failed:
         return "✗"
-    if "open" in gates or outcomes & {"refused", "no value"} or not findings.complete:
-        return "?"
-    return "✓"
+    return "?" if found.open or not findings.complete else "✓"
 
 
 def _counts(findings: Findings) -> str:
@@ -99,7 +95,7 @@ def _claims(findings: Findings, claims: Sequence[Claimed]) -> list[str]:
     shown = claims[: max(_MOST_CLAIMS, sum(one.failed for one in claims))]
     rows = [
         (
-            f"{one.mark} {one.claim.name}",
+            f"{one.sign} {one.claim.name}",
             one.effect_words or "no ratio",
             f"{one.sure} (exploratory)" if one.anew else one.sure,
             one.gate,

@@ -20,6 +20,7 @@ from svload.report.page.ran import what_was_run
 from svload.report.page.template import render_template
 from svload.report.told.numbers import Number
 from svload.report.told.spelling import (
+    MOST_PERCENT,
     change_words,
     count_words,
     dimension_of,
@@ -27,6 +28,7 @@ from svload.report.told.spelling import (
     load_line,
     metric_label,
     metric_words,
+    percent_words,
     show_change,
     split_metric,
     unique,
@@ -173,7 +175,7 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
         widest = max(_reach(row.ratio) for row in known)
         where = f"in each of {count_words(len(known), 'case')}" if len(known) > 1 else f"in {known[0].case}"
         told = (
-            f"any difference is below {100 * widest:.3g} % {where} (95 % intervals)"
+            f"any difference is below {_share(widest)} {where} (95 % intervals)"
             if widest > 0
             else f"the two are equal in every trial {where}"
         )
@@ -185,6 +187,10 @@ def _sentence(metric: str, pairs: Sequence[PairRow]) -> tuple[str, tuple[str, ..
             f"interval excludes no change): {most}{rest}"
         )
     return f"{head}: {told}.", tuple(row.case for row in (differing or pairs)[:_MOST_NAMED])
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} %" if share <= MOST_PERCENT else percent_words(share)
 
 
 def _size(ratio: Estimate) -> float:

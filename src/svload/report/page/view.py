@@ -31,7 +31,7 @@ from svload.report.page.search_view import search_view
 from svload.report.told.answer import LIMITS_TITLE, Sentence, answer
 from svload.report.told.claimed import Claimed, details, lost_words, pair_bound
 from svload.report.told.claimed import Detail as Behind
-from svload.report.told.criteria import OUTCOME_MARKS, kept, measured_words, open_or_failed
+from svload.report.told.criteria import OUTCOME_MARKS, kept, kept_lines, measured_words, open_or_failed
 from svload.report.told.numbers import Number, too_few_rule
 from svload.report.told.own import own_note
 from svload.report.told.spelling import GRADE_MARK, load_line, metric_label, services_of, show_time
@@ -211,6 +211,7 @@ def page_context(gathered: Gathered, detail: Detail) -> dict[str, Any]:
         ),
         "replicates": gathered.lock.measure.replicates,
         "kept": kept(findings),
+        "kept_told": next((line for line in kept_lines(findings) if len(line) <= _LONGEST_KEPT), ""),
         "open_thresholds": [
             (one, OUTCOME_MARKS[one.outcome], measured_words(gathered.told, one))
             for one in open_or_failed(findings)
@@ -351,12 +352,19 @@ def _overview_row(
     )
 
 
-_MOST_PAIRS = 200
+_MOST_PAIRS, _LONGEST_KEPT = 200, 300
 
 
 def _claims(findings: Findings, claims: Sequence[Claimed], ids: Mapping[str, str]) -> list[ClaimView]:
     plots = [
-        Plot(one.claim.name, one.claim.ratio, one.outcome, one.effect or "no ratio", one.claim.within)
+        Plot(
+            one.claim.name,
+            one.claim.ratio,
+            one.outcome,
+            one.effect or "no ratio",
+            one.claim.within,
+            one.failed,
+        )
         for one in claims
     ]
     scale = plot_scale(plots)

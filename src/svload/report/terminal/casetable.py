@@ -1,5 +1,5 @@
-"""The table of cases for a terminal: the compared numbers always, of the rest what fits; a row a step
-where there are scenarios. Pure."""
+"""The table of cases for a terminal: the numbers of comparisons and thresholds always, of the rest what fits;
+a row a step where there are scenarios. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from rich.cells import cell_len, set_cell_size
 from svload.model.results import CaseResult, Findings
 from svload.model.visible import visible
 from svload.report.told.claimed import claimed
+from svload.report.told.criteria import threshold_key
 from svload.report.told.numbers import Number, Told, marks_rule, number_of, too_few_rule
 from svload.report.told.spelling import (
     GRADE_MARK,
     count_words,
+    dimension_of,
     factor_levels,
+    list_words,
     number_words,
     split_metric,
     traffic_owners,
@@ -25,12 +28,15 @@ _GAP = 2
 _MOST_ROWS = 40
 _LONGEST_NAME, _LONGEST_LEVELS = 72, 120
 _WIDE_NAME, _NARROW_NAME, _SHORTEST_LEVELS = 24, 14, 16
-_MOST_COMPARED = 3
 _SEPARATOR = " · "
-_SPARED = ("server", "p99", "ok", "levels", "rate")
+_SUCCESS = "ok"
+_SPARED = ("server", "p99", _SUCCESS, "levels", "rate")
 """What gives way in turn before names and levels are folded: most of it stands in a note or in the
-report. A compared number never does."""
+report. A number that is compared or has a threshold never does."""
 _NO_FAILURE, _FAILURES = "no failure", "failures"
+_NONE_OK = "none ok"
+_OF_NO_ANSWER = ("generator_lag", "slot_wait", "longest_silence", "recovery")
+"""Times that a load has without any answer."""
 _STEP = "  └ "
 _NUMBERS = (("response.p50", 8), ("response.p99", 3), ("throughput", 4), ("success_rate", 7))
 """The main group's numbers, and how much each is needed."""
@@ -82,7 +88,7 @@ class _Row:
 
 
 def case_table(findings: Findings, width: int) -> CaseTable:
-    """The run cases with verdicts, the compared numbers and the main group's in at most `width` columns."""
+    """The run cases with verdicts, the numbers that are asked for and the main group's in at most `width` columns."""
     told = Told(findings)
     ran = [case for case in findings.cases if case.excluded is None]
     steps = _steps(findings, told.group)
@@ -91,6 +97,11 @@ def case_table(findings: Findings, width: int) -> CaseTable:
     keys = _keys(findings, told.group)
     columns = fit(_columns(told, rows, keys), width)
     notes = _legend(told, shown, keys, [column.heading for column in columns])
+    headings = {column.heading for column in columns}
+    unseen = [_heading(key, told.group) for key, keep in keys.items() if keep == _KEPT]
+    headings |= {_SUCCESS} if _all_ok(told, shown) else set()  # a note says so
+    if unseen := [heading for heading in unseen if heading not in headings]:
+        notes.append(f"no room for {list_words(unseen)}: a wider terminal or the report has it")
     if len(ran) > len(shown):
         notes.append(f"{count_words(len(ran) - len(shown), 'more case')} in the report")
     return CaseTable(tuple(columns), (*notes, *_excluded(findings)))
@@ -104,10 +115,17 @@ def _steps(findings: Findings, group: str) -> list[str]:
 
 
 def _keys(findings: Findings, group: str) -> dict[str, int]:
-    """Full metric name → how much its column is needed: the compared numbers first of all."""
-    compared = list(dict.fromkeys(one.key for one in claimed(findings)))[:_MOST_COMPARED]
-    keys = {f"{group}.{name}": keep for name, keep in _NUMBERS}
-    return {**{key: keys.get(key, _KEPT) for key in keys}, **dict.fromkeys(compared, _KEPT)}
+    """Full metric name → how much its column is needed, most of all what is compared or has a threshold. Percentiles
+    of the main group's response stand together.
+    """
+    asked = [one.key for one in claimed(findings)]
+    asked += [threshold_key(findings, one.that) for one in findings.thresholds]
+    keys = {f"{group}.{name}": keep for name, keep in _NUMBERS} | {key: _KEPT for key in asked if key}
+    head = f"{group}.response.p"
+    percentiles = sorted(
+        (key for key in keys if key.startswith(head)), key=lambda key: float(key.removeprefix(head))
+    )
+    return {key: keys[key] for key in dict.fromkeys([*percentiles, *keys])}
 
 
 def _legend(
@@ -119,11 +137,7 @@ def _legend(
     found = [rule] if (rule := marks_rule(numbers)) else []
     if "n" in headings and any(one.believed < one.made for one in numbers):
         found.append("n: trials that count, of those that were made")
-    if (
-        cases
-        and "ok" not in headings
-        and all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
-    ):
+    if cases and _SUCCESS not in headings and _all_ok(told, cases):
         found.append("ok: 100 % in every case")
     found = ["; ".join(found)] if found else []
     return [*found, rule] if (rule := too_few_rule(numbers)) else found
@@ -163,16 +177,17 @@ def _columns(told: Told, rows: Sequence[_Row], keys: dict[str, int]) -> list[Col
     )
     levels = (Cell("" if row.step else _levels(row.case, vary)) for row in rows)
     found = [
-        column("case", _KEPT, names, False, _WIDE_NAME),
+        column("case", _KEPT + 1, names, False, _WIDE_NAME),
         *([column("levels", 6, levels, False, _LONGEST_LEVELS)] if vary else []),
         column("verdict", 9, (_grade(row) for row in rows), False),
         column("server", 2, (_server(row) for row in rows), False),
     ]
+    median = f"{group}.response.p50"
+    with_interval = {median, *(one.key for one in claimed(told.findings))}
     for key, keep in keys.items():
-        cells = (_number(told, row, key, key == f"{group}.response.p50" or keep == _KEPT) for row in rows)
+        cells = (_number(told, row, key, key in with_interval) for row in rows)
         found.append(column(_heading(key, group), keep, cells))
-    first = next(iter(keys))
-    counted = (Cell("" if row.step else told.of_case(row.case, first).counted) for row in rows)
+    counted = (Cell("" if row.step else told.of_case(row.case, median).counted) for row in rows)
     return [*found, column("n", 5, counted)]
 
 
@@ -199,6 +214,8 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
         key = f"{owner}.{row.step}{key.removeprefix(owner)}" if owner == told.group else ""
         if key not in row.case.metrics:
             return Cell("")
+    if row.case.trials and _none_ok(told, row.case, key):
+        return Cell(_NONE_OK, _FAILURES)
     found = told.of_case(row.case, key) if row.case.trials else number_of(key, None, 0, 0)
     kind: str = "" if found.grade == "VALID" else found.grade
     if split_metric(key)[1] == "success_rate":
@@ -206,6 +223,18 @@ def _number(told: Told, row: _Row, key: str, whole: bool) -> Cell:
     brief = found.marked if row.case.trials else "–"
     text = f"{found.whole} {found.mark}".rstrip() if whole and row.case.trials else brief
     return Cell(text, kind, brief)
+
+
+def _none_ok(told: Told, case: CaseResult, key: str) -> bool:
+    """Whether it is a time of answers, and there was none: its value would be the time-out, or nothing."""
+    owner, name, _ = split_metric(key)
+    success = f"{owner}.success_rate"
+    of_answers = dimension_of(key) == "time_s" and name not in _OF_NO_ANSWER
+    return of_answers and success in case.metrics and told.of_case(case, success).value == 0
+
+
+def _all_ok(told: Told, cases: Sequence[CaseResult]) -> bool:
+    return all(_ok(told.of_case(case, f"{told.group}.success_rate")) for case in cases)
 
 
 def _ok(found: Number) -> bool:
@@ -218,18 +247,17 @@ def _cut(text: str, most: int) -> str:
 
 
 def fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed.
-
-    Servers that are all steady need no column.
-    """
-    kept = [one for one in columns if one.heading != "server" or any(cell.text not in ("", "STEADY", "UNKNOWN") for cell in one.cells)]  # fmt: skip
+    """The columns that fit: spare ones give way first, then names and levels fold, intervals go, and the least needed."""
+    kept = list(columns)
     for heading in _SPARED:
         if _total(kept) > width:
             kept = [
                 one
                 for column in kept
                 for one in (
-                    _given_way(column) if column.heading == heading and column.keep < _KEPT else (column,)
+                    _given_way(column)
+                    if column.heading == heading and (column.keep < _KEPT or heading == _SUCCESS)
+                    else (column,)
                 )
             ]
     kept = _folded(kept, "levels", width, _SHORTEST_LEVELS)
@@ -237,7 +265,7 @@ def fit(columns: Sequence[Column], width: int) -> list[Column]:
     if _total(kept) > width:
         kept = [_brief(column) for column in kept]
     while _total(kept) > width and len(kept) > 1:
-        kept.remove(min(kept, key=lambda column: column.keep))
+        kept.remove(min(reversed(kept), key=lambda column: column.keep))
     return kept
 
 
@@ -258,7 +286,7 @@ def _given_way(column: Column) -> tuple[Column, ...]:
     if column.heading == "levels":
         cells = tuple(replace(cell, text=cell.text.replace(_SEPARATOR, "·")) for cell in column.cells)
         return (replace(column, cells=cells),)
-    if column.heading == "ok" and any(cell.kind not in (_NO_FAILURE, "") for cell in column.cells):
+    if column.heading == _SUCCESS and any(cell.kind not in (_NO_FAILURE, "") for cell in column.cells):
         return (column,)
     return ()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from svload.model.errors import ExitCode
 from svload.model.results import Estimate, Findings, Imported, TrialResult
 from svload.model.tables import TableCheckResult
 from svload.model.units import show_duration
@@ -23,7 +24,11 @@ _SHOWN = (
 
 
 def show_import(
-    findings: Findings, imported: Mapping[str, Imported], files: Mapping[str, Path], interleaved: bool
+    findings: Findings,
+    imported: Mapping[str, Imported],
+    files: Mapping[str, Path],
+    interleaved: bool,
+    code: ExitCode,
 ) -> None:
     """A few lines a trial, then the findings as of any run."""
     out = console()
@@ -35,7 +40,7 @@ def show_import(
         out.print(
             "The levels were not interleaved: drift is inside every difference between them.", style="yellow"
         )
-    show_findings(findings, files)
+    show_findings(findings, files, code=code)
 
 
 def _trial(out: Any, result: TrialResult, told: Imported) -> None:

@@ -26,6 +26,8 @@ from svload.report.terminal.search_live import search_line
 from svload.report.told.doubts import event_words
 
 GRADE_STYLE = {"VALID": "green", "WEAK": "yellow", "REFUSED": "bold red"}
+_SO_FAR = "steady so far"
+"""Of a trial by itself: that throughput stays flat over several loads shows only in the end."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 _PHASES = {
     "install": "installing what the kits need",
@@ -73,8 +75,9 @@ def trial_line(data: dict[str, Any], done: int, total: int) -> str:
     if not told and data["instrument"] != "VALID":
         told = next(iter(data.get("reasons") or [""]))
     why = f" — {told}" if told else ""
+    server = _SO_FAR if data["server"] == "STEADY" else data["server"]
     return visible(
-        f"[{done}/{total}] {data['trial']} {data['instrument']} {data['server']} {data.get('headline', '')}{why}"
+        f"[{done}/{total}] {data['trial']} {data['instrument']} {server} {data.get('headline', '')}{why}"
     )
 
 

@@ -90,7 +90,9 @@ class PlainLoad(_Seconds):
     def on_event(self, event: Event) -> None:
         data: dict[str, Any] = event.data
         if event.kind == "progress" and self.take(data):
-            line = f"{self.offset_s:4.0f} s  {self.last_second:9,}/s  {self.quantiles}  {self.under_way}"
+            line = (
+                f"{self.offset_s:4.0f} s  {self.last_second:9,}/s  {self.quantiles:26}  {self.under_way:>15}"
+            )
             self._say(line + (f"  failed: {self.errors}" if self.errors else ""))
         elif event.kind == "notice":
             self._say(str(data.get("text", "")))

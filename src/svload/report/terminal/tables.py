@@ -13,6 +13,7 @@ from rich.text import Text
 
 from svload.analysis.phases import LOAD, TOTAL, Outside, outside_load
 from svload.model.certificates import AaCertificate
+from svload.model.errors import ExitCode
 from svload.model.results import Findings
 from svload.model.units import show_duration, show_size
 from svload.model.visible import visible
@@ -23,7 +24,9 @@ from svload.report.terminal.searched import search_lines
 from svload.report.told.answer import Sentence, answer, headline, nothing_line
 from svload.report.told.certified import instrument_line, instrument_words, percent_of_log
 from svload.report.told.claimed import GATE_MARKS, Claimed
+from svload.report.told.criteria import kept_lines
 from svload.report.told.doubts import COMMAND
+from svload.report.told.ending import exit_line
 from svload.report.told.spelling import count_words, list_words, load_line, main_group, number_words
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
@@ -32,8 +35,15 @@ MOST_LINES = 24
 """What `show_findings` takes beside the table of cases."""
 
 
-def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | None = None) -> None:
-    """The answer, a line a comparison; all doubts in one; the cases; last the files. On stdout, or on `out`.
+def show_findings(
+    findings: Findings,
+    files: Mapping[str, Path],
+    out: Console | None = None,
+    *,
+    code: ExitCode | None = None,
+) -> None:
+    """The answer, a line a comparison; all doubts in one; the cases; the files; last the exit code with its reason,
+    where it is given. On stdout, or on `out`.
 
     Beside the table of cases it takes `MOST_LINES` lines at most where the question and the load fit three.
     """
@@ -44,7 +54,8 @@ def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | 
     facts, paths = _facts(findings, out, width), _paths(files)
     told = table.notes if findings.capacity is None else ()
     notes = [Text(visible(note), style="dim") for note in told]
-    spent = sum(_height(out, line, width) for line in (*head, *notes, *facts)) + len(paths)
+    end = [_exit_line(findings, code)] if code is not None else []
+    spent = sum(_height(out, line, width) for line in (*head, *notes, *facts, *end)) + len(paths)
     for line in (*head, *_answer_lines(findings, out, width, MOST_LINES - spent)):
         out.print(line, width=width)
     if findings.capacity is None:
@@ -55,6 +66,13 @@ def show_findings(findings: Findings, files: Mapping[str, Path], out: Console | 
         out.print(line, width=width)
     for path in paths:
         out.print(path, soft_wrap=True)
+    for line in end:
+        out.print(line, width=width)
+
+
+def _exit_line(findings: Findings, code: ExitCode) -> Text:
+    styles = {ExitCode.DONE: "green", ExitCode.REFUSED: "yellow"}
+    return Text(visible(exit_line(findings, code)), style=styles.get(code, "red"))
 
 
 def _height(out: Console, line: Text | Table, width: int) -> int:
@@ -126,7 +144,7 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
     nothing = [Text(visible(nothing_line(found)), style="bold red")] if found.nothing is not None else []
     if not first and not said and not found.claims and not nothing:
         first = [Text(visible(headline(findings)), style="bold")]
-    planted = [_planted(found.planted)] if found.planted else []
+    planted = [*_kept(findings, out, width), *([_planted(found.planted)] if found.planted else [])]
     doubts = [Text(visible(_unsaid_line(one)), style="yellow") for one in found.unsaid]
     whole = _Shown(first, list(found.claims), said, doubts, (nothing, planted), found.left_out)
     heights: dict[str, int] = {}
@@ -139,6 +157,13 @@ def _answer_lines(findings: Findings, out: Console, width: int, room: int) -> li
         return heights[line.plain]
 
     return whole.fit(lambda lines: sum(map(height, lines)) > room)
+
+
+def _kept(findings: Findings, out: Console, width: int) -> list[Text]:
+    """The thresholds that hold, in one line: with their names where they fit."""
+    lines = [Text(visible(f"✓ {line}"), style="green") for line in kept_lines(findings)]
+    fitting = [line for line in lines if _height(out, line, width) == 1]
+    return (fitting or lines[-1:])[:1]
 
 
 def _planted(told: Sequence[str]) -> Text:
@@ -175,7 +200,7 @@ def _claims(claims: Sequence[Claimed], most: int) -> Iterator[Text | Table]:
     for one in claims[:most]:
         gate = one.claim.gate
         cells = (
-            one.mark,
+            one.sign,
             one.claim.name + (f", {number_words(one.key)}" if len(keys) > 1 else ""),
             one.effect_words or "no ratio",
             one.short + (f", {GATE_MARKS[gate.outcome]} gate" if gate else ""),

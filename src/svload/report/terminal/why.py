@@ -16,7 +16,7 @@ from svload.report.terminal.console import console
 from svload.report.terminal.live import GRADE_STYLE
 from svload.report.told.anew import grade_words
 from svload.report.told.claimed import claimed, claimed_of, details, lost_reasons, lost_words, pair_bound
-from svload.report.told.doubts import Doubt, asked_keys, doubts, harm_words, summary
+from svload.report.told.doubts import Doubt, asked_keys, doubting, doubts, harm_words, summary
 from svload.report.told.evidence import evidence_lines, gave_way
 from svload.report.told.faults import fault_lines
 from svload.report.told.numbers import Number, Told
@@ -63,8 +63,7 @@ def _show_trial(out: Console, trial: TrialResult, findings: Findings | None) -> 
             _say(out, "  " + "; ".join(f"{number_words(one.key)} {_value(one)}" for one in mine))
         else:
             _table(out, mine)
-    doubted = [check for check in verdict.checks if check.measured and check.grade != "VALID"]
-    for check in sorted(doubted, key=lambda one: _GRADES.index(one.grade)):
+    for check in sorted(doubting(trial), key=lambda one: _GRADES.index(one.grade)):
         _check(out, check)
     told = {check.sentence for check in verdict.checks}
     for reason in verdict.reasons:
@@ -152,7 +151,7 @@ def _check(out: Console, check: CheckResult) -> None:
 def _show_claim(out: Console, findings: Findings, claim: Claim) -> None:
     """The outcome, what is behind it, every pair that counts, and why the others do not."""
     one = claimed_of(findings, claim)
-    out.print(Text(visible(f"{one.mark} {claim.name}: {one.sure}"), style="bold"))
+    out.print(Text(visible(f"{one.sign} {claim.name}: {one.sure}"), style="bold"))
     _say(out, one.sentence)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for detail in details(findings, one):

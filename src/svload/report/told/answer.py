@@ -4,21 +4,24 @@ Pure: made from findings alone."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from svload.model.results import Findings, Grade
 from svload.report.told.anew import anew_words
 from svload.report.told.claimed import Claimed, claimed
-from svload.report.told.criteria import failed, not_judged
+from svload.report.told.criteria import failed, kept_lines, not_judged
 from svload.report.told.doubts import COMMAND, MOST_SHOWN, doubts, summary
 from svload.report.told.failures import leading_failures, other_failures
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import GATE_MARKS
 from svload.report.told.spelling import count_words, list_words
+from svload.report.told.usable import no_times_line
 
 MOST_SENTENCES = 10
+_MOST_GATES = 3
+"""Failed gates that are told in sentences; all stand among the comparisons."""
 LIMITS_TITLE = "How far to trust it, and what could not be said"
 _FROM_FIELDS = ("planted", "refused", "capacity", "failures", "comparison", "threshold", "weak")
 """Kinds of findings that are told from failures, claims, thresholds, searches, trials and checks themselves."""
@@ -50,7 +53,8 @@ class Answer:
     """`first`, `claims` and `sentences` answer the question, in this order; `unsaid` is what limits them:
     doubts, what is open or was not run.
 
-    `first` begins with what failed, `claims` with failed gates. `nothing` is set when there is no valid evidence
+    `first` begins with what failed: requests, criteria, gates; then that no time can be used. `claims` begin with
+    failed gates. `nothing` is set when there is no valid evidence
     at all: then `first` alone answers. `left_out` counts what ten lines do not hold.
     """
 
@@ -77,17 +81,39 @@ def answer(findings: Findings) -> Answer:
     criteria = [
         Sentence(f"{one.text}.", "measured", _cases(one.cases), mark=one.mark) for one in failed(findings)
     ]
-    first = [*_of_search(findings), *failures, *criteria, *first]
+    found = sorted(claimed(findings), key=lambda one: (not one.failed, _FIRST.index(one.outcome)))
+    no_times = [Sentence(text, "refused", mark="✗")] if (text := no_times_line(findings)) else []
+    first = [*_of_search(findings), *failures, *criteria, *_failed_gates(found), *no_times, *first]
     room = max(0, MOST_SENTENCES - len(first))
     over = max(0, len(first) - MOST_SENTENCES) + max(0, len(after) - room)
     return Answer(
         tuple(first[:MOST_SENTENCES]),
-        tuple(sorted(claimed(findings), key=lambda one: (not one.failed, _FIRST.index(one.outcome)))),
+        tuple(found),
         tuple(after[:room]),
         tuple(_unsaid(findings)),
         planted,
         left_out=over,
     )
+
+
+def _failed_gates(found: Sequence[Claimed]) -> list[Sentence]:
+    """A sentence a failed gate, with why and its limit; of many the rest in one."""
+    gates = [one for one in found if one.failed]
+    lines = [
+        Sentence(f"{_gate_words(one)}.", one.certainty, (one.claim.name,), mark=one.sign)
+        for one in gates[:_MOST_GATES]
+    ]
+    if rest := gates[_MOST_GATES:]:
+        text = f"{count_words(len(rest), 'more gate')} failed."
+        lines.append(
+            Sentence(text, rest[0].certainty, tuple(one.claim.name for one in rest), mark=rest[0].sign)
+        )
+    return lines
+
+
+def _gate_words(one: Claimed) -> str:
+    """`GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 % (HTTPS against HTTP)`."""
+    return f"{one.failure} ({one.claim.name})"
 
 
 def _cases(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -120,7 +146,12 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         if len(found) > MOST_SHOWN:
             reasons.append(f"{count_words(len(found) - MOST_SHOWN, 'more check')}: {COMMAND}")
         others = count_words(len(found), "check marks", "checks mark")
-        head = told or f"no number that the study asks for is doubted; {others} others"
+        asked = "what the study asks for is not" if no_times_line(findings) else ""
+        head = told or (
+            f"every response time and rate is REFUSED; {asked}"
+            if asked
+            else f"no number that the study asks for is doubted; {others} others"
+        )
         lines.append(Sentence(f"Doubts: {head}.", "doubted", (), tuple(reasons), "~"))
     lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]
     lines += [
@@ -213,7 +244,7 @@ def _nothing(because: str) -> str:
 
 def headline(findings: Findings) -> str:
     """One short sentence for the end of a command's output: what failed (requests, a gate, a threshold), else the
-    first comparison, else a median."""
+    first comparison, else a median. Before all that did not fail it says that no time can be used, where none can."""
     if findings.capacity is None and (failures := leading_failures(findings)):
         return failures[0].text
     because = why_nothing(findings)
@@ -224,13 +255,17 @@ def headline(findings: Findings) -> str:
         return f"{findings.capacity.sentence} {gate.sentence}" if gate else findings.capacity.sentence
     found = claimed(findings)
     if gates := [one for one in found if one.failed]:
-        return f"{gates[0].claim.name}: {gates[0].gate or 'gate failed'}. {gates[0].sentence}"
+        return f"{_gate_words(gates[0])}. {gates[0].sentence}"
     if broken := failed(findings):
         return f"{broken[0].text}."
+    no_times = no_times_line(findings)
     claims = [one for one in found if one.outcome != "refused" and one.effect]
     if claims:
         first = min(claims, key=lambda one: one.outcome == "open")
-        return f"{first.claim.name}: {first.sentence}"
+        return f"{no_times} {first.claim.name}: {first.sentence}".strip()
+    if no_times:
+        held = kept_lines(findings)
+        return f"{no_times} {held[1]}." if held else no_times
     told = Told(findings)
     for case in findings.cases:
         median = told.of_case(case, f"{told.group}.response.p50")

@@ -3,10 +3,11 @@ and the details behind it. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, expm1
+from math import expm1
 
 from svload.model.results import Claim, Findings, LostPair, PairRatio
 from svload.model.units import Dimension
@@ -21,6 +22,7 @@ from svload.report.told.spelling import (
     list_words,
     metric_words,
     number_words,
+    percent_words,
     show_value,
     split_metric,
 )
@@ -30,6 +32,9 @@ MARKS = {"decided": "●", "no difference": "■", "open": "○", "refused": "�
 GATE_WORDS = {"fail": "gate failed:", "pass": "gate passed: not", "open": "gate open: perhaps"}
 """What stands before the text of `fail_if`, which says what would be a failure."""
 GATE_MARKS = {"fail": "✗", "pass": "✓", "open": "?"}
+FAILED_MARK = "✗"
+"""Of a comparison whose gate failed, before what its outcome would have."""
+_LIMIT = re.compile(r"\d+(?:\.\d+)? ?%")
 LONGEST_WORDS = 25
 _FEW_BRING_UPS = 6
 """Below so many bring-ups a claim speaks of these alone (docs/method.md §2)."""
@@ -85,7 +90,7 @@ class Claimed:
         decide it`, `refused: 0 of 8 pairs can be believed`."""
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
-            return f"any difference is below {100 * claim.within:.2g} %"
+            return f"any difference is below {percent_words(claim.within)}"
         if self.outcome == "open":
             return f"open{': ' + self.needs if self.needs else ''}"
         if self.outcome == "refused":
@@ -108,7 +113,7 @@ class Claimed:
         """
         claim = self.claim
         if self.outcome == "no difference" and claim.within is not None:
-            return f"within {100 * claim.within:.2g} %"
+            return f"within {percent_words(claim.within)}"
         if self.outcome == "open" and (why := self._more or claim.why_open):
             return f"open: {why}"
         if self.outcome == "refused" and claim.believed_of[1]:
@@ -155,7 +160,7 @@ class Claimed:
         if self.outcome == "decided" and self.effect:
             return f"{sides}: {what} is {self.effect_words}."
         if self.outcome == "no difference" and claim.within is not None:
-            return f"{sides}: {what} differs by less than {100 * claim.within:.2g} %, if at all."
+            return f"{sides}: {what} differs by less than {percent_words(claim.within)}, if at all."
         if self.outcome == "refused":
             believed, made = claim.believed_of
             rest = f", {believed} of {count_words(made, 'pair')} can be believed" if made else ""
@@ -169,6 +174,21 @@ class Claimed:
         """Whether its gate failed: it is told before all others, and never left out."""
         gate = self.claim.gate
         return gate is not None and gate.outcome == "fail"
+
+    @property
+    def sign(self) -> str:
+        """What stands before its name: ✗ where its gate failed, else its outcome's mark."""
+        return FAILED_MARK if self.failed else self.mark
+
+    @property
+    def failure(self) -> str:
+        """`GATE FAILED: probe.response.p50 rises by 16 to 22 %, limit 5 %`; "" where it did not."""
+        gate = self.claim.gate
+        if gate is None or not self.failed:
+            return ""
+        limit = _LIMIT.search(gate.text)
+        told = f"{gate.why}, limit {limit[0]}" if gate.why and limit else gate.why or gate.text
+        return f"GATE FAILED: {told}" if told else "GATE FAILED"
 
     @property
     def gate(self) -> str:
@@ -236,9 +256,9 @@ def _details(findings: Findings, one: Claimed) -> Iterator[tuple[str, str]]:
     robust = claim.robust
     yield "robust estimate", f"{change_words(robust, one.dimension)} (Hodges–Lehmann)" if robust else ""
     yield "success", _success(claim)
-    yield "least detectable effect", f"{100 * claim.mde:.2g} %" if claim.mde is not None else ""
+    yield "least detectable effect", percent_words(claim.mde) if claim.mde is not None else ""
     floor = claim.floor
-    yield "the lab's own noise", f"{100 * (exp(floor) - 1):.2g} % against itself" if floor is not None else ""
+    yield "the lab's own noise", f"{percent_words(expm1(floor))} against itself" if floor is not None else ""
 
 
 def _intervals(one: Claimed) -> str:
@@ -356,7 +376,7 @@ def _breakdown(claim: Claim) -> str:
     if claim.overturn_pairs is not None:
         told.append(f"{count_words(claim.overturn_pairs, 'pair')} of the opposite sign")
     if claim.overturn_bias is not None:
-        told.append(f"a common bias of {100 * claim.overturn_bias:.2g} %")
+        told.append(f"a common bias of {percent_words(claim.overturn_bias)}")
     return ", or ".join(told)
 
 

@@ -58,6 +58,18 @@ def kept(findings: Findings) -> list[Judged]:
     return _judged(findings, ("passed",))
 
 
+def kept_lines(findings: Findings) -> tuple[str, ...]:
+    """The criteria that passed in every case, in one line, the longest wording first: with what was measured, with
+    their names, only counted (`3 thresholds hold`). Empty without any."""
+    broken = {criterion_words(one.that) for one in findings.thresholds if one.outcome != "passed"}
+    found = [one for one in kept(findings) if one.that not in broken]
+    if not found:
+        return ()
+    count = f"{count_words(len(found), 'threshold')} {'holds' if len(found) == 1 else 'hold'}"
+    measured = ", ".join(one.that + (f" ({one.measured})" if one.measured else "") for one in found)
+    return f"{count}: {measured}", f"{count}: {', '.join(one.that for one in found)}", count
+
+
 def failed(findings: Findings) -> list[Judged]:
     """The criteria that failed somewhere, one line each."""
     return _judged(findings, ("failed",))

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from svload.model.results import CaseResult, CheckResult, Findings, Grade, TrialResult
+from svload.model.results import CaseResult, CheckResult, Findings, Grade, Harm, TrialResult
 from svload.report.told.numbers import Told
-from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words
+from svload.report.told.spelling import GRADE_MARK, count_words, list_words, number_words, percent_words
 
 COMMAND = "svload why"
 """Shows all doubts of the latest run."""
@@ -19,6 +19,7 @@ MOST_SHOWN = 6
 _KINDS = {"all": "all numbers", "timing": "all times and rates"}
 _MOST_NUMBERS = 4
 _GRADES: tuple[Grade, ...] = ("REFUSED", "WEAK")
+_WORST_FIRST: tuple[Grade, ...] = (*_GRADES, "VALID")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Doubt:
         """`✗ hiccups, 9 of 77 trials: probe p99, off by up to 30 %; by stress-ng (joe). → Keep the machine quiet.`"""
         told = f"{self.mark} {self.check}, {len(self.trials)} of {count_words(self.of, 'trial')}"
         if self.numbers:
-            off = f", off by up to {100 * self.off:.2g} %" if self.off else ""
+            off = f", off by up to {percent_words(self.off)}" if self.off else ""
             told += f": {self.number_words}{off}"
         else:
             told += f": {self.example.rstrip('.')}"
@@ -75,11 +76,33 @@ def doubts(findings: Findings, trials: Iterable[TrialResult] | None = None) -> l
     judged = list(findings.trials if trials is None else trials)
     marked: dict[tuple[Grade, str], list[tuple[TrialResult, CheckResult]]] = {}
     for trial in judged:
-        for check in trial.verdict.checks:
-            if check.measured and check.grade != "VALID":
-                marked.setdefault((check.grade, check.check), []).append((trial, check))
+        for check in doubting(trial):
+            marked.setdefault((check.grade, check.check), []).append((trial, check))
     found = [_doubt(grade, name, rows, len(judged)) for (grade, name), rows in marked.items()]
     return sorted(found, key=lambda one: (_GRADES.index(one.grade), -len(one.trials), one.check))
+
+
+def doubting(trial: TrialResult) -> list[CheckResult]:
+    """The checks that a trial does not pass, as its numbers bear them: one that was computed again without
+    disturbed moments is WEAK, though the check alone would have refused it."""
+    found = [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
+    return [_borne(trial, check) for check in found]
+
+
+def _borne(trial: TrialResult, check: CheckResult) -> CheckResult:
+    harms = tuple(_of_number(trial, harm) for harm in check.harms)
+    if harms == check.harms:
+        return check
+    grade = min((harm.grade for harm in harms), key=_WORST_FIRST.index)
+    return check.model_copy(update={"harms": harms, "grade": grade})
+
+
+def _of_number(trial: TrialResult, harm: Harm) -> Harm:
+    estimate = trial.metrics.get(harm.number)
+    belief = estimate.belief if estimate is not None else None
+    if belief is None or not belief.left_out or belief.grade != "WEAK" or harm.grade != "REFUSED":
+        return harm
+    return harm.model_copy(update={"grade": "WEAK", "below": belief.below, "above": belief.above})
 
 
 def _doubt(grade: Grade, name: str, rows: Sequence[tuple[TrialResult, CheckResult]], of: int) -> Doubt:
@@ -182,8 +205,7 @@ def _of_main(key: str, group: str) -> str:
 
 def trial_doubts(trial: TrialResult) -> list[dict[str, Any]]:
     """One trial's doubts as plain data for an event: check, grade, numbers in words, who; REFUSED first."""
-    found = [check for check in trial.verdict.checks if check.measured and check.grade != "VALID"]
-    found.sort(key=lambda check: _GRADES.index(check.grade))
+    found = sorted(doubting(trial), key=lambda check: _GRADES.index(check.grade))
     return [
         {
             "check": check.check,

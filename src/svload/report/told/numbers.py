@@ -16,6 +16,7 @@ from svload.model.units import Dimension
 from svload.report.told.spelling import (
     FEW_MARK,
     GRADE_MARK,
+    MOST_PERCENT,
     NONE,
     dimension_of,
     list_words,
@@ -24,12 +25,13 @@ from svload.report.told.spelling import (
     show_interval,
     show_value,
     split_metric,
+    two_figures,
 )
 
 _SHORT: dict[Why, str] = {
     "": NONE,
     "too few": "too few",
-    "time-out": "> time-out",
+    "time-out": "failed",
     "not recovered": "not recovered",
     "in stages": "in stages",
     "grows": "grows",
@@ -188,15 +190,24 @@ class Number:
         return "; ".join(told)
 
 
+_ALL_OF_IT = 0.995
+"""A bound that leaves nothing of the value is none below it."""
+
+
 def bound_words(below: float | None, above: float | None) -> str:
-    """`−3 to +12 %`, `up to +12 %`, `±5 %`: from shares."""
+    """`−3 to +12 %`, `up to +12 %`, `±5 %`, `no bound below, up to 620 times`: from shares."""
     if below is None or above is None:
         return "off by an unknown share"
-    low, high = f"{100 * below:.2g}", f"{100 * above:.2g}"
+    low, high = two_figures(100 * below), two_figures(100 * above)
+    most = f"{two_figures(1 + above)} times" if above > MOST_PERCENT else f"+{high} %"
     if below < _LEAST_SHOWN:
-        return f"up to +{high} %"
+        return f"up to {most}"
+    if below >= _ALL_OF_IT:
+        return "no bound below" + (f", up to {most}" if above >= _LEAST_SHOWN else "")
     if above < _LEAST_SHOWN:
         return f"up to −{low} %"
+    if above > MOST_PERCENT:
+        return f"−{low} % to {most}"
     return f"±{high} %" if low == high else f"−{low} to +{high} %"
 
 

@@ -23,7 +23,7 @@ GATE_MARKS = {"pass": "✓", "fail": "✗", "open": "?"}
 @dataclass(frozen=True)
 class LevelRow:
     """A level in words. `measured` is the number that says so, with its interval; `says` why it
-    says nothing, where it does not."""
+    says nothing, where it does not, or what tells it in its stead."""
 
     level: CapacityLevel
     mark: str
@@ -74,6 +74,8 @@ def _level(findings: Findings, one: CapacityLevel) -> LevelRow:
     dimension = dimension_of(threshold_key(findings, one.by))
     measured = Estimate(value=one.value, low=one.value_low, high=one.value_high)
     lost = f", {one.refused} without a number" if one.refused else ""
+    if one.why and one.outcome in ("kept", "broken"):
+        lost += ", sign test"
     return LevelRow(
         level=one,
         mark=MARKS[one.outcome],

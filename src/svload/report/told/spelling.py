@@ -142,10 +142,26 @@ def metric_label(key: str) -> str:
     return f"{owner}: {words}" if owner else words
 
 
+MOST_PERCENT = 10.0
+"""A share above which nobody reads percent: 1,000 %."""
+
+
+def percent_words(share: float) -> str:
+    """A share in two figures: `12 %`, `140 %`, `600 %`; above 1,000 % `a factor of 620`."""
+    if share > MOST_PERCENT:
+        return f"a factor of {two_figures(1 + share)}"
+    return f"{two_figures(100 * share)} %"
+
+
+def two_figures(value: float) -> str:
+    """`0.12`, `12`, `62,000`: never as a power of ten."""
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{float(f'{value:.2g}'):,.0f}"
+
+
 def show_ratio(value: float) -> str:
     """A ratio as change: `−12 %`, `+3.4 %`, from threefold on `×3.2`."""
     if value >= 3 or value <= 0:
-        return f"×{value:.3g}"
+        return f"×{_plain(value)}"
     change = 100 * (value - 1)
     return f"{'+' if change >= 0 else '−'}{abs(change):.3g} %"
 
@@ -266,6 +282,8 @@ def change_interval(ratio: Estimate, dimension: Dimension) -> str:
     if ratio.value is None or ratio.low is None or ratio.high is None:
         return ""
     said = _Change.of(ratio.value, dimension)
+    if ratio.high - 1 > MOST_PERCENT and not said.times:
+        return f"{_plain(ratio.low)} to {_plain(ratio.high)} times"
     low, high = (_Change.of(bound, dimension, said.times) for bound in (ratio.low, ratio.high))
     if low.words == high.words == said.words:
         first, last = sorted((low, high), key=lambda one: one.number)
@@ -275,7 +293,7 @@ def change_interval(ratio: Estimate, dimension: Dimension) -> str:
 
 def _signed(ratio: float) -> str:
     change = 100 * (ratio - 1)
-    return f"{'−' if change < 0 else '+'}{abs(change):.3g}"
+    return f"{'−' if change < 0 else '+'}{_plain(abs(change))}"
 
 
 def change_words(ratio: float, dimension: Dimension) -> str:
@@ -306,7 +324,7 @@ class _Change:
 
     @property
     def text(self) -> str:
-        return f"{self.number:.3g}"
+        return _plain(self.number)
 
     @property
     def whole(self) -> str:

@@ -23,7 +23,7 @@ def first_batch(lock: Lock) -> Batch:
 def capacity(lock: Lock, sealed: Sealed) -> Batch | None:
     """The trials of the next step; None where the search has its answer."""
     made = [trial for batch in sealed.batches for trial in batch.trials]
-    step = next_of(lock, _results(sealed))
+    step = next_of(lock, _results(sealed), sealed.verdicts.sealed_s)
     return sealed.batch(step.because, _trials(lock, step, made)) if isinstance(step, Step) else None
 
 

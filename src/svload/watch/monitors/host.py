@@ -85,7 +85,8 @@ class HostMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        self._parts: list[tuple[proc.ProcFile, Callable[[str], list[Reading]]]] = []
+        self._parts: list[tuple[proc.ProcFile, Callable[[bytes], list[Reading]]]] = []
+        self._known: dict[int, tuple[bytes, list[Reading]]] = {}
         for path, read in _FILES.items():
             with contextlib.suppress(OSError):  # what this kernel lacks is left out
                 self._parts.append((proc.ProcFile(os.path.join(self.root, path)), read))
@@ -96,10 +97,14 @@ class HostMonitor(Monitor):
         return facts is None
 
     def sample(self) -> Iterable[Reading]:
-        """One pass over the open files."""
+        """One pass over the open files; of a text that has not changed nothing is read anew."""
         readings: list[Reading] = []
-        for file, read in self._parts:
-            readings += read(file.read())
+        for at, (file, read) in enumerate(self._parts):
+            text = file.read()
+            known = self._known.get(at)
+            if known is None or known[0] != text:
+                self._known[at] = known = (text, read(text))
+            readings += known[1]
         return readings
 
     def close(self) -> None:
@@ -110,20 +115,20 @@ class HostMonitor(Monitor):
 
 
 _OF_STAT = {
-    "ctxt": "context_switches_total",
-    "processes": "forks_total",
-    "procs_running": "running",
-    "procs_blocked": "blocked",
+    b"ctxt ": "context_switches_total",
+    b"processes ": "forks_total",
+    b"procs_running ": "running",
+    b"procs_blocked ": "blocked",
 }
 _OF_MEMORY = {
-    "MemTotal": "memory_total_bytes",
-    "MemAvailable": "memory_available_bytes",
-    "Cached": "memory_cached_bytes",
+    b"MemTotal:": "memory_total_bytes",
+    b"MemAvailable:": "memory_available_bytes",
+    b"Cached:": "memory_cached_bytes",
 }
 _OF_VMSTAT = {
-    "pgmajfault": "major_faults_total",
-    "oom_kill": "oom_kills_total",
-    "drop_pagecache": "drop_pagecache_total",
+    b"pgmajfault ": "major_faults_total",
+    b"oom_kill ": "oom_kills_total",
+    b"drop_pagecache ": "drop_pagecache_total",
 }
 _DROPPED = ("TcpExt.TCPRcvQDrop", "TcpExt.RcvPruned", "TcpExt.OfoPruned")
 _OF_NETSTAT = {
@@ -137,39 +142,45 @@ _OF_SNMP = {"Tcp.RetransSegs": "retransmits_total", "errors": "udp_buffer_errors
 """By file: the kernel's name → ours. Nothing else of these long files is read into numbers: it is done every 0.2 s."""
 
 
-def _stat(text: str) -> list[Reading]:
+def _stat(text: bytes) -> list[Reading]:
+    of_cores = text.partition(b"\nintr ")[0]  # thousands of numbers follow
     cores = [
         Reading(core, f"{state}_seconds_total", seconds)
-        for core, states in proc.parse_cpu(text).items()
+        for core, states in proc.parse_cpu(of_cores.decode("ascii", "replace")).items()
         for state, seconds in states.items()
     ]
-    return cores + _named(proc.parse_pairs(text, tuple(_OF_STAT)), _OF_STAT)
+    return cores + _pairs(text, _OF_STAT)
 
 
-def _memory(text: str) -> list[Reading]:
-    return _named(proc.parse_pairs(text, tuple(_OF_MEMORY)), _OF_MEMORY)
+def _memory(text: bytes) -> list[Reading]:
+    return _pairs(text, _OF_MEMORY)
 
 
-def _vmstat(text: str) -> list[Reading]:
-    return _named(proc.parse_pairs(text, tuple(_OF_VMSTAT)), _OF_VMSTAT)
+def _vmstat(text: bytes) -> list[Reading]:
+    return _pairs(text, _OF_VMSTAT)
 
 
-def _netstat(text: str) -> list[Reading]:
+def _pairs(text: bytes, wanted: Mapping[bytes, str]) -> list[Reading]:
+    found = proc.parse_pairs(text, wanted)
+    return [Reading("", metric, found[name]) for name, metric in wanted.items() if name in found]
+
+
+def _netstat(text: bytes) -> list[Reading]:
     found = proc.parse_titled(text, (*_OF_NETSTAT, *_DROPPED))
     if any(name in found for name in _DROPPED):
         found["dropped"] = sum(found.get(name, 0.0) for name in _DROPPED)
     return _named(found, _OF_NETSTAT)
 
 
-def _snmp(text: str) -> list[Reading]:
+def _snmp(text: bytes) -> list[Reading]:
     found = proc.parse_titled(text, (*_OF_SNMP, *_ERRORS))
     if any(name in found for name in _ERRORS):
         found["errors"] = sum(found.get(name, 0.0) for name in _ERRORS)
     return _named(found, _OF_SNMP)
 
 
-def _sockstat(text: str) -> list[Reading]:
-    for line in text.splitlines():
+def _sockstat(text: bytes) -> list[Reading]:
+    for line in text.decode("ascii", "replace").splitlines():
         fields = line.split()
         if fields[:1] == ["TCP:"]:
             held = float(fields[fields.index("mem") + 1]) * proc.PAGE_BYTES if "mem" in fields else 0.0
@@ -178,25 +189,25 @@ def _sockstat(text: str) -> list[Reading]:
     return []
 
 
-def _tcp_memory(text: str) -> list[Reading]:
+def _tcp_memory(text: bytes) -> list[Reading]:
     return [Reading("", "tcp_memory_limit_bytes", float(text.split()[2]) * proc.PAGE_BYTES)]
 
 
-def _files(text: str) -> list[Reading]:
+def _files(text: bytes) -> list[Reading]:
     opened, _, limit = text.split()
     return [Reading("", "files_open", float(opened)), Reading("", "files_limit", float(limit))]
 
 
-def _disks(text: str) -> list[Reading]:
+def _disks(text: bytes) -> list[Reading]:
     return [
         Reading(disk, name if name == "in_flight" else f"{name}_total", value)
-        for disk, values in proc.parse_disks(text).items()
+        for disk, values in proc.parse_disks(text.decode("ascii", "replace")).items()
         for name, value in values.items()
     ]
 
 
-def _network(text: str) -> list[Reading]:
-    found = proc.parse_interfaces(text)
+def _network(text: bytes) -> list[Reading]:
+    found = proc.parse_interfaces(text.decode("ascii", "replace"))
     return [
         Reading(interface, f"{name}_total", value)
         for interface, values in found.items()
@@ -204,11 +215,11 @@ def _network(text: str) -> list[Reading]:
     ]
 
 
-def _pressure_of(entity: str) -> Callable[[str], list[Reading]]:
-    def read(text: str) -> list[Reading]:
+def _pressure_of(entity: str) -> Callable[[bytes], list[Reading]]:
+    def read(text: bytes) -> list[Reading]:
         return [
             Reading(entity, f"pressure_{kind}_seconds_total", seconds)
-            for kind, seconds in proc.parse_pressure(text).items()
+            for kind, seconds in proc.parse_pressure(text.decode("ascii", "replace")).items()
         ]
 
     return read
@@ -218,7 +229,7 @@ def _named(values: Mapping[str, float], wanted: Mapping[str, str]) -> list[Readi
     return [Reading("", metric, values[name]) for name, metric in wanted.items() if name in values]
 
 
-_FILES: Mapping[str, Callable[[str], list[Reading]]] = {
+_FILES: Mapping[str, Callable[[bytes], list[Reading]]] = {
     "stat": _stat,
     "meminfo": _memory,
     "vmstat": _vmstat,

@@ -80,7 +80,7 @@ class JvmMonitor(Monitor):
         return [*self._readings(parse_page(page)), Reading("", "out_of_memory_total", self._told())]
 
     def _find(self) -> str:
-        members = members_of(self.facts, self.table.all(), self.root)
+        members = members_of(self.facts, self.table)
         for pid in sorted(members.get(self._process) or set().union(*members.values())):
             own = own_pid(pid, self.root)
             folder = os.path.join(self.root, str(pid), "root", "tmp")

@@ -5,40 +5,60 @@ from __future__ import annotations
 
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from ipaddress import ip_address
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from svload.host.machine import linux
-from svload.host.machine.sock_diag import TCP_LISTEN, Socket, tcp_sockets
+from svload.host.machine.sock_diag import TCP_LISTEN, Socket, open_connections, tcp_sockets
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading
 
+One = TypeVar("One")
 HERE = ""
 """This network."""
 
 
-class ListenTable:
-    """All listening sockets, read at most once in `every_s` whoever asks."""
+class SocketTable(ABC, Generic[One]):
+    """Sockets of a kind, read at most once in `every_s` whoever asks."""
 
     def __init__(self, every_s: float = 0.05) -> None:
         self._every_s = every_s
-        self._known: dict[str, tuple[float, list[Socket]]] = {}
+        self._known: dict[str, tuple[float, list[One]]] = {}
 
-    def all(self, network: str = HERE) -> list[Socket]:
-        """The sockets of this network, or of the one with that file, as they were at most `every_s` ago."""
+    @abstractmethod
+    def _ask(self) -> list[One]:
+        """Those of this thread's network, now."""
+
+    def all(self, network: str = HERE) -> list[One]:
+        """Those of this network, or of the one with that file, as they were at most `every_s` ago."""
         read_at, found = self._known.get(network, (float("-inf"), []))
         if time.monotonic() - read_at >= self._every_s:
             with within(network):
-                families = (socket.AF_INET, socket.AF_INET6)
-                found = [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
+                found = self._ask()
             self._known[network] = time.monotonic(), found
         return found
 
-    def of(self, facts: Mapping[str, Any]) -> list[Socket]:
+    def of(self, facts: Mapping[str, Any]) -> list[One]:
         """Those of the networks that the service's servers live in."""
         return [one for network in networks_of(facts) for one in self.all(network)]
+
+
+class ListenTable(SocketTable[Socket]):
+    """All listening sockets."""
+
+    def _ask(self) -> list[Socket]:
+        families = (socket.AF_INET, socket.AF_INET6)
+        return [one for family in families for one in tcp_sockets(family, TCP_LISTEN)]
+
+
+class OpenTable(SocketTable[bytes]):
+    """All ends of open connections, as `sock_diag.open_connections` tells them: there may be many, and most are nobody's."""
+
+    def _ask(self) -> list[bytes]:
+        return open_connections()
 
 
 def networks_of(facts: Mapping[str, Any]) -> list[str]:
@@ -76,6 +96,7 @@ class ListenersMonitor(Monitor):
     )
     cpu_share = 0.005
     table: ClassVar[ListenTable] = ListenTable()
+    connections: ClassVar[OpenTable] = OpenTable()
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:

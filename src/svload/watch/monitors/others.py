@@ -40,10 +40,9 @@ class OthersMonitor(Monitor):
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
-        self._own = {int(pid) for pid in facts.get("own", ())}
         me = proc.read_stat("self", self.root)
-        self._own |= {me.parent} if me else set()
-        self._before: list[proc.Stat] | None = None
+        self._own = frozenset({int(pid) for pid in facts.get("own", ())} | ({me.parent} if me else set()))
+        self._before: dict[int, proc.Stat] | None = None
         self._total = 0.0
         self._whose: dict[tuple[int, int], str] = {}
 
@@ -54,22 +53,22 @@ class OthersMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """One pass over all processes, shared with the services' monitors."""
-        now = self.table.renew()
+        now = {one.pid: one for one in self.table.renew()}
         # Who once belonged stays ours, even if its parent ends and it is adopted.
-        self._own = proc.families(self._own, now) & {one.pid for one in now}
-        apart = self._own | {one.pid for one in now if KERNEL in (one.pid, one.parent)}
-        used = [] if self._before is None else proc.used_between(self._before, now)
+        belongs = self.table.families(self._own)
+        self._own = belongs if belongs <= now.keys() else belongs.intersection(now)
+        used = () if self._before is None else proc.used_between(self._before.values(), now.values())
         self._before = now
-        others = sorted(
-            (one for one in used if one.pid not in apart), key=lambda one: one.seconds, reverse=True
-        )
+        others = [
+            one for one in used if one.pid not in self._own and KERNEL not in (one.pid, now[one.pid].parent)
+        ]
+        others.sort(key=lambda one: one.seconds, reverse=True)
         self._total += sum(one.seconds for one in others)
         named = [one for one in others[:NAMED] if one.seconds >= LEAST_S]
-        starts = {one.pid: one.start_ticks for one in now}
         return [
             Reading("", "cpu_seconds_total", self._total),
             *(Reading(f"{one.name} {one.pid}", "cpu_seconds", one.seconds) for one in named),
-            *(Reading(self._named(one, starts[one.pid]), "pid", one.pid) for one in named),
+            *(Reading(self._named(one, now[one.pid].start_ticks), "pid", one.pid) for one in named),
         ]
 
     def _named(self, one: proc.Used, start_ticks: int) -> str:

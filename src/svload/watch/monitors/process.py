@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
 from svload.host.process import cgroups
@@ -24,12 +25,13 @@ class CoreTable:
         self._every_s = every_s
         self._read_at = float("-inf")
         self._busy: dict[int, float] = {}
+        self._file: proc.ProcFile | None = None
 
     def busy(self) -> dict[int, float]:
         """Core → seconds so far, as they were at most `every_s` ago."""
         if time.monotonic() - self._read_at >= self._every_s:
-            with open(f"{self._root}/stat", encoding="ascii") as file:
-                found = proc.parse_cpu(file.read())
+            self._file = self._file or proc.ProcFile(f"{self._root}/stat")
+            found = proc.parse_cpu(self._file.read().partition(b"\nintr ")[0].decode("ascii", "replace"))
             self._busy = {int(core.removeprefix("cpu")): states["busy"] for core, states in found.items()}
             self._read_at = time.monotonic()
         return self._busy
@@ -73,7 +75,7 @@ class ProcessMonitor(Monitor):
         self._bounds_at = float("-inf")
         self._before: tuple[float, dict[int, float]] | None = None
         self._groups = [
-            group["paths"]
+            cgroups.CpuTime(group["paths"])
             for group in facts.get("groups", ())
             if str(group["name"]).partition("[")[0] == service
         ]
@@ -85,7 +87,7 @@ class ProcessMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises ProcessLookupError when none of the service's processes is there any more."""
-        members = members_of(self.facts, self.table.all(), self.root)
+        members = members_of(self.facts, self.table)
         everyone = set().union(*members.values())
         if not everyone:
             raise ProcessLookupError(f"no process of {self.service} is there")
@@ -99,14 +101,14 @@ class ProcessMonitor(Monitor):
         return [*readings, *self._with_group_cpu(whole), *self._against_limits(found)]
 
     def _with_group_cpu(self, whole: list[Reading]) -> list[Reading]:
-        used = [seconds for paths in self._groups if (seconds := cgroups.cpu_s(paths)) is not None]
+        used = [seconds for group in self._groups if (seconds := group.seconds()) is not None]
         if not used or len(used) < len(self._groups):
             return whole
         others = [one for one in whole if one.metric != "cpu_seconds_total"]
         return [*others, Reading("", "cpu_seconds_total", sum(used))]
 
     def _figures(self, pid: int) -> dict[str, float] | None:
-        stat = proc.read_stat(pid, self.root)
+        stat = self.table.now(pid)
         if stat is None:
             return None
         figures = {
@@ -115,11 +117,16 @@ class ProcessMonitor(Monitor):
             "processes": 1,
             "threads": stat.threads,
         }
-        read = proc.read_from_disk(pid, self.root)
-        if read is not None:
+        if (read := self.table.from_disk(pid)) is not None:
             figures["read_bytes_total"] = read
-        descriptors = proc.count_descriptors(pid, self.root)
-        return figures if descriptors is None else {**figures, "fds": descriptors}
+        if (descriptors := self.table.descriptors(pid)) is not None:
+            figures["fds"] = descriptors
+        return figures
+
+    def close(self) -> None:
+        """Let go of its groups' files."""
+        for group in self._groups:
+            group.close()
 
     def _against_limits(self, found: Mapping[int, Mapping[str, float]]) -> Iterator[Reading]:
         """Descriptors of the process nearest to its limit, and the cores that the service may use."""
@@ -143,8 +150,11 @@ class ProcessMonitor(Monitor):
             yield from self._hot_core(allowed)
 
     def _hot_core(self, allowed: frozenset[int]) -> Iterator[Reading]:
-        now, busy = time.monotonic(), self.cores.busy()
-        before, self._before = self._before, (now, busy)
+        now, before = time.monotonic(), self._before
+        if before is not None and now - before[0] < BOUNDS_EVERY_S and not allowed < before[1].keys():
+            return  # it may run on all of them
+        busy = self.cores.busy()
+        self._before = (now, busy)
         if before is None or busy is before[1] or not allowed < busy.keys():
             return
         yield Reading(
@@ -154,17 +164,15 @@ class ProcessMonitor(Monitor):
         )
 
 
-def members_of(
-    facts: Mapping[str, Any], machine: Sequence[proc.Stat], root: str = "/proc"
-) -> dict[str, set[int]]:
+def members_of(facts: Mapping[str, Any], table: proc.ProcessTable) -> dict[str, AbstractSet[int]]:
     """By name in the facts: the pids of each process that is still that one, and of its family."""
-    members: dict[str, set[int]] = {}
+    roots: dict[str, set[int]] = {}
     for process in facts["processes"]:
         pid = int(process["pid"])
-        leader = proc.read_stat(pid, root)
+        leader = table.now(pid)
         if leader is not None and not leader.ended and leader.start_ticks == int(process["start_ticks"]):
-            members.setdefault(str(process["name"]), set()).update(proc.family(pid, machine))
-    return members
+            roots.setdefault(str(process["name"]), set()).add(pid)
+    return {name: table.families(pids) for name, pids in roots.items()}
 
 
 def _sums(entity: str, processes: Sequence[Mapping[str, float]]) -> list[Reading]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from svload.host.machine.sock_diag import Buffers, buffers
+from svload.host.machine.sock_diag import buffers
 from svload.model.declared import Limit
 from svload.watch.monitor import Monitor, Reading
-from svload.watch.monitors.listeners import ListenersMonitor, ListenTable, networks_of, ports_of, within
+from svload.watch.monitors.listeners import ListenersMonitor, ListenTable, OpenTable, ports_of
 
 FULL = 0.9
 """Share of its size from which a buffer counts as full: the kernel accounts for more than the payload."""
@@ -35,6 +35,7 @@ class SocketsMonitor(Monitor):
     interval_s = 2.0
     cpu_share = 0.002
     table: ClassVar[ListenTable] = ListenersMonitor.table
+    connections: ClassVar[OpenTable] = ListenersMonitor.connections
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -42,19 +43,14 @@ class SocketsMonitor(Monitor):
         return bool(facts and ports_of(facts))
 
     def sample(self) -> Iterable[Reading]:
-        """One question to the kernel for all its connections. Raises ConnectionError
+        """One look at all open connections, shared with the other services. Raises ConnectionError
         when nothing listens on its ports.
         """
         ports = ports_of(self.facts)
         if not any(one.port in ports for one in self.table.of(self.facts)):
             raise ConnectionError(f"nothing listens for {self.service}")
         readings: list[Reading] = []
-        found: dict[int, list[Buffers]] = {}
-        for network in networks_of(self.facts):
-            with within(network):
-                for port, ends in buffers(ports).items():
-                    found.setdefault(port, []).extend(ends)
-        for port, ends in sorted(found.items()):
+        for port, ends in sorted(buffers(ports, self.connections.of(self.facts)).items()):
             sums = {
                 "established": len(ends),
                 "unread_bytes": sum(end.unread_bytes for end in ends),

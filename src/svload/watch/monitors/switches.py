@@ -41,7 +41,7 @@ class SwitchesMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises ProcessLookupError when none of the service's processes is there any more."""
-        members = members_of(self.facts, self.table.all(), self.root)
+        members = members_of(self.facts, self.table)
         if not members:
             raise ProcessLookupError(f"no process of {self.service} is there")
         seen: dict[tuple[int, str], tuple[int, int]] = {}
@@ -71,8 +71,13 @@ def threads_of(pid: int, root: str = "/proc") -> Iterator[tuple[str, tuple[int, 
         return
     for thread in threads:
         try:
-            with open(f"{folder}/{thread}/schedstat", "rb") as file:
-                _, waited, given = file.read().split()
+            held = os.open(f"{folder}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:  # a file object costs twice as much as all else here, and there may be a thousand threads
+            _, waited, given = os.read(held, 256).split()
         except (OSError, ValueError):
             continue
+        finally:
+            os.close(held)
         yield thread, (int(waited), int(given))

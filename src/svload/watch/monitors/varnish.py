@@ -1,4 +1,4 @@
-"""Varnish, by varnishstat: threads, queues, drops, hits, workspaces, storage. Per-thread
+"""Varnish: threads, queues, drops, hits, workspaces, storage, as varnishstat tells them. Per-thread
 counters lag until a worker is idle.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from svload.model.declared import Limit, Refusal
 from svload.watch.monitor import Monitor, Reading, admin_has
+from svload.watch.varnish_memory import UNEXPECTED, VarnishMemory, agrees
 
 TIMEOUT_S = 0.5
 PARAMETERS_EVERY_S = 10.0
@@ -67,10 +68,15 @@ _LIMITS: Mapping[str, tuple[str, str]] = {
     ),
 }
 _POOLS = "MAIN.pools"
+_WANTED = (*_FIELDS, _POOLS, *(f"SMA.*.{name}" for name in (*_STORAGE, _SPACE)))
+_GROWING = tuple(field for field, (metric, _) in _FIELDS.items() if metric.endswith("_total"))
 
 
 class VarnishMonitor(Monitor):
-    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n); a process a reading, so once a second at most."""
+    """`varnishstat -1 -j` on admin["varnish"]["dir"] (varnishd's -n), which costs a process: so once a second at most.
+
+    Where its first answer is what stands in varnishd's memory, that is read, and the program asked no more.
+    """
 
     name = "varnish"
     summary = "threads, queues, drops, hits, workspaces and storage of Varnish, from varnishstat"
@@ -114,14 +120,15 @@ class VarnishMonitor(Monitor):
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
         varnish = facts["admin"]["varnish"]
-        wanted = (*_FIELDS, _POOLS, *(f"SMA.*.{name}" for name in (*_STORAGE, _SPACE)))
-        fields = [part for field in wanted for part in ("-f", field)]
+        fields = [part for field in _WANTED for part in ("-f", field)]
         program = str(varnish.get("varnishstat") or "varnishstat")
         self._command = [program, "-1", "-j", "-n", str(varnish["dir"]), *fields]
         admin = varnish.get("varnishadm")
         self._admin = [str(admin), "-n", str(varnish["dir"]), "param.show", "-j"] if admin else None
         self._parameters: dict[str, float] = {}
         self._asked_at = float("-inf")
+        self._memory = VarnishMemory(str(varnish["dir"]), _WANTED)
+        self._agreed: bool | None = None
 
     @classmethod
     def reads(cls, facts: dict[str, Any] | None) -> bool:
@@ -130,12 +137,32 @@ class VarnishMonitor(Monitor):
 
     def sample(self) -> Iterable[Reading]:
         """Raises OSError when varnishstat is missing, slow, or finds no varnishd."""
-        text = _said(self._command)
+        counters = self._counters()
         now = time.monotonic()
         if self._admin is not None and now - self._asked_at >= PARAMETERS_EVERY_S:
             self._asked_at = now
             self._parameters = parse_parameters(_said(self._admin))
-        return parse_counters(text, self._parameters)
+        return readings_of(counters, self._parameters)
+
+    def _counters(self) -> Mapping[str, float]:
+        before = None if self._agreed is False else self._in_memory()
+        if before is not None and self._agreed:
+            return before
+        told = parse_counters(_said(self._command))
+        if before is not None and (after := self._in_memory()) is not None:
+            self._agreed = agrees(before, told, after, _GROWING)
+        return told
+
+    def _in_memory(self) -> dict[str, int] | None:
+        try:
+            return self._memory.read()
+        except UNEXPECTED:  # the program knows better
+            self._memory.close()
+            return None
+
+    def close(self) -> None:
+        """Let go of varnishd's memory."""
+        self._memory.close()
 
 
 def _said(command: Sequence[str]) -> str:
@@ -163,33 +190,39 @@ def parse_parameters(text: str) -> dict[str, float]:
         return {}
 
 
-def parse_counters(text: str, parameters: Mapping[str, float] | None = None) -> list[Reading]:
-    """varnishstat's JSON (with or without the envelope of version 6.5 and up) as readings.
+def parse_counters(text: str) -> dict[str, float]:
+    """varnishstat's JSON (with or without the envelope of version 6.5 and up) as field → value.
     Raises OSError for anything else."""
     try:
         found = json.loads(text)
-        counters = {
-            name: one["value"]
+        return {
+            str(name): float(one["value"])
             for name, one in found.get("counters", found).items()
             if name.startswith(("MAIN.", "SMA."))
         }
-        readings = [
-            Reading("", metric, float(counters[field]))
-            for field, (metric, _) in _FIELDS.items()
-            if field in counters
-        ]
-        pools = float(counters.get(_POOLS, 1))
-        readings += [
-            Reading("", metric, pools * parameters[name])
-            for name, (metric, _) in _LIMITS.items()
-            if parameters and name in parameters
-        ]
-        return [*readings, *_storage(counters)]
     except (ValueError, TypeError, AttributeError, KeyError) as why:
         raise OSError(f"this is no output of varnishstat ({why})") from why
 
 
-def _storage(counters: Mapping[str, Any]) -> Iterable[Reading]:
+def readings_of(
+    counters: Mapping[str, float], parameters: Mapping[str, float] | None = None
+) -> list[Reading]:
+    """Counters and parameters as readings."""
+    readings = [
+        Reading("", metric, float(counters[field]))
+        for field, (metric, _) in _FIELDS.items()
+        if field in counters
+    ]
+    pools = float(counters.get(_POOLS, 1))
+    readings += [
+        Reading("", metric, pools * parameters[name])
+        for name, (metric, _) in _LIMITS.items()
+        if parameters and name in parameters
+    ]
+    return [*readings, *_storage(counters)]
+
+
+def _storage(counters: Mapping[str, float]) -> Iterable[Reading]:
     """`SMA.name.field`; a storage without a limit has no space to tell."""
     for name in sorted({field.split(".")[1] for field in counters if field.startswith("SMA.")}):
         for field, (metric, _) in _STORAGE.items():

@@ -3,20 +3,17 @@ by hash. And how many of them its fullest worker has, where each serves so many 
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from svload.host.machine.linux import descriptors
-from svload.host.machine.sock_diag import TCP_ESTABLISHED, TCP_LISTEN, Socket, tcp_sockets
+from svload.host.machine.sock_diag import Socket, ends_on
 from svload.model.declared import Limit
 from svload.watch import proc
 from svload.watch.monitor import Monitor, Reading
-from svload.watch.monitors.listeners import networks_of, within
+from svload.watch.monitors.listeners import ListenersMonitor, ListenTable, OpenTable
 from svload.watch.monitors.process import ProcessMonitor
-
-_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class WorkersMonitor(Monitor):
@@ -48,6 +45,8 @@ class WorkersMonitor(Monitor):
     example: ClassVar[dict[str, Any]] = {"workers": {"port": 9, "connections": 1024}}
     interval_s = 2.0
     table: ClassVar[proc.ProcessTable] = ProcessMonitor.table
+    listening: ClassVar[ListenTable] = ListenersMonitor.table
+    connections: ClassVar[OpenTable] = ListenersMonitor.connections
 
     def __init__(self, service: str, facts: dict[str, Any]) -> None:
         super().__init__(service, facts)
@@ -62,7 +61,7 @@ class WorkersMonitor(Monitor):
     def sample(self) -> Iterable[Reading]:
         """Raises ConnectionError when nothing listens on its ports."""
         ports = {int(end["port"]) for end in self.facts["endpoints"]}
-        listening = self._on(ports, TCP_LISTEN)
+        listening = [one for one in self.listening.of(self.facts) if one.port in ports]
         if not listening:
             raise ConnectionError(f"nothing listens for {self.service}")
         by_port = Counter((one.family, one.address, one.port) for one in listening)
@@ -72,8 +71,8 @@ class WorkersMonitor(Monitor):
         if not watched:
             return readings
         roots = {int(process["pid"]) for process in self.facts["processes"]}
-        held = {pid: descriptors(pid) for pid in sorted(proc.families(roots, self.table.all()))}
-        open_ones = self._on(watched, TCP_ESTABLISHED)
+        held = {pid: descriptors(pid) for pid in sorted(self.table.families(roots))}
+        open_ones = ends_on(watched, self.connections.of(self.facts))
         readings += [
             Reading(str(pid), "connections", count)
             for pid, count in _by_worker(held, listening, open_ones, shared).items()
@@ -84,16 +83,6 @@ class WorkersMonitor(Monitor):
                 Reading("", "connections_limit", self._most),
             ]
         return readings
-
-    def _on(self, ports: set[int], state: int) -> list[Socket]:
-        """Of the networks that the service's servers live in."""
-        found: list[Socket] = []
-        for network in networks_of(self.facts):
-            with within(network):
-                found += [
-                    one for family in _FAMILIES for one in tcp_sockets(family, state) if one.port in ports
-                ]
-        return found
 
 
 def _by_worker(

@@ -1,0 +1,118 @@
+"""What the exit code of a run says, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from svload.model.errors import ExitCode
+from svload.model.results import Claim, Findings
+from svload.report.told.search_rows import search_outcome
+from svload.report.told.spelling import count_words, list_words
+from svload.report.told.usable import no_times_line
+
+_OTHER_CODES = {
+    ExitCode.USAGE: "the study, the command or a target was refused",
+    ExitCode.LAB_FAILED: "the lab or the machine failed",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What failed and what is open, as clauses: neither is ever a pass (docs/method.md §2)."""
+
+    failed: tuple[str, ...]
+    open: tuple[str, ...]
+
+    @property
+    def code(self) -> ExitCode:
+        """1 where anything failed, 4 where something is open, else 0."""
+        if self.failed:
+            return ExitCode.THRESHOLD_FAILED
+        return ExitCode.REFUSED if self.open else ExitCode.DONE
+
+
+def criteria_ending(findings: Findings) -> Ending:
+    """By thresholds, gates and the search alone."""
+    found, out = _outcomes(findings), findings.capacity
+    search = "" if out is None else search_outcome(out)
+    failed = [*_counted(found, "failed", "failed")]
+    is_open = [*_counted(found, "open", "open", "is ", "are ")]
+    failed += ["the load that is needed surely breaks"] if search == "fail" else []
+    is_open += ["the search is open"] if search == "open" else []
+    return Ending(tuple(failed), tuple(is_open))
+
+
+def ending(findings: Findings) -> Ending:
+    """By what the study asks: its criteria, and whether its comparisons, or else its numbers, conclude anything."""
+    of_criteria = criteria_ending(findings)
+    nothing = _concludes_nothing(findings)
+    return Ending(of_criteria.failed, (*of_criteria.open, *([nothing] if nothing else [])))
+
+
+def exit_line(findings: Findings, code: ExitCode) -> str:
+    """`exit 1: 1 threshold failed; 2 gates are open`."""
+    found = ending(findings)
+    if code in _OTHER_CODES:
+        return f"exit {int(code)}: {_OTHER_CODES[code]}"
+    told = [list_words(list(clauses)) for clauses in (found.failed, found.open) if clauses]
+    if code is not ExitCode.DONE:
+        return f"exit {int(code)}: {'; '.join(told)}" if told else f"exit {int(code)}"
+    if told:
+        return f"exit 0: the run is complete, though {'; '.join(told)}"
+    kept = [
+        count_words(count, what)
+        for what, outcomes in _outcomes(findings).items()
+        if (count := sum(one == "kept" for one in outcomes))
+    ]
+    if findings.capacity is not None:
+        return "exit 0: the search has its answer"
+    return f"exit 0: {' and '.join(kept)} kept" if kept else "exit 0: the study sets no threshold and no gate"
+
+
+_KINDS = {"failed": "failed", "refused": "open", "no value": "open", "passed": "kept"}
+_GATES = {"fail": "failed", "open": "open", "pass": "kept"}
+
+
+def _outcomes(findings: Findings) -> dict[str, list[str]]:
+    """Of each criterion once, and of each gate: failed, open or kept; the worst over the cases."""
+    by_text: dict[str, set[str]] = {}
+    for one in findings.thresholds:
+        by_text.setdefault(one.that, set()).add(_KINDS[one.outcome])
+    return {
+        "threshold": [_worst(found) for found in by_text.values()],
+        "gate": [_GATES[claim.gate.outcome] for claim in findings.claims if claim.gate is not None],
+    }
+
+
+def _worst(outcomes: Iterable[str]) -> str:
+    found = set(outcomes)
+    return next(one for one in ("failed", "open", "kept") if one in found)
+
+
+def _counted(
+    found: dict[str, list[str]], outcome: str, word: str, one: str = "", many: str = ""
+) -> Iterable[str]:
+    for what, outcomes in found.items():
+        if count := outcomes.count(outcome):
+            yield f"{count_words(count, what)} {one if count == 1 else many}{word}"
+
+
+def _says_something(claim: Claim) -> bool:
+    """Whether a pair of it can be believed, or its gate decides: success is judged whatever disturbed the times."""
+    return claim.outcome != "refused" or (claim.gate is not None and claim.gate.outcome != "open")
+
+
+def _concludes_nothing(findings: Findings) -> str:
+    """Why the study's own question has no answer, as a clause; "" where it has one, or its criteria say so alone."""
+    if findings.capacity is not None:
+        return ""
+    if findings.planned_trials and not findings.trials:
+        return "no trial is sealed"
+    made = [claim for claim in findings.claims if claim.believed_of[1]]
+    if made and not any(_says_something(claim) for claim in made):
+        return "no pair of any comparison can be believed"
+    if not made and not findings.thresholds and no_times_line(findings):
+        return "no response time and no rate can be used"
+    return ""

@@ -1,0 +1,96 @@
+"""What `svload init` says of a server that refuses its first look, and of a command that hears nothing of its port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from svload import api, run
+from svload.api import first_look
+from svload.model.errors import SvloadError, fail
+from svload.study import load_study
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVLOAD_STATE", str(tmp_path / "state"))
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, status: int, error: str = "") -> None:
+    row: dict[str, Any] = {
+        "http_code": f"{status:03}",
+        "time_total": 0.002,
+        "size_download": 9,
+        "error": error,
+    }
+    monkeypatch.setattr(first_look, "probe", lambda *_: [row])
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (404, "It answers 404 to GET /shop?id=1, so every request would fail: name a path that it knows."),
+        (401, "It answers 401 to GET /shop?id=1, so every request would fail: it wants to know who asks: give the request its headers."),
+        (405, "it takes another method there, such as POST."),
+        (503, "so every request would fail: look at its log."),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_said_and_noted_in_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, says: str
+) -> None:
+    answered(monkeypatch, status)
+    path, said = api.init("http://127.0.0.1:8080/shop?id=1", tmp_path / "mine")
+    assert f"was answered with {status} in 2.0 ms (9 bytes). " in said
+    assert says in said
+    text = path.read_text()
+    assert any(line.startswith("# ") and says in line for line in text.splitlines())
+    line = next(
+        number for number, one in enumerate(text.splitlines(), 1) if "GET http://server/shop?id=1" in one
+    )
+    assert said.endswith(f"The request stands in {path}:{line}.")
+    assert load_study(path).name == "my-server"
+
+
+@pytest.mark.parametrize("status", [200, 204, 302])
+def test_an_answer_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    answered(monkeypatch, status)
+    path, said = api.init("http://127.0.0.1:8080/", tmp_path / "mine")
+    assert said == f"http://127.0.0.1:8080/ was answered with {status} in 2.0 ms (9 bytes)."
+    assert "It answers" not in path.read_text()
+
+
+def silent(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    @contextmanager
+    def started_once(*_: object) -> Iterator[str]:
+        raise fail(code, service="server", seconds=30, exit=1, tail="(nothing)", log="x.log")
+        yield ""
+
+    monkeypatch.setattr(run, "started_once", started_once, raising=False)
+
+
+@pytest.mark.parametrize("code", ["service-not-ready", "service-died"])
+def test_a_command_without_a_port_is_told_the_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    silent(monkeypatch, code)
+    with pytest.raises(SvloadError) as told:
+        api.init("python3 -m server --listen 8080", tmp_path / "mine")
+    said = str(told.value)
+    assert (
+        "write {port} where it takes the port to listen on, such as “./server --port {port}”, then init again"
+        in said
+    )
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_command_with_a_port_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent(monkeypatch, "service-not-ready")
+    for command in ("python3 -m server {port}", "python3 -m server ${port}"):
+        with pytest.raises(SvloadError) as told:
+            api.init(command, tmp_path / "mine")
+        assert "Mend the command, then init again." in str(told.value)
+        assert "where it takes the port" not in str(told.value)
