@@ -118,7 +118,7 @@ PACKS = {"new-short": 27, "different-demo": 54, "mended-short": 36}
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunDir, Findings]]:
-    """The three runs of the studies beside it, as they were judged when all of their ticks were there."""
+    """The three runs of the studies beside it."""
     opened = {
         name: open_pack(STUDY / f"example/file-server-{name}.svload.zip", tmp_path_factory.mktemp(name))
         for name in PACKS
