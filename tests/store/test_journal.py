@@ -49,7 +49,8 @@ def test_a_surrogate_does_not_stop_the_journal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line", ["5", "[]", "null", '{"kind":"notice"}', '{"kind":1,"data":{},"wall":1,"monotonic_ns":1}',
-             '{"kind":"trial-sealed","data":7,"wall":1.0,"monotonic_ns":1}', '{"kind":"notice","data":{},"wall":"x","monotonic_ns":1}']
+             '{"kind":"trial-sealed","data":7,"wall":1.0,"monotonic_ns":1}', '{"kind":"notice","data":{},"wall":"x","monotonic_ns":1}',
+             "[" * 100_000, '{"kind":"notice","data":' + '{"a":' * 100_000]
 )  # fmt: skip
 def test_json_that_is_no_event_is_a_damaged_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "events.jsonl"

@@ -75,3 +75,19 @@ def test_the_process_that_makes_load_needs_only_the_standard_library() -> None:
         ).stdout.strip()
         == "[]"
     )
+
+
+@pytest.mark.parametrize("part", ["header", "cells"])
+def test_what_is_nested_beyond_all_sense_is_damage(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "t"
+    deep = b"[" * 100_000
+    write_tables(path, {"x": {"s": ("utf8", ["a" * len(deep)])}})
+    whole = path.read_bytes()
+    if part == "header":
+        path.write_bytes(deep + b"\n" + whole)
+    else:
+        at = whole.index(b"aaaa")
+        path.write_bytes(whole[: at - 2] + deep + whole[at - 2 + len(deep) :])
+    with pytest.raises(SvloadError) as why:
+        read_tables(path)
+    assert why.value.problems[0].code == "run-damaged"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from svload.model.parsed import parsed
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -46,7 +47,7 @@ class Earlier:
         if self._run is None or not self._run.findings_path.is_file():
             return {}
         try:
-            found = json.loads(self._run.findings_path.read_text(encoding="utf-8"))
+            found = parsed(self._run.findings_path.read_text(encoding="utf-8"))
             return found if found["analysis_version"] == ANALYSIS_VERSION else {}
         except (OSError, ValueError, KeyError, TypeError):
             return {}

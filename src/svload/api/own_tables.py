@@ -11,6 +11,7 @@ from svload.api.runs import read_findings
 from svload.api.typed import writing
 from svload.model.errors import fail
 from svload.model.own_tables import OwnTable, OwnTables
+from svload.model.parsed import parsed
 
 if TYPE_CHECKING:
     from svload.model.results import Estimate
@@ -44,12 +45,10 @@ def read_tables(path: Path) -> list[OwnTable]:
         hint = 'It holds {"tables": [{"title": "…", "note": "…", "head": ["…"], "rows": [["…"]]}]}.'
         return fail("usage", reason=f"--tables {path}: {reason}", hint=hint)
 
-    import json
-
     try:
         if path.stat().st_size > MOST_BYTES:
             raise wrong(f"it is larger than {MOST_BYTES >> 20} MiB")
-        raw = json.loads(path.read_bytes())
+        raw = parsed(path.read_bytes())
         return TypeAdapter(list[OwnTable]).validate_python(
             raw["tables"] if isinstance(raw, dict) and "tables" in raw else raw
         )
@@ -57,7 +56,7 @@ def read_tables(path: Path) -> list[OwnTable]:
         first = why.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise wrong(f"{where}: {first['msg']}" if where else first["msg"]) from why
-    except (ValueError, RecursionError) as why:
+    except ValueError as why:
         raise wrong(f"it is no JSON ({' '.join(str(why).split())[:120]})") from why
     except OSError as why:
         raise wrong(why.strerror or str(why)) from why

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from svload.model.errors import fail
+from svload.model.parsed import parsed
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -57,12 +57,8 @@ class Artefact(Frozen):
         if path.exists() and not path.is_file():
             raise fail("run-damaged", path=path, reason="it is no plain file")
         try:
-            raw = json.loads(path.read_text(encoding="utf-8"))
+            raw = parsed(path.read_text(encoding="utf-8"))
             found = int(raw["format"])
-        except RecursionError as why:
-            raise fail(
-                "run-damaged", path=path, reason="it is no artefact (nested beyond all sense)"
-            ) from why
         except (ValueError, KeyError, TypeError, OverflowError) as why:
             raise fail("run-damaged", path=path, reason=f"it is no artefact ({_short(why)})") from why
         if found >= _NO_FORMAT:

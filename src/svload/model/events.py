@@ -7,6 +7,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from svload.model.parsed import parsed
+
 EventKind = Literal[
     "run-started",  # study, profile, trials, seed
     "phase",  # name (install | look | up | fill | down | analyse | report), state (begin | end), seconds
@@ -61,7 +63,7 @@ class Event:
     @staticmethod
     def from_json(line: str) -> Event:
         """The inverse of `to_json`; raises ValueError on a damaged line."""
-        raw = json.loads(line)
+        raw = parsed(line)
         match raw:
             case {
                 "kind": str(kind),

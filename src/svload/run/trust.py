@@ -15,6 +15,7 @@ from typing import Any
 
 from svload.host import state_dir
 from svload.model.errors import SvloadError
+from svload.model.parsed import parsed
 from svload.model.private import append_private, read_private, write_private
 from svload.model.study import Lock
 from svload.store.seal import sha256_file
@@ -87,7 +88,7 @@ def _allow(digest: str, what: Allowed) -> None:
 def _lines() -> Iterator[dict[str, Any]]:
     for line in read_private(state_dir() / _LOCKS).splitlines():
         try:
-            found = json.loads(line)
+            found = parsed(line)
         except ValueError:
             continue
         if isinstance(found, dict):
@@ -96,7 +97,7 @@ def _lines() -> Iterator[dict[str, Any]]:
 
 def _known() -> dict[str, str]:
     try:
-        known = json.loads(read_private(state_dir() / _STUDIES))
+        known = parsed(read_private(state_dir() / _STUDIES))
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in known.items()} if isinstance(known, dict) else {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from svload.model.columns import WIDTH
 from svload.model.errors import fail
+from svload.model.parsed import parsed
 
 FORMAT = 1
 _ALIGN = 64
@@ -105,7 +106,7 @@ def _length(table: str, name: str, code: str, cells: Any) -> int:
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(line)
+        header = parsed(line)
         found = int(header["format"])
         if header["svload"] != "tables" or not isinstance(header["tables"], dict):
             raise ValueError("the first line is of another kind")
@@ -122,7 +123,7 @@ def _cells(file: Any, code: str, offset: int, length: int, rows: int) -> Any:
     buffer = file.read(length)
     if len(buffer) != length:
         raise ValueError("a buffer is cut short")
-    cells = json.loads(buffer) if code == "utf8" else buffer
+    cells = parsed(buffer) if code == "utf8" else buffer
     if (len(cells) if code == "utf8" else len(cells) / WIDTH[code]) != rows:
         raise ValueError("a column has another length than its table")
     return cells

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from svload.model.parsed import parsed
 from svload.watch.monitor import Reading
 
 _as_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for each line
@@ -156,7 +157,7 @@ class _Rows:
 def _parsed(line: bytes) -> Any:
     """A line's value: a reading, a frame or a note; None for a damaged line."""
     try:
-        value = json.loads(line)
+        value = parsed(line)
     except ValueError:
         return None
     if isinstance(value, list) and len(value) >= 2 and all(isinstance(one, (int, float)) for one in value):

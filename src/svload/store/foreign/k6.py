@@ -3,7 +3,6 @@ is several points, put together here."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
 from svload.model.errors import SvloadError
+from svload.model.parsed import parsed
 from svload.model.request_errors import ERRORS
 from svload.store.foreign.bounds import BLOCK_BYTES, LINE_BYTES, NAMES, shortened, unreadable
 from svload.store.foreign.lines import csv_rows, first_fault, lines_of, open_bytes
@@ -345,8 +345,8 @@ def _wrong_json(text: str) -> str | None:
     if not text.strip():
         return None
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
+        said = parsed(text)
+    except ValueError:
         return "this is not JSON"
     if not isinstance(said, dict) or not isinstance(said.get("data"), dict | None):
         return "this is no record of k6's (type, metric, data)"

@@ -1,0 +1,14 @@
+"""JSON from files that svload did not write itself, or that a disk or a stranger may have changed since."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def parsed(text: str | bytes) -> Any:
+    """Its value. Raises ValueError, for text that is nested beyond all sense, too: json itself raises RecursionError there."""
+    try:
+        return json.loads(text)
+    except RecursionError as why:
+        raise ValueError("nested beyond all sense") from why
