@@ -343,10 +343,12 @@ def test_two_processes_share_one_quota(
             order("s.two", "server", *busy, group="s"),
         ]
     )
-    began, before = time.monotonic(), cgroups.cpu_s(made["paths"])
+    cpu = cgroups.CpuTime(made["paths"])
+    began, before = time.monotonic(), cpu.seconds()
     assert before is not None
     until(lambda: (cgroups.throttled_s(made["paths"]) or 0.0) > 0.3)
-    used = (cgroups.cpu_s(made["paths"]) or 0.0) - before
+    used = (cpu.seconds() or 0.0) - before
+    cpu.close()
     assert used < 0.2 * (time.monotonic() - began) + 0.05, "a period's quota may be left from before"
     agent.stop(["s.one", "s.two"], now=True)
     agent.prepare([DropGroup(name="s")])

@@ -177,13 +177,18 @@ def test_a_limit_that_was_never_set_is_none(machine: Path, monkeypatch: pytest.M
 def test_kills_and_cpu_are_counted_in_both_versions(tmp_path: Path) -> None:
     old, new = {"memory": str(tmp_path), "cpuacct": str(tmp_path)}, {"unified": str(tmp_path)}
     assert cgroups.oom_kills(old) is None
-    assert cgroups.cpu_s(old) is cgroups.cpu_s(new) is None
+    of_old, of_new = cgroups.CpuTime(old), cgroups.CpuTime(new)
+    assert of_old.seconds() is of_new.seconds() is None
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
     (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 31\noom 4\noom_kill 3\n")
     (tmp_path / "cpuacct.usage").write_text("1500000000\n")
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
     assert (cgroups.oom_kills(old), cgroups.oom_kills(new)) == (2, 3)
-    assert (cgroups.cpu_s(old), cgroups.cpu_s(new)) == (1.5, 2.5)
+    assert (of_old.seconds(), of_new.seconds()) == (1.5, 2.5)
+    (tmp_path / "cpuacct.usage").write_text("1600000000\n")
+    assert of_old.seconds() == 1.6, "it is read anew"
+    of_old.close()
+    of_new.close()
 
 
 def test_limits_change_in_place_and_are_taken_off_in_both_versions(

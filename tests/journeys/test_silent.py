@@ -76,8 +76,9 @@ def serving(serve: Serve) -> Iterator[Seen]:
         def accept() -> None:
             with suppress(OSError):
                 while True:
-                    threads.append(threading.Thread(target=one, args=(listener.accept()[0],), daemon=True))
-                    threads[-1].start()
+                    thread = threading.Thread(target=one, args=(listener.accept()[0],), daemon=True)
+                    thread.start()
+                    threads.append(thread)
 
         threading.Thread(target=accept, daemon=True).start()
         yield seen

@@ -104,9 +104,9 @@ def test_a_curve_ends_where_failures_begin_and_the_field_says_why() -> None:
         number_of("probe.response.p20", Estimate(value=0.02, low=0.01, high=0.03)),
         number_of("probe.response.p90", Estimate(value=None, why="time-out", reason="50 % failed")),
     )
-    drawn = tail_chart([half_failed], [TailMark(0.2, known), TailMark(0.9, beyond)], "half failed")
+    drawn = tail_chart([half_failed], [TailMark(0.2, known), TailMark(0.9, beyond)], "half of them")
     ElementTree.fromstring(drawn)
-    assert "&gt; time-out" in drawn
+    assert ">failed</text>" in drawn
     assert "too few" not in drawn
     path = re.search(r'class="main c0" d="M[\d.]+ [\d.]+l([^"]*)"', drawn)
     assert path

@@ -43,7 +43,8 @@ def test_what_is_asked_for_is_there_and_as_long_as_expected(file: str, profile: 
         config = resolve(lock, case)
         [server] = [service for service in config.services if service.name == "server"]
         asked = server.options["build"].get("args", "").partition("FILES=")[2].split()
-        made = server.options["files"]
+        made = server.options.get("files", {})
+        assert made or file == "new.yaml", "who makes accounts reads no file"
         there = make_files().wanted(asked) if made == "${build}/files" else made
         [group] = config.groups
         turns = group.request.dialogue
