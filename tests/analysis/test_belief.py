@@ -12,9 +12,8 @@ from tests.analysis.queues import with_gaps
 
 from svload.analysis.belief import Beliefs, said_of
 from svload.analysis.cases import over_runs
-from svload.analysis.counting import effect
 from svload.analysis.criteria import criterion_of, outcome
-from svload.analysis.judge import _in_the_end, judge_run, judge_trial
+from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.pooling import Distribution, carried, pooled_quantile
 from svload.analysis.quantiles import ranked_values
 from svload.model.results import Belief, CheckResult, Estimate, Findings, Grade, Harm
@@ -62,15 +61,6 @@ def test_what_checks_say_of_a_number_is_the_worst_of_them_and_the_sum() -> None:
 def test_a_check_refuses_no_number_that_was_computed_again_as_weak(grade: Grade, said: Grade) -> None:
     assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), P50, grade) == said
     assert said_of(told("hiccups", Harm(number=P50, grade="REFUSED")), TAIL, grade) == "VALID"
-
-
-@pytest.mark.parametrize(("left_out", "verb"), [(0.02, "weakens"), (0.0, "refuses")])
-def test_a_sentence_refuses_no_number_that_was_computed_again(left_out: float, verb: str) -> None:
-    harms = (Harm(number=P50, grade="REFUSED", below=0.1, above=0.1),)
-    check = told("hiccups", *harms).model_copy(update={"sentence": f"A gap. {effect(harms)}"})
-    belief = Belief(grade="WEAK" if left_out else "REFUSED", left_out=left_out)
-    found = _in_the_end(check, {P50: Estimate(value=1.0, belief=belief)})
-    assert found.sentence == f"A gap. It {verb} {P50} (off by up to 10 %)."
 
 
 def test_a_refusal_without_a_bound_leaves_none() -> None:

@@ -13,7 +13,7 @@ from svload.analysis.cases import case_result, threshold_results
 from svload.analysis.checks import Context, all_checks
 from svload.analysis.checks.base import worst
 from svload.analysis.claims import judge_claims, made_of, metrics_of_claims
-from svload.analysis.counting import Counting, effect
+from svload.analysis.counting import Counting
 from svload.analysis.criteria import criterion_of, metric_of, owners_of_case
 from svload.analysis.curves.curve import load_curves
 from svload.analysis.curves.trial_loads import group_loads, ramp_breaks
@@ -84,7 +84,6 @@ def judge_trial(
         metrics = _growing(metrics, overloaded_groups(context))
     beliefs = Beliefs(checks)
     metrics = leave_out(beliefs.fill(metrics), beliefs, counting)
-    checks = tuple(_in_the_end(check, metrics) for check in checks)
     replicate, block = _place(trial)
     return TrialResult(
         trial=trial.summary.trial,
@@ -101,17 +100,6 @@ def judge_trial(
         evidence=shown,
         faults=fault_results(trial, groups),
     )
-
-
-def _in_the_end(check: CheckResult, metrics: Mapping[str, Estimate]) -> CheckResult:
-    """The check, whose sentence refuses no number that was computed again without disturbed moments, and is WEAK."""
-    harms = []
-    for harm in check.harms:
-        belief = metrics[harm.number].belief if harm.number in metrics else None
-        again = belief is not None and bool(belief.left_out) and harm.grade == "REFUSED"
-        harms.append(harm.model_copy(update={"grade": belief.grade}) if belief and again else harm)
-    said = check.sentence.replace(effect(check.harms), effect(harms)) if check.harms else check.sentence
-    return check.model_copy(update={"sentence": said}) if said != check.sentence else check
 
 
 def _checked(trial: TrialData, config: CaseConfig, context: Context) -> Iterator[CheckResult]:
