@@ -171,3 +171,16 @@ def test_what_a_killed_unpacking_left_goes_with_the_next(run: SyntheticRun, tmp_
     open_pack(pack, tmp_path / "cache")
     assert not gone.exists()
     assert alive.exists()
+
+
+def test_a_directory_that_points_before_the_beginning_is_refused(run: SyntheticRun, tmp_path: Path) -> None:
+    """A cut in front of it: zipfile takes the files to lie before the pack, and the kernel refuses to go there."""
+    made = pack_run(run, tmp_path / "whole.svload.zip")
+    whole = made.read_bytes()
+    end = whole.rindex(b"PK\x05\x06")
+    size = int.from_bytes(whole[end + 12 : end + 16], "little")
+    cut = tmp_path / "cut.svload.zip"
+    cut.write_bytes(whole[end - size :])
+    with pytest.raises(SvloadError) as why:
+        open_pack(cut, tmp_path / "into")
+    assert why.value.problems[0].code == "run-damaged"

@@ -155,6 +155,8 @@ def _unpack(path: Path, into: Path) -> None:
         bound = min(MOST_BYTES, MOST_BYTES_PER_PACKED_BYTE * max(path.stat().st_size, 1))
         if len(entries) > MOST_FILES or size > bound:
             raise ValueError(f"it would unpack to {len(entries)} files and {size} bytes")
+        if any(entry.header_offset < 0 for entry in entries):
+            raise ValueError("its directory points before its beginning")
         for entry in entries:
             target = into / _safe(entry)
             target.parent.mkdir(parents=True, exist_ok=True)
