@@ -89,9 +89,9 @@ class ProcessMonitor(Monitor):
         """Raises ProcessLookupError when none of the service's processes is there any more."""
         members = members_of(self.facts, self.table)
         everyone = set().union(*members.values())
-        if not everyone:
-            raise ProcessLookupError(f"no process of {self.service} is there")
         found = {pid: figures for pid in everyone if (figures := self._figures(pid)) is not None}
+        if not found:
+            raise ProcessLookupError(f"no process of {self.service} is there")
         readings = [
             reading
             for name, pids in members.items()
