@@ -164,6 +164,17 @@ def test_other_mistakes(folder: Path, old: str, new: str, says: str) -> None:
     assert says in str(problem)
 
 
+@pytest.mark.parametrize("named", ["one: one", "one: two\n  two: one", "one: two\n  two: GET http://store/"])
+def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -> None:
+    """Also one that names itself: nobody follows it for ever."""
+    text = f"lab:\n  store: {{at: http://127.0.0.1:1}}\nmeasure: {{duration: 1s}}\nname: small\nrequests:\n  {named}\n"
+    found = problems_of(
+        folder, f"{text}traffic:\n  guest: {{executor: constant-vus, vus: 1, request: one}}\n"
+    )
+    assert [line_of(one) for one in found] == [6, 7][: 2 if named.endswith(": one") and "two" in named else 1]
+    assert all("a mapping was expected" in str(one) for one in found)
+
+
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
     text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
         "${users}", "${users.n}"

@@ -438,22 +438,28 @@ class _Reader:
         plain = pair[1].model_dump()
         return Measure(duration_ns=plain.pop("duration"), **plain)
 
-    def request(self, raw: Any, path: Path) -> Request | None:
-        """A group's request, inline or by name."""
+    def request(self, raw: Any, path: Path, via: tuple[str, ...] = ()) -> Request | None:
+        """A group's request, inline or by name; `via` are the names that led here."""
         name, requests = "request", section_of(self.source, "requests")
         if isinstance(raw, str) and raw in requests:
+            via = (*via, raw)
             name, raw, path = raw, requests[raw], ("requests", raw)
         pair = self.part(name, path, raw, schema_requests.InlineRequest)
         if pair is None:
             return None
-        if isinstance(pair[1], str) and pair[1] in requests and raw != pair[1]:
-            return self.request(pair[1], path)  # a level named it
-        if isinstance(pair[1], str):
-            if pair[1] in requests:  # a level's value names it
-                return self.request(pair[1], path)
-            self.mistakes.append(unknown_name(path, pair[1], "request", requests))
+        named = pair[1]
+        if not isinstance(named, str):
+            return self._request(name, named, path, raw)
+        if named in via:
+            way = " → ".join((*via, named))
+            self.mistakes.append(
+                bad_value(path, f"this request names itself ({way})", named, "Write GET http://service/path.")
+            )
             return None
-        return self._request(name, pair[1], path, raw)
+        if named in requests:  # a level's value names it
+            return self.request(named, path, via)
+        self.mistakes.append(unknown_name(path, named, "request", requests))
+        return None
 
     def _request(self, name: str, part: schema_requests.RequestPart, path: Path, raw: Any) -> Request | None:
         found = read_request(name, part, self.names, path)

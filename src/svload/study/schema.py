@@ -322,7 +322,7 @@ def _gate(text: str) -> str:
     if re.match(_GATE, text):
         return text
     word = re.search("worse|better|different", text)
-    percent = re.search(r"\d+(\.\d+)?", text)
+    percent = re.search(r"(?<![\d.])\d{1,6}(\.\d{1,6})?(?![\d.])", text)
     form = f"{word[0] if word else 'worse'} by more than {percent[0] if percent else 5} %"
     told = "worse, better or different by more than so many percent was expected"
     raise wrong(told, f"Write {form}.", form if word and percent else None)
