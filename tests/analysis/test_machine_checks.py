@@ -22,6 +22,7 @@ from tests.analysis.conftest import (
 from tests.analysis.queues import with_gaps
 
 from svload.analysis.judge import judge_trial
+from svload.analysis.view import kept_window
 from svload.model.executors import ConstantArrivalRate
 from svload.model.facts import (
     CPUS,
@@ -368,6 +369,25 @@ def own_link(
     return plant
 
 
+def carried(share: float, ended_before: bool = False) -> Plant:
+    """Requests of the background that began before the kept window and failed, so many that with them this share of all
+    has: after the window's begin, or before it."""
+
+    def plant(trial: TrialData, config: CaseConfig) -> tuple[TrialData, CaseConfig]:
+        table, window = trial.intervals, kept_window(trial.summary)
+        mine = table["group"] == [group.name for group in trial.summary.groups].index("background")
+        earlier, kept = mine & (table["interval"] < window.first), mine & (table["interval"] >= window.first)
+        ok = int(table["ok"][mine].sum() - table["completed_ok"][earlier].sum())
+        assert ok >= int(table["ok"][kept].sum()) > 0
+        assert not table["failed"].any()
+        failed = np.zeros_like(table["failed"])
+        failed[np.flatnonzero(earlier)[0]] = round(ok * share / (1 - share))
+        columns = {"failed": failed} | ({"completed_failed": failed} if ended_before else {})
+        return with_table(trial, "intervals", **columns), config
+
+    return plant
+
+
 PLANTED: list[tuple[str, Plant, str, str]] = [
     # check, plant, grade, words of its sentence
     ("worker-spread", workers(20, 18, 22, 20), "VALID", "4 workers of cache shared 80 connections"),
@@ -431,6 +451,12 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("generator-first", fast_load(0.96), "VALID", "and so did a server of what is its own: cores of cache"),
     ("generator-first", fast_load(0.5, open_loop=True), "VALID", "arrivals are planned"),
     ("generator-first", read("generator", "cpu_seconds_total", rate(0.29)), "VALID", "it used 87 %"),
+    ("carried-over", carried(0.0), "VALID", "no higher without them"),
+    ("carried-over", carried(0.045), "VALID", "points lower"),
+    ("carried-over", carried(0.055), "WEAK", "of background were under way as the kept window began"),
+    ("carried-over", carried(0.19), "WEAK", "points lower"),
+    ("carried-over", carried(0.21), "REFUSED", "points lower"),
+    ("carried-over", carried(0.9, ended_before=True), "VALID", "0 of them failed"),
     ("calibration", under(after={"calibration_ns": 41_100.0}), "VALID", "slower"),
     ("calibration", under(after={"calibration_ns": 41_300.0}), "WEAK", "slower"),
     ("calibration", under(after={"calibration_ns": 38_000.0}), "WEAK", "faster"),
@@ -496,6 +522,26 @@ def test_of_a_load_that_is_the_limit_times_are_weak_and_rates_refused(closed: Be
     assert (first.on("background.throughput"), first.on("background.ok_throughput")) == ("REFUSED", "REFUSED")
     assert (first.on("background.response.p50"), cpu.on("background.response.p50")) == ("VALID", "WEAK")
     assert first.on("background.success_rate") == first.on("cache.hit_ratio") == "VALID"
+
+
+def test_who_waited_through_the_window_takes_success_and_response_with_him(closed: Bench) -> None:
+    found = check(*carried(0.21)(closed.trial("TC4.r1"), closed.configs["TC4"]), "carried-over")
+    for number in ("success_rate", "error_rate", "response.p50", "response.mean"):
+        assert found.on(f"background.{number}") == "REFUSED"
+    for number in (
+        "background.throughput",
+        "background.ok_response.p50",
+        "probe.success_rate",
+        "cache.hit_ratio",
+    ):
+        assert found.on(number) == "VALID"
+
+
+def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:
+    trial = open_loop.trial("TC0.r1")
+    found = check(*carried(0.5)(trial, open_loop.config(trial)), "carried-over")
+    assert "background" not in found.sentence
+    assert found.grade == "VALID"
 
 
 def test_without_a_limit_of_a_server_nobody_knows_which_of_the_two_it_was(closed: Bench) -> None:

@@ -5,7 +5,7 @@ WEAK and REFUSED limits are pairs (weak, refused). Ratios are shares of one, tim
 
 from __future__ import annotations
 
-ANALYSIS_VERSION = 8
+ANALYSIS_VERSION = 9
 """Stamped on derived/; findings of another version are made anew."""
 
 # How sure (docs/method.md §2)
@@ -127,6 +127,8 @@ RUN_QUEUE = (0.01, 0.05)
 """Share of wall time that threads of the load waited for a core."""
 GENERATOR_CPU = 0.90
 """CPU of the load without spinning, over the cores that it has."""
+CARRIED = (0.05, 0.20)
+"""By how much a closed loop's success falls with the requests under way as the kept window begins, in shares of one."""
 STEAL = (0.01, 0.05)
 """Share of any second of a core that the hypervisor gave to others."""
 OTHERS_CPU = (0.05, 0.20)

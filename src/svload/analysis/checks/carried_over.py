@@ -1,0 +1,86 @@
+"""Do a closed loop's requests of the kept window speak for its users? Who waits through it for a request begun before
+it asks none in it (docs/method.md §3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from svload.analysis import limits
+from svload.analysis.checks.base import Check, Context, above, doubted, worst
+from svload.analysis.view import GroupView, Window, look
+from svload.model.metrics import metric_name
+from svload.model.results import CheckResult, Grade
+from svload.model.study import CaseConfig
+
+if TYPE_CHECKING:
+    from svload.store import TrialData
+
+_OF_WINDOW = ("success_rate", "error_rate", "response")
+
+
+class _Carried(NamedTuple):
+    """`count` requests were begun before the kept window and ended in it or after it, `failed` of them not ok.
+    `off`: by how much the window's success falls, in shares of one, where they are counted with it."""
+
+    count: int
+    failed: int
+    off: float
+
+
+class CarriedOver(Check):
+    """WEAK or REFUSED, success and response of a closed loop, where its success falls by more than 5 or 20 points once the
+    requests under way as the kept window begins are counted with those due in it.
+
+    4,000 users who wait for an answer until their time-out ask nothing in a shorter window, and the few who are answered
+    would be all of it. Arrivals of an open loop wait for nobody.
+    """
+
+    name = "carried-over"
+    row = "requests of a closed loop under way as the kept window begins"
+    order = 26
+
+    def judge(self, trial: TrialData, config: CaseConfig, context: Context) -> CheckResult:
+        """Each group by itself; the worst is told."""
+        closed = [view for view in context.groups if view.closed]
+        if not closed:
+            return self.result("VALID", "No closed loop carries requests into the kept window.")
+        if not len(closed[0].intervals["due"]):
+            return self.unmeasured("the warm-up cut leaves no kept window")
+        before = Window(0, closed[0].window.first, closed[0].window.interval_ns)
+        earlier = {view.name: view for view in look(trial, config, before)}
+        found = {view.name: _carried(earlier[view.name], view) for view in closed}
+        grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
+        name, most = max(found.items(), key=lambda one: one[1].off)
+        told = f"{most.count:,} requests of {name} were under way as the kept window began, {most.failed:,} of them failed"
+        return self.result(
+            worst(*grades.values()),
+            f"{told}: with them its success is {100 * most.off:.3g} points lower."
+            if most.off
+            else f"{told}: its success is no higher without them.",
+            most.off,
+            limits.CARRIED[1],
+            "Measure for several times the time-out (measure.duration), or let users wait for less (timeout), so that "
+            "who is not answered asks again in the window.",
+            [
+                harm
+                for owner, grade in grades.items()
+                for harm in doubted(
+                    (
+                        number
+                        for number in context.metrics
+                        if number.startswith(f"{owner}.") and metric_name(number) in _OF_WINDOW
+                    ),
+                    grade,
+                )
+            ],
+        )
+
+
+def _carried(earlier: GroupView, kept: GroupView) -> _Carried:
+    done = {outcome: int(earlier.intervals[f"completed_{outcome}"].sum()) for outcome in ("ok", "failed")}
+    ok = max(earlier.ok - done["ok"], 0)
+    failed = max(int(earlier.intervals["failed"].sum()) - done["failed"], 0)
+    own = kept.ok + int(kept.intervals["failed"].sum())
+    if not own or not failed:
+        return _Carried(ok + failed, failed, 0.0)
+    return _Carried(ok + failed, failed, max(kept.ok / own - (kept.ok + ok) / (own + ok + failed), 0.0))
