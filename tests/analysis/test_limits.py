@@ -68,6 +68,7 @@ HELD = {
     "HICCUP_PERIOD_S": 0.01,
     "RUN_QUEUE": (0.01, 0.05),
     "GENERATOR_CPU": 0.90,
+    "CARRIED": (0.05, 0.20),
     "STEAL": (0.01, 0.05),
     "OTHERS_CPU": (0.05, 0.20),
     "CALIBRATION": (0.03, 0.10),

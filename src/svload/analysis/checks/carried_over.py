@@ -19,10 +19,10 @@ _OF_WINDOW = ("success_rate", "error_rate", "response")
 
 
 class _Carried(NamedTuple):
-    """`count` requests were begun before the kept window and ended in it or after it, `failed` of them not ok.
+    """`all` requests were begun before the kept window and ended in it or after it, `failed` of them not ok.
     `off`: by how much the window's success falls, in shares of one, where they are counted with it."""
 
-    count: int
+    all: int
     failed: int
     off: float
 
@@ -50,8 +50,12 @@ class CarriedOver(Check):
         earlier = {view.name: view for view in look(trial, config, before)}
         found = {view.name: _carried(earlier[view.name], view) for view in closed}
         grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
+        if not any(one.failed for one in found.values()):
+            return self.result(
+                "VALID", "No request begun before the kept window failed in it.", 0.0, limits.CARRIED[1]
+            )
         name, most = max(found.items(), key=lambda one: one[1].off)
-        told = f"{most.count:,} requests of {name} were under way as the kept window began, {most.failed:,} of them failed"
+        told = f"{most.all:,} requests of {name} were under way as the kept window began, {most.failed:,} of them failed"
         return self.result(
             worst(*grades.values()),
             f"{told}: with them its success is {100 * most.off:.3g} points lower."

@@ -41,7 +41,7 @@ LEVELS = (
     Detail(40, 0, False, 3, 60, 200, 3, True, False, 0.008, f"There are many cases: over time CPU and memory, three replicates and the median of all are drawn; {_BESIDE}."),
     Detail(24, 0, False, 0, 40, 60, 2, False, False, 0.015, f"There are many cases: over time and in curves only the median is drawn, and of checks that passed the marks alone; {_BESIDE}."),
     Detail(0, 0, False, 0, 40, 40, 1, False, False, 0, f"There are too many cases to draw each over time: {_BESIDE}, with those of load, responses and errors."),
-    Detail(0, 0, False, 0, 24, 24, 1, False, True, 0, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
+    Detail(0, 0, False, 0, 16, 16, 1, False, True, 0, f"There are very many cases: {_BESIDE}, with those of load, responses and errors, and of the curves only the main group's is drawn."),
 )  # fmt: skip
 
 """From the most to the least; the first that fits is used. What goes first are the series of monitored resources."""
