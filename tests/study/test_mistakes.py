@@ -175,6 +175,19 @@ def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -
     assert all("a mapping was expected" in str(one) for one in found)
 
 
+def test_a_check_by_a_feeder_whose_name_is_none_is_told(folder: Path) -> None:
+    """`g.ramped` is no name, and its column is known to no request."""
+    found = problems_of(
+        folder,
+        "lab:\n  store: {at: http://127.0.0.1:1}\nmeasure: {duration: 1s}\nname: small\n"
+        "feeders:\n  g.ramped: {file: c.csv, take: first, when_exhausted: repeat}\n"
+        "traffic:\n  guest:\n    executor: constant-vus\n    vus: 1\n"
+        '    request: {get: http://store/, check: ["size_bytes == ${g.ramped.size_bytes}"]}\n',
+    )
+    assert any("a name was expected" in str(one) for one in found)
+    assert any("is known to no request" in str(one) for one in found)
+
+
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
     text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
         "${users}", "${users.n}"
