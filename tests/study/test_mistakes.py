@@ -175,17 +175,28 @@ def test_a_request_that_only_names_one_is_no_request(folder: Path, named: str) -
     assert all("a mapping was expected" in str(one) for one in found)
 
 
-def test_a_check_by_a_feeder_whose_name_is_none_is_told(folder: Path) -> None:
-    """`g.ramped` is no name, and its column is known to no request."""
+@pytest.mark.parametrize(
+    "of_it",
+    [
+        'get: http://store/, check: ["size_bytes == ${g.ramped.size_bytes}"]',
+        'get: http://store/, check: ["body contains ${g.ramped.size_bytes}"]',
+        'get: http://store/, headers: {X-Size: "${g.ramped.size_bytes}"}',
+        'post: http://store/, body: "${g.ramped.size_bytes}"',
+    ],
+)
+@pytest.mark.parametrize("feeder", ["{file: c.csv, take: first}", "{csv: c.csv, take: first}"])
+def test_a_row_of_a_feeder_whose_name_is_none_is_told(folder: Path, of_it: str, feeder: str) -> None:
+    """`g.ramped` is no name, and no request knows its columns."""
     found = problems_of(
         folder,
         "lab:\n  store: {at: http://127.0.0.1:1}\nmeasure: {duration: 1s}\nname: small\n"
-        "feeders:\n  g.ramped: {file: c.csv, take: first, when_exhausted: repeat}\n"
-        "traffic:\n  guest:\n    executor: constant-vus\n    vus: 1\n"
-        '    request: {get: http://store/, check: ["size_bytes == ${g.ramped.size_bytes}"]}\n',
+        f"feeders:\n  g.ramped: {feeder}\n"
+        f"traffic:\n  guest:\n    executor: constant-vus\n    vus: 1\n    request: {{{of_it}}}\n",
     )
     assert any("a name was expected" in str(one) for one in found)
-    assert any("is known to no request" in str(one) for one in found)
+    assert any(
+        "“${g.ramped.size_bytes}” cannot be resolved in traffic.guest.request" in str(one) for one in found
+    )
 
 
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:

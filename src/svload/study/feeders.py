@@ -30,12 +30,12 @@ def feeder_columns(
     data: Mapping[str, Any], folder: FilePath | None = None
 ) -> dict[str, tuple[str, ...] | None]:
     """The columns of every feeder of a study as written; None: of a file that cannot be read
-    here (without `folder`: of any)."""
+    here (without `folder`: of any). What holds a dot is no name: no reference can mean it."""
     raw = data.get("feeders")
     return {
         name: _columns(feeder, folder)
         for name, feeder in (raw.items() if isinstance(raw, dict) else ())
-        if isinstance(feeder, dict)
+        if isinstance(feeder, dict) and "." not in str(name)
     }
 
 

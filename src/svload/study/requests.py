@@ -116,10 +116,7 @@ def _read_checks(
     checks: list[Check] = []
     mistakes = []
     for index, text in enumerate(part.check):
-        try:
-            check = read_check(text, names)
-        except ValueError as error:  # a reference that no request knows
-            check = str(error)
+        check = read_check(text, names)
         if isinstance(check, str):
             mistakes.append(bad_value((*path, "check", index), check, text, CHECK_FORMS))
         elif part.tcp is not None and isinstance(check, StatusCheck | HeaderCheck):
