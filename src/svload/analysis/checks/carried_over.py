@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
-from svload.analysis.checks.base import Check, Context, above, doubted, worst
+from svload.analysis.checks.base import Check, Context, above, doubted
 from svload.analysis.view import GroupView, Window, look
 from svload.model.metrics import metric_name
 from svload.model.results import CheckResult, Grade
@@ -49,15 +49,15 @@ class CarriedOver(Check):
         before = Window(0, closed[0].window.first, closed[0].window.interval_ns)
         earlier = {view.name: view for view in look(trial, config, before)}
         found = {view.name: _carried(earlier[view.name], view) for view in closed}
-        grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
         if not any(one.failed for one in found.values()):
             return self.result(
                 "VALID", "No request begun before the kept window failed in it.", 0.0, limits.CARRIED[1]
             )
+        grades: dict[str, Grade] = {name: above(one.off, limits.CARRIED) for name, one in found.items()}
         name, most = max(found.items(), key=lambda one: one[1].off)
         told = f"{most.all:,} requests of {name} were under way as the kept window began, {most.failed:,} of them failed"
         return self.result(
-            worst(*grades.values()),
+            grades[name],
             f"{told}: with them its success is {100 * most.off:.3g} points lower."
             if most.off
             else f"{told}: its success is no higher without them.",
