@@ -1,4 +1,4 @@
-"""A study's own script as a module, for the tests of it."""
+"""What the tests of studies share: a study's own script as a module, its committed packs, its README's words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import pytest
+
+from svload.store import RunDir, open_pack
 
 
 def script(path: Path) -> ModuleType:
@@ -17,3 +22,18 @@ def script(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def packed(pack: Path) -> Any:
+    """A module's fixture of a committed pack, opened once: `run = packed(PATH)`."""
+
+    @pytest.fixture(scope="module")
+    def opened(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+        return open_pack(pack, tmp_path_factory.mktemp(pack.name.partition(".")[0]))
+
+    return opened
+
+
+def words_of(page: Path) -> str:
+    """Its text as one line, whatever its lines were."""
+    return " ".join(page.read_text(encoding="utf-8").split())

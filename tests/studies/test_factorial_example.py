@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.studies.scripts import script
+from tests.studies.scripts import packed, script, words_of
 
 from svload import api
 from svload.analysis import unreached_limits
@@ -19,9 +19,7 @@ from svload.study import resolve
 STUDY = Path(__file__).parents[2] / "studies/002-factorial-redis"
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return open_pack(STUDY / "example/factorial-short.svload.zip", tmp_path_factory.mktemp("factorial"))
+run = packed(STUDY / "example/factorial-short.svload.zip")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +103,7 @@ def test_the_readme_s_words_are_of_its_numbers(
     ours: dict[str, CaseResult], findings: Findings, tables: ModuleType
 ) -> None:
     """What prose says of them."""
-    readme = " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+    readme = words_of(STUDY / "README.md")
     first, last = (tables.found(ours, f"F-1.0-{delay}", "users.response.mean").value for delay in (0, 200))
     assert f"falls from {1000 * first:.3g} to {1000 * last:.3g} ms" in readme
     paper = {cell.name: cell.throughput_rps for cell in tables.cells()}

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.studies.scripts import script
+from tests.studies.scripts import packed, script, words_of
 
 from svload import api
 from svload.model.results import CaseResult, Findings
@@ -16,9 +16,7 @@ STUDY = Path(__file__).parents[2] / "studies/005-file-server"
 USERS = (1, 2, 4, 8, 16, 32, 64)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return open_pack(STUDY / "example/file-server-short.svload.zip", tmp_path_factory.mktemp("file-server"))
+run = packed(STUDY / "example/file-server-short.svload.zip")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +34,7 @@ def own_script(name: str) -> ModuleType:
 
 
 def readme() -> str:
-    return " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+    return words_of(STUDY / "README.md")
 
 
 def test_it_is_whole(run: RunDir, findings: Findings) -> None:

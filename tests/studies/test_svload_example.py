@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.studies.scripts import packed, words_of
 
 from svload import api
 from svload.api import OwnTable
 from svload.model.results import Findings
-from svload.store import RunDir, open_pack, verify_run
+from svload.store import RunDir, verify_run
 
 STUDY = Path(__file__).parents[2] / "studies/001-svload"
-README = " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+README = words_of(STUDY / "README.md")
 
 
-@pytest.fixture(scope="module")
-def campaign(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return open_pack(STUDY / "packs/campaign.svload.zip", tmp_path_factory.mktemp("campaign"))
+campaign = packed(STUDY / "packs/campaign.svload.zip")
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +24,7 @@ def findings(campaign: RunDir) -> Findings:
     return api.runs.read_findings(campaign)
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return open_pack(STUDY / "packs/first.svload.zip", tmp_path_factory.mktemp("first"))
+first = packed(STUDY / "packs/first.svload.zip")
 
 
 def table(run: RunDir, title: str) -> OwnTable:

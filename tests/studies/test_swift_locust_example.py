@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.studies.scripts import packed, words_of
 
 from svload import api
 from svload.api import OwnTable
 from svload.model.results import Findings
-from svload.store import RunDir, open_pack, verify_run
+from svload.store import RunDir, verify_run
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    return open_pack(STUDY / "example/swift-locust-short.svload.zip", tmp_path_factory.mktemp("swift-locust"))
+run = packed(STUDY / "example/swift-locust-short.svload.zip")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +30,7 @@ def tables(run: RunDir) -> dict[str, OwnTable]:
 
 
 def readme() -> str:
-    return " ".join((STUDY / "README.md").read_text(encoding="utf-8").split())
+    return words_of(STUDY / "README.md")
 
 
 def test_it_is_whole(run: RunDir, findings: Findings) -> None:
