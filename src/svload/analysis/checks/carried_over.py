@@ -3,13 +3,14 @@ it asks none in it (docs/method.md §3)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from svload.analysis import limits
 from svload.analysis.checks.base import Check, Context, above, doubted
 from svload.analysis.view import GroupView, Window, look
 from svload.model.metrics import metric_name
-from svload.model.results import CheckResult, Grade
+from svload.model.results import CheckResult, Estimate, Grade, Harm
 from svload.model.study import CaseConfig
 
 if TYPE_CHECKING:
@@ -67,17 +68,30 @@ class CarriedOver(Check):
             "who is not answered asks again in the window.",
             [
                 harm
-                for owner, grade in grades.items()
-                for harm in doubted(
-                    (
-                        number
-                        for number in context.metrics
-                        if number.startswith(f"{owner}.") and metric_name(number) in _OF_WINDOW
-                    ),
-                    grade,
-                )
+                for owner, one in found.items()
+                for harm in _harms(owner, one.off, grades[owner], context.metrics)
             ],
         )
+
+
+def _harms(owner: str, off: float, grade: Grade, metrics: Mapping[str, Estimate]) -> Iterator[Harm]:
+    """What the group's success may be too high by is its bound, also where it is VALID: a criterion lies within it or
+    not. An error rate of 0 has none: no share of it is one."""
+    success, errors = (metrics.get(f"{owner}.{name}") for name in ("success_rate", "error_rate"))
+    if off and success is not None and success.value:
+        yield Harm(number=f"{owner}.success_rate", grade=grade, below=off / success.value, above=0.0)
+    if off and errors is not None and (errors.value or grade != "VALID"):
+        above = off / errors.value if errors.value else None
+        yield Harm(number=f"{owner}.error_rate", grade=grade, below=0.0, above=above)
+    told = (f"{owner}.success_rate", f"{owner}.error_rate")
+    yield from doubted(
+        (
+            number
+            for number in metrics
+            if number.startswith(f"{owner}.") and metric_name(number) in _OF_WINDOW and number not in told
+        ),
+        grade,
+    )
 
 
 def _carried(earlier: GroupView, kept: GroupView) -> _Carried:
