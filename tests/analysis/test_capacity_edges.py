@@ -10,6 +10,7 @@ import pytest
 from svload.analysis.capacity.gate import gate_of
 from svload.analysis.capacity.level import (
     LEAST,
+    MOST,
     Margin,
     Replicate,
     Share,
@@ -141,6 +142,29 @@ def test_a_share_that_its_requests_cannot_show_is_open_at_once() -> None:
     assert level(40) == "open", "12 replicates of 40 requests never show 99.9 %"
     assert level(250) == "more", "12 of 250 do"
     assert level(1_000) == "kept"
+
+
+@pytest.mark.parametrize("text", ["people.success_rate >= 99 %", "people.error_rate <= 1 %"])
+@pytest.mark.parametrize(("off", "outcome"), [(0.0, "kept"), (0.004, "kept"), (0.04, "open")])
+def test_a_share_is_kept_if_its_bounds_are(text: str, off: float, outcome: str) -> None:
+    """Nobody failed, and success may be so much lower: none of 0 errors is a share of them."""
+    belief = Belief(grade="VALID", below=off, above=0.0)
+    one = judged("STEADY")
+    success, errors = Estimate(value=1.0, n=5_000, belief=belief), Estimate(value=0.0, n=5_000)
+    metrics = {"people.success_rate": success, "people.error_rate": errors}
+    replicate = replicate_of(one.model_copy(update={"metrics": metrics}), [criterion(text)], 8, None, 30.0)
+    found = judge_level([replicate] * MOST)
+    assert found.outcome == outcome
+    assert ("bounds" in found.why) is (outcome == "open")
+
+
+def test_a_share_is_broken_if_its_bounds_are() -> None:
+    bad = [Share(60, 1_000, 0.05, within) for within in (None, (58, 90), (40, 90))]
+    assert [judge_level([Replicate(8, {}, {"success": one})] * MOST).outcome for one in bad] == [
+        "broken",
+        "broken",
+        "open",
+    ]
 
 
 # overload

@@ -22,7 +22,7 @@ from tests.analysis.conftest import (
 from tests.analysis.queues import with_gaps
 
 from svload.analysis.criteria import criterion_of, find, outcome
-from svload.analysis.judge import judge_trial
+from svload.analysis.judge import judge_run, judge_trial
 from svload.analysis.view import kept_window
 from svload.model.executors import ConstantArrivalRate
 from svload.model.facts import (
@@ -549,6 +549,26 @@ def test_success_that_may_be_too_high_meets_no_limit_above_what_it_may_be(closed
     ):
         criterion = criterion_of(text, config)
         assert outcome(criterion, find(criterion.ref, found.metrics)) is holds, text
+
+
+@pytest.mark.parametrize(
+    ("share", "text", "outcome"),
+    [
+        (0.045, "background.error_rate <= 1 %", "refused"),
+        (0.045, "background.error_rate < 4.4 %", "refused"),
+        (0.045, "background.error_rate < 5 %", "passed"),
+        (0.0, "background.error_rate <= 0.1 %", "passed"),
+    ],
+)
+def test_no_errors_that_may_be_some_keep_no_limit_below_what_they_may_be(
+    closed: Bench, share: float, text: str, outcome: str
+) -> None:
+    """Success may be 4.5 points lower, which is no share of 0 errors."""
+    trial, config = carried(share)(closed.trial("TC4.r1"), closed.configs["TC4"])
+    config = config.model_copy(update={"thresholds": (text,)})
+    (told,) = judge_run(closed.lock, {"TC4": config}, [trial]).thresholds
+    assert (told.outcome, told.measured) == (outcome, 0.0)
+    assert ("by its own bound 0 % to 4.6" in told.sentence) is (share > 0)
 
 
 def test_arrivals_of_an_open_loop_wait_for_nobody(open_loop: Bench) -> None:

@@ -13,7 +13,16 @@ from svload.analysis import limits
 from svload.analysis.belief import said_of
 from svload.analysis.by_generator import generator_results
 from svload.analysis.checks.base import worst
-from svload.analysis.criteria import TIMED_OUT, criterion_of, fails_by_overload, find, outcome, show
+from svload.analysis.criteria import (
+    TIMED_OUT,
+    criterion_of,
+    ends,
+    fails_by_overload,
+    find,
+    mirror_of,
+    outcome,
+    show,
+)
 from svload.analysis.evidence import case_evidence
 from svload.analysis.inference import mean_interval
 from svload.analysis.pooling import Distributions, with_pooled
@@ -288,12 +297,13 @@ def _threshold(
         for group in config.groups
         if criterion.ref.owner.partition(".")[0] == group.name
     ]
-    held = outcome(criterion, estimate, max(timeouts, default=None), case.server)
+    mirror = mirror_of(criterion.ref, case.metrics)
+    held = outcome(criterion, estimate, max(timeouts, default=None), case.server, mirror)
     overloaded = fails_by_overload(criterion, estimate, case.server)
     value = estimate.value
     if value is None and estimate.why == "refused" and estimate.belief:
         value = estimate.belief.as_measured
-    shown = f"it is {show(criterion.ref, value)}{_bounds(criterion.ref, value, estimate)}"
+    shown = f"it is {show(criterion.ref, value)}{_bounds(criterion.ref, value, estimate, mirror)}"
     known = shown if value is not None else estimate.reason
     if overloaded:
         result: Outcome = "failed"
@@ -320,12 +330,12 @@ def _threshold(
     )
 
 
-def _bounds(ref: MetricRef, value: float | None, estimate: Estimate) -> str:
+def _bounds(ref: MetricRef, value: float | None, estimate: Estimate, mirror: Estimate | None) -> str:
     """How far a number that is not simply VALID may be off, as a clause."""
-    belief = estimate.belief
-    if value is None or belief is None or (belief.grade == "VALID" and not (belief.below or belief.above)):
+    if value is None:
         return ""
-    if belief.below is None or belief.above is None:
+    within = ends(value, estimate, mirror)
+    if within is None:
         return ", off by an unknown amount"
-    low, high = value * (1 - belief.below), value * (1 + belief.above)
+    low, high = within
     return f", by its own bound {show(ref, max(low, 0.0))} to {show(ref, high)}" if low < high else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from svload.model.metrics import Criterion, MetricRef, Source, parse_criterion, parse_metric
-from svload.model.results import Estimate, ServerState
+from svload.model.results import Belief, Estimate, ServerState
 from svload.model.study import CaseConfig
 from svload.model.units import show_duration, show_size
 
@@ -58,17 +58,48 @@ def find(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate:
     )
 
 
+def mirror_of(ref: MetricRef, metrics: Mapping[str, Estimate]) -> Estimate | None:
+    """The share of successes that belongs to a share of errors. None for other metrics."""
+    if ref.metric.source != "traffic" or ref.metric.name != "error_rate":
+        return None
+    return metrics.get(f"{ref.owner}.success_rate")
+
+
+def ends(value: float, estimate: Estimate, mirror: Estimate | None = None) -> tuple[float, float] | None:
+    """The least and the most that `value` may be by its bounds, in its unit. None: a bound is not known.
+
+    A bound is a share of the value, and no share of 0 errors is one: what success may be off by widens it.
+    """
+    own = _within(value, estimate.belief)
+    if own is None or mirror is None or mirror.value is None:
+        return own
+    success = _within(mirror.value, mirror.belief)
+    if success is None:
+        return None
+    least, most = success
+    return (min(own[0], 1 - most), max(own[1], 1 - least)) if least < most else own
+
+
+def _within(value: float, belief: Belief | None) -> tuple[float, float] | None:
+    if belief is None:
+        return value, value
+    if belief.below is None or belief.above is None:
+        return None
+    return value * (1 - belief.below), value * (1 + belief.above)
+
+
 def outcome(
     criterion: Criterion,
     estimate: Estimate,
     timeout_s: float | None = None,
     server: ServerState | None = None,
+    mirror: Estimate | None = None,
 ) -> bool | None:
     """Whether it surely holds; None where there is no number, or where its own bound leaves both (docs/method.md §3).
 
     A percentile beyond the time-out fails every upper limit within it, and so does what an OVERLOADED server
     makes worse (`fails_by_overload`). A REFUSED number may fail, beyond the limit by more than it can be off,
-    and never holds; nor does one that grows with the run's length.
+    and never holds; nor does one that grows with the run's length. `mirror`: the number's own (`mirror_of`).
     """
     if fails_by_overload(criterion, estimate, server):
         return False
@@ -85,11 +116,11 @@ def outcome(
             beyond and estimate.grade != "REFUSED" and timeout_s is not None and criterion.value <= timeout_s
         )
         return False if sure else None
-    if belief is not None and (belief.below is None or belief.above is None):
+    within = ends(value, estimate, mirror)
+    if within is None:
         return None
-    below, above_it = (belief.below or 0.0, belief.above or 0.0) if belief else (0.0, 0.0)
-    ends = {criterion.holds(end) for end in (value * (1 - below), value, value * (1 + above_it))}
-    held = ends.pop() if len(ends) == 1 else None
+    answers = {criterion.holds(one) for one in (within[0], value, within[1])}
+    held = answers.pop() if len(answers) == 1 else None
     unsure = estimate.grade == "REFUSED" or (estimate.why == "grows" and criterion.op in _UPPER)
     return None if held and unsure else held
 

@@ -31,12 +31,13 @@ Outcome = Literal["kept", "broken", "more", "open"]
 
 @dataclass(frozen=True)
 class Share:
-    """A criterion on a share of all requests, by counts: of `n` requests `bad` may not be, at most
-    `limit` of them (0.001: 0.1 %)."""
+    """A criterion on a share of all requests, by counts: `bad` of `n` requests fail it, and at most the share
+    `limit` of them may (0.001: 0.1 %). `within`: how few and how many they may truly be (docs/method.md §3); None: `bad`."""
 
     bad: int
     n: int
     limit: float
+    within: tuple[int, int] | None = None
 
 
 class Margin(NamedTuple):
@@ -198,8 +199,10 @@ def _of_share(name: str, counted: Sequence[Replicate], looks: int, most: int) ->
     bad, n, limit = sum(one.bad for one in shares), sum(one.n for one in shares), shares[0].limit
     if not n:
         return Judged("more", name)
-    low = float(beta.ppf(ALPHA / looks, bad, n - bad + 1)) if bad else 0.0
-    high = float(beta.ppf(1 - ALPHA, bad + 1, n - bad)) if bad < n else 1.0
+    within = [one.within or (one.bad, one.bad) for one in shares]
+    few, many = (sum(one[end] for one in within) for end in (0, 1))
+    low = float(beta.ppf(ALPHA / looks, few, n - few + 1)) if few else 0.0
+    high = float(beta.ppf(1 - ALPHA, many + 1, n - many)) if many < n else 1.0
     mean = log(limit / ((bad or 0.5) / n))
     judged = Judged("more", name, mean, log(limit / high), log(limit / low) if low > 0 else None)
     if low > limit:
@@ -207,11 +210,12 @@ def _of_share(name: str, counted: Sequence[Replicate], looks: int, most: int) ->
     if high <= limit:
         return replace(judged, outcome="kept")
     wanted = requests_without_failure(limit)
-    if not bad and n * most < wanted * len(counted):
+    if not many and n * most < wanted * len(counted):
         told = f"{n:,} requests of {len(counted)} trials, none of them bad, are too few"
         why = f"{told} to show it: {wanted:,} are needed"
         return replace(judged, outcome="open", why=why, too_few=True)
-    return judged
+    between = few <= limit * n < many
+    return replace(judged, why="the limit lies within the bounds of its trials") if between else judged
 
 
 def requests_without_failure(limit: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, inf, log
 
 from svload.analysis.capacity.level import Margin, Replicate, Share
-from svload.analysis.criteria import find
+from svload.analysis.criteria import ends, find, mirror_of
 from svload.model.metrics import Criterion
 from svload.model.results import Estimate, TrialResult
 
@@ -48,7 +48,9 @@ def replicate_of(
     for one in criteria:
         estimate = find(one.ref, result.metrics)
         if _is_share(one):
-            found = _share(one, estimate) or (Share(0, 0, _limit(one)) if overloaded else None)
+            found = _share(one, estimate, mirror_of(one.ref, result.metrics)) or (
+                Share(0, 0, _limit(one)) if overloaded else None
+            )
             if found is not None:
                 shares[one.text] = found
                 continue
@@ -96,11 +98,20 @@ def _limit(criterion: Criterion) -> float:
     return criterion.value if _SHARES[criterion.ref.metric.name] else 1 - criterion.value
 
 
-def _share(criterion: Criterion, estimate: Estimate) -> Share | None:
-    if estimate.value is None or not estimate.n or estimate.grade == "REFUSED":
+def _share(criterion: Criterion, estimate: Estimate, mirror: Estimate | None) -> Share | None:
+    value, n = estimate.value, estimate.n
+    if value is None or not n or estimate.grade == "REFUSED":
         return None
-    bad = estimate.value if _SHARES[criterion.ref.metric.name] else 1 - estimate.value
-    return Share(round(bad * estimate.n), estimate.n, _limit(criterion))
+    within = ends(value, estimate, mirror)
+    if within is None:
+        return None
+    of_bad = _SHARES[criterion.ref.metric.name]
+    few, bad, many = sorted(_counted(one if of_bad else 1 - one, n) for one in (within[0], value, within[1]))
+    return Share(bad, n, _limit(criterion), (few, many))
+
+
+def _counted(share: float, n: int) -> int:
+    return min(max(round(share * n), 0), n)
 
 
 def _margin(criterion: Criterion, estimate: Estimate, timeout_s: float) -> Margin | None:
