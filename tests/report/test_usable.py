@@ -11,6 +11,7 @@ from tests.report.test_criteria import judged
 from tests.report.told_facts import doubted
 
 from svload import api
+from svload.model.capacity import CapacityResult
 from svload.model.errors import ExitCode
 from svload.model.results import Estimate, Findings
 from svload.report import show_findings
@@ -121,3 +122,11 @@ def test_an_exit_code_is_told_with_its_reason(
     assert exit_line(findings, code) == told
     if code in (ExitCode.THRESHOLD_FAILED, ExitCode.REFUSED):
         assert ending(findings).code is code
+
+
+def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> None:
+    search = CapacityResult(over="users", state="bracketed", kept=8, broken=16, sentence="8 users.")
+    alone = plain.model_copy(update={"claims": (), "thresholds": (), "capacity": search})
+    assert exit_line(alone, ExitCode.DONE) == "exit 0: the search has its answer"
+    told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
+    assert told == "exit 0: the search has its answer and 1 threshold kept"

@@ -35,6 +35,7 @@ from svload.model.study import CaseConfig, Preparation
 from svload.model.traffic import Group
 from svload.model.units import show_duration
 from svload.run.aborting import Watch
+from svload.run.drain import roots_of, timed_out, wait_for_rest
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses
 from svload.run.inputs import row_count
 from svload.run.planned import PlannedFaults, heal
@@ -139,7 +140,10 @@ class TrialRun:
             self._write(config, times, load, proof, before, after)
         if config.faults:
             with self._phase("heal"):
-                heal(self.bench.lab, self.bench.sampler, lambda text: self._say("notice", text=text))
+                heal(self.bench.lab, self.bench.sampler, self._notice)
+        if timed_out(load.results):
+            with self._phase("drain"):
+                wait_for_rest(roots_of(self.bench.lab.facts()), self._notice, self.bench.should_stop)
         return load
 
     def _sampling(self) -> AbstractContextManager[StackSampler | None]:
@@ -150,7 +154,7 @@ class TrialRun:
             bench.lab.facts(),
             self.config,
             self.plan,
-            lambda text: self._say("notice", text=text),
+            self._notice,
         )
 
     def _all_alive(self, offset_s: float | None = None) -> None:
@@ -504,6 +508,9 @@ class TrialRun:
             self._say("trial-phase", name=name, seconds=round(seconds, 6))
         if self.bench.should_stop() and name != "load":
             raise Stopped
+
+    def _notice(self, text: str) -> None:
+        self._say("notice", text=text)
 
     def _say(self, kind: EventKind, **data: object) -> None:
         event = Event(kind, {"trial": self.plan.trial, **data})

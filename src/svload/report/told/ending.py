@@ -67,7 +67,7 @@ def exit_line(findings: Findings, code: ExitCode) -> str:
         if (count := sum(one == "kept" for one in outcomes))
     ]
     if findings.capacity is not None:
-        return "exit 0: the search has its answer"
+        return f"exit 0: {list_words(['the search has its answer', *(f'{one} kept' for one in kept)])}"
     return f"exit 0: {' and '.join(kept)} kept" if kept else "exit 0: the study sets no threshold and no gate"
 
 

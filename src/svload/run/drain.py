@@ -1,0 +1,71 @@
+"""After a load of which requests timed out, servers may still work for users who are gone: the next trial's servers
+rest first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from svload.drive.generators import ShareResult
+from svload.model.facts import ServiceFacts
+from svload.model.units import show_duration
+from svload.watch.proc import ProcessTable, families, used_between
+
+LOOK_S, BOUND_S = 0.5, 60.0
+IDLE_CORES = 0.1
+"""Cores that all servers together may use at rest: those with chores of their own never use none."""
+_SAID_FROM_S = 2.0
+
+Say = Callable[[str], None]
+
+
+def timed_out(results: Iterable[ShareResult]) -> bool:
+    """Whether a server may still work for a request that the load has given up."""
+    return any(
+        "timeout" in name and count
+        for result in results
+        for group in result.summary["groups"]
+        for name, count in group["errors"].items()
+    )
+
+
+def roots_of(facts: Mapping[str, ServiceFacts]) -> list[int]:
+    """The processes of the servers on this machine."""
+    return [process.pid for one in facts.values() if not one.machine for process in one.processes]
+
+
+def wait_for_rest(
+    roots: Sequence[int],
+    say: Say,
+    should_stop: Callable[[], bool],
+    bound_s: float = BOUND_S,
+    look_s: float = LOOK_S,
+) -> float:
+    """Wait, `bound_s` at most, until these processes and their children use next to no CPU; the seconds waited.
+
+    Work that only sleeps is not seen.
+    """
+    begun, table = time.monotonic(), ProcessTable()
+    try:
+        before, at = list(table.renew()), begun
+        while roots and not should_stop():
+            time.sleep(look_s)
+            after, now = list(table.renew()), time.monotonic()
+            mine = families(roots, after)
+            cores = sum(one.seconds for one in used_between(before, after) if one.pid in mine) / (now - at)
+            if cores < IDLE_CORES:
+                if now - begun >= _SAID_FROM_S:
+                    say(
+                        f"requests timed out, and the servers worked on for {show_duration(now - begun)}: waited for"
+                    )
+                break
+            if now - begun >= bound_s:
+                say(
+                    f"requests timed out, and after {show_duration(now - begun)} the servers still use {cores:.2g} cores: "
+                    "the next trial begins all the same"
+                )
+                break
+            before, at = after, now
+        return time.monotonic() - begun
+    finally:
+        table.close()

@@ -1,0 +1,63 @@
+"""A server that works on for users who gave up rests before the next trial begins."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from svload.store import RunDir, read_events, read_trial
+
+from .world import World, only_run
+
+pytestmark = pytest.mark.truth
+SERVER = """\
+#!{python}
+import http.server, sys, time
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        ends = time.process_time() + {cpu_s}
+        while time.process_time() < ends:
+            pass
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+http.server.HTTPServer.request_queue_size = 64
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Slow).serve_forever()
+"""
+STUDY = """\
+name: drain
+lab:
+  web: {{run: "{server} ${{port}}"}}
+traffic:
+  people: {{executor: constant-vus, vus: 8, request: {{get: "http://web/", timeout: 300 ms}}}}
+measure: {{duration: 1s, replicates: 2}}
+"""
+
+
+@pytest.mark.parametrize(("cpu_s", "waits"), [(0.2, True), (0.0, False)])
+def test_what_timed_out_is_waited_for(world: World, cpu_s: float, waits: bool) -> None:
+    server = world.root / "server"
+    server.write_text(SERVER.replace("{python}", sys.executable).replace("{cpu_s}", str(cpu_s)))
+    server.chmod(0o755)
+    (world.root / "study.yaml").write_text(STUDY.format(server=server))
+    done = world.svload("run", str(world.root / "study.yaml"), "--trust")
+    assert done.returncode in (0, 4), done.stderr
+    run = RunDir(only_run(world))
+    assert len(run.sealed_trials()) == 2
+    for name in run.sealed_trials():
+        (people,) = read_trial(run.trial(name).path).summary.groups
+        assert ("timeout_first_byte" in people.errors) is waits
+        told = read_events(run.trial(name).events).events
+        phases = {one.data["name"]: one.data.get("seconds", 0.0) for one in told if one.kind == "trial-phase"}
+        assert ("drain" in phases) is waits
+        assert not waits or phases["drain"] > 2.0
+        notices = [one.data["text"] for one in told if one.kind == "notice"]
+        assert any("the servers worked on for" in text for text in notices) is waits, notices
