@@ -165,7 +165,7 @@ def _strike(tree: Any, draw: Random) -> None:
     if not places:
         return
     holder, key = draw.choice(places)
-    match draw.choice(("put", "put", "drop", "rename", "swap", "again", "many")):
+    match draw.choice(("put", "put", "drop", "rename", "swap", "again", "many", "reshape")):
         case "put":
             holder[key] = copy.deepcopy(draw.choice((*SCALARS, [], {}, [[]], {"a": 1})))
         case "drop":
@@ -177,6 +177,10 @@ def _strike(tree: Any, draw: Random) -> None:
             holder[key], other[there] = copy.deepcopy(other[there]), copy.deepcopy(holder[key])
         case "again" if isinstance(holder, list):
             holder.append(copy.deepcopy(holder[key]))
+        case "reshape" if isinstance(holder[key], list):
+            holder[key] = dict(zip(("make", "w", "0", "x"), holder[key], strict=False))
+        case "reshape" if isinstance(holder[key], dict):
+            holder[key] = list(holder[key].values())
         case "many":
             holder[key] = [copy.deepcopy(holder[key]) for _ in range(draw.choice((2, 30, 400)))]
 

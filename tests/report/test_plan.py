@@ -74,3 +74,30 @@ def test_time_is_told_with_what_it_is_known_by(printed: str) -> None:
         again
         == "Not in it: each refused trial is made again up to 2 times (replace_refused), about 1.86 s each."
     )
+
+
+@pytest.mark.parametrize(("levels", "lines"), [(2, 2), (6, 1)])
+def test_many_comparisons_and_left_out_cases_that_say_the_same_are_told_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    levels: int,
+    lines: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    names = [f"v{number}" for number in range(levels + 1)]
+    study = {
+        **STUDY,
+        "factors": {"rate": [10, 20], "build": names},
+        "exclude": [{"when": {"rate": 10}, "because": "slow ones are known"}],
+        "compare": [{"name": "builds", "factor": "build", "baseline": "v0", "metric": "closed.response.p50"}],
+        "measure": {"duration": "1s", "replicates": 6},
+    }
+    (tmp_path / "study.yaml").write_text(json.dumps(study))
+    show_plan(api.plan(str(tmp_path), api.Choices(out=tmp_path / "runs")))
+    printed = capsys.readouterr().out
+    assert printed.count("Sign flips over 6 units") == lines
+    assert sum("builds" in line for line in printed.splitlines()) == levels
+    told = printed.count("slow ones are known")
+    assert told == (levels + 1 if levels == 2 else 1)
+    assert levels == 2 or "7 cases are not run: slow ones are known (" in printed

@@ -199,6 +199,28 @@ def test_a_row_of_a_feeder_whose_name_is_none_is_told(folder: Path, of_it: str, 
     )
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        "{again: '${way.deep}'}",
+        "['${way.deep}', '${way.deep}', '${way.deep}']",
+        "{one: {two: ['${way.other}']}}",
+    ],
+)
+def test_a_list_or_mapping_that_leads_back_to_itself_is_told(folder: Path, field: str) -> None:
+    level = f"direct: {{deep: {field}, other: '${{way.deep}}', host"
+    text = SMALL.replace("direct: {host", level).replace("timeout: 5s", "timeout: '${way.deep}'")
+    assert level in text
+    found = problems_of(folder, text)
+    assert any("leads back to itself" in str(one) for one in found)
+    assert len(found) < 5
+
+
+def test_faults_by_name_are_no_list(folder: Path) -> None:
+    found = problems_of(folder, SMALL + "faults:\n  make: {at: 20s, pause: store, lasts: 1s}\n")
+    assert any("faults: a list was expected" in str(one) for one in found), found
+
+
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
     text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
         "${users}", "${users.n}"

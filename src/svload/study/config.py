@@ -218,7 +218,8 @@ class _Reader:
         faults = tuple(
             fault
             for entry, part in self.parts("faults", schema_faults.FaultPart)
-            for fault in read_faults(int(entry.name), part)
+            if isinstance(place := entry.path[1], int)  # a section that is no list is a mistake of its own
+            for fault in read_faults(place, part)
         )
         expects = [self.text(text, path) for text, path in self._expects()]
         thresholds = [part.that for _, part in self.parts("thresholds", schema.ThresholdPart)]

@@ -154,6 +154,8 @@ class Resolver:
     vocabulary: Vocabulary
     mistakes: list[Mistake] = field(default_factory=list)
     made: int = 0
+    within: int = 0
+    """so many lists and mappings that levels' fields stand for hold the one that is put in"""
 
     def put_in(self, value: Any, path: Path) -> Any:
         """`value` with its references resolved; paths inside stay valid.
@@ -183,15 +185,14 @@ class Resolver:
             return MISSING
         whole = REFERENCE.fullmatch(text)
         if whole and not whole[1]:
-            found = self._look_up(whole[2].strip(), stays)
-            return self._again(found, path, stays, depth)
+            return self._again(whole[2].strip(), path, stays, depth)
         missing = False
 
         def put(match: re.Match[str]) -> str:
             nonlocal missing
             if match[1] or self.made > TEXT_BYTES.most:
                 return match[0]
-            found = self._again(self._look_up(match[2].strip(), stays), path, stays, depth)
+            found = self._again(match[2].strip(), path, stays, depth)
             self.made += len(found) if isinstance(found, str) else 1
             if self.made > TEXT_BYTES.most:
                 self._grown(path, text)
@@ -214,11 +215,22 @@ class Resolver:
             told = f"With its references put in it has more than {TEXT_BYTES.most:,} signs."
             self.mistakes.append(bad_reference(path, text, told))
 
-    def _again(self, found: Any, path: Path, stays: Stays, depth: int) -> Any:
-        """A level's field may itself hold references."""
-        if isinstance(found, str) and not all(stays(reference) for reference in references_in(found)):
+    def _again(self, reference: str, path: Path, stays: Stays, depth: int) -> Any:
+        """What a reference stands for; a level's field may itself hold references."""
+        found = self._look_up(reference, stays)
+        if isinstance(found, str) and not all(stays(one) for one in references_in(found)):
             return self._text(found, path, stays, depth + 1)
-        return self.put_in(found, path) if isinstance(found, (dict, list)) and depth <= MAX_NESTING else found
+        if not isinstance(found, (dict, list)):
+            return found
+        if self.within > MAX_NESTING:
+            if not self.mistakes:
+                self.mistakes.append(bad_reference(path, f"${{{reference}}}", "It leads back to itself."))
+            return ""  # which no list lacks
+        self.within += 1
+        try:
+            return self.put_in(found, path)
+        finally:
+            self.within -= 1
 
     def _look_up(self, reference: str, stays: Stays) -> Any:
         if stays(reference):

@@ -31,6 +31,8 @@ from svload.report.told.spelling import count_words, list_words, load_line, main
 
 _STYLE = {**GRADE_STYLE, "no trial": "dim", "SATURATED": "yellow", "OVERLOADED": "red", "failures": "red"}
 _WIDTH = 120
+_MANY = 4
+"""So many lines of a plan that say the same are told once."""
 MOST_LINES = 24
 """What `show_findings` takes beside the table of cases."""
 
@@ -277,10 +279,15 @@ def show_plan(planned: Mapping[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("case", *factors, "is run"):
         table.add_column(heading, overflow="fold")
+    together = _left_out_together(planned["cases"])
     for case in planned["cases"]:
+        if case["excluded"] in together:
+            continue
         note = "yes" if case["excluded"] is None else Text(f"no: {case['excluded']}", style="dim")
         table.add_row(case["name"], *(case["levels"].get(factor, "") for factor in factors), note)
     out.print(table)
+    for reason, names in together.items():
+        _say(out, f"{len(names)} cases are not run: {reason} ({list_words(names, 4)})")
     outside = 1 - planned["estimated_load_s"] / planned["estimated_s"]
     out.print(
         f"{planned['trials']} trials, about {show_duration(planned['estimated_s'])}, {100 * outside:.0f} % of "
@@ -294,14 +301,35 @@ def show_plan(planned: Mapping[str, Any]) -> None:
         _say(out, _places_line(group, planned["cases"]))
     for fault in planned["faults"]:
         _say(out, _fault_line(fault, planned["cases"]))
-    for entry in planned["comparisons"]:
-        out.print(
-            Text("• " + str(entry["sentence"]), style="" if entry["state"] == "decidable" else "yellow")
-        )
+    for told, decidable in _comparison_lines(planned["comparisons"]):
+        out.print(Text(told, style="" if decidable else "yellow"))
     for told in planned["cautions"]:
         out.print(Text(visible(told), style="yellow"))
     for need in planned["trusted_needed"]:
         out.print(Text(f"needs --trust: {need}", style="magenta"))
+
+
+def _left_out_together(cases: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Reasons that many cases are left out for → these cases."""
+    by_reason: dict[str, list[str]] = {}
+    for case in cases:
+        if case["excluded"] is not None:
+            by_reason.setdefault(case["excluded"], []).append(case["name"])
+    return {reason: names for reason, names in by_reason.items() if len(names) >= _MANY}
+
+
+def _comparison_lines(comparisons: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bool]]:
+    """(what a comparison can decide, whether it can); of many alike once, followed by their names."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for one in comparisons:
+        alike.setdefault(str(one["sentence"]).removeprefix(f"{one['name']}: "), []).append(one)
+    for told, these in alike.items():
+        decidable = these[0]["state"] == "decidable"
+        if len(these) < _MANY:
+            yield from ((f"• {one['sentence']}", decidable) for one in these)
+            continue
+        yield f"• {len(these)} comparisons, of each: {told}", decidable
+        yield from ((f"  {one['name']}", decidable) for one in these)
 
 
 def _again_line(planned: Mapping[str, Any]) -> str:
