@@ -22,7 +22,7 @@ from svload.model.errors import ExitCode, SvloadError
 from .oracle import Case, has_waited
 
 HERE = Path(__file__).parents[2]
-REAL = ("studies/001-svload/study.yaml", "examples/*/study.yaml")
+REAL = ("studies/0*/*.yaml", "examples/*/study.yaml")
 SCALARS: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 1.5, -0.0, 1e308, 10**30, 2**53, 2**62, 2_000_000_000, 99_999_999_999, "", " ", "x", "0", "w", "a b", "🙂", "ü",
     "\x00", "\x1b[2J", "\x7f", "[/b]", "${x}", "${a}", "${a.b}", "${request.id}", "$${", "${", "${secret.x}", "20s", "1 ms", "0s", "1e9h", "99 %", "4 KiB",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,25 +43,36 @@ def test_only_time_outs_leave_work_behind() -> None:
     assert timed_out([result(), result(timeout_first_byte=1)])
 
 
+def waited(pid: int, said: list[str], **how: Any) -> tuple[bool, float]:
+    begun = time.monotonic()
+    rests = wait_for_rest([pid], said.append, how.pop("should_stop", lambda: False), look_s=0.1, **how)
+    return rests, time.monotonic() - begun
+
+
 def test_a_server_that_works_on_is_waited_for(spinning: Any) -> None:
     said: list[str] = []
-    waited_s = wait_for_rest([spinning(2.5)], said.append, lambda: False, look_s=0.1)
-    assert 2.4 < waited_s < 30
+    rests, seconds = waited(spinning(2.5), said)
+    assert rests
+    assert 2.4 < seconds < 30
     assert "worked on for" in said[0]
 
 
 def test_a_server_at_rest_costs_one_look(spinning: Any) -> None:
     said: list[str] = []
     pid = spinning(0.0)
-    wait_for_rest([pid], said.append, lambda: False, look_s=0.1)
-    assert wait_for_rest([pid], said.append, lambda: False, look_s=0.1) < 2
+    waited(pid, said)  # until Python has started
+    rests, seconds = waited(pid, said)
+    assert rests
+    assert seconds < 2
     assert not said
 
 
 def test_the_wait_is_bounded_and_can_be_stopped(spinning: Any) -> None:
     said: list[str] = []
     pid = spinning(60.0)
-    assert 0.5 < wait_for_rest([pid], said.append, lambda: False, bound_s=0.5, look_s=0.1) < 10
+    rests, seconds = waited(pid, said, bound_s=0.5)
+    assert not rests
+    assert 0.5 < seconds < 10
     assert "still use" in said[0]
-    assert wait_for_rest([pid], said.append, lambda: True, look_s=0.1) < 1
-    assert wait_for_rest([], said.append, lambda: False, look_s=0.1) < 1
+    assert waited(pid, said, should_stop=lambda: True)[1] < 1
+    assert wait_for_rest([], said.append, lambda: False)

@@ -12,6 +12,8 @@ from svload.model.units import show_duration
 from svload.watch.proc import ProcessTable, families, used_between
 
 LOOK_S, BOUND_S = 0.5, 60.0
+RESTLESS_S = 5.0
+"""The bound once servers have not come to rest in `BOUND_S`: some always poll."""
 IDLE_CORES = 0.1
 """Cores that all servers together may use at rest: those with chores of their own never use none."""
 _SAID_FROM_S = 2.0
@@ -40,8 +42,8 @@ def wait_for_rest(
     should_stop: Callable[[], bool],
     bound_s: float = BOUND_S,
     look_s: float = LOOK_S,
-) -> float:
-    """Wait, `bound_s` at most, until these processes and their children use next to no CPU; the seconds waited.
+) -> bool:
+    """Wait, `bound_s` at most, until these processes and their children use next to no CPU; whether they do.
 
     Work that only sleeps is not seen.
     """
@@ -53,19 +55,18 @@ def wait_for_rest(
             after, now = list(table.renew()), time.monotonic()
             mine = families(roots, after)
             cores = sum(one.seconds for one in used_between(before, after) if one.pid in mine) / (now - at)
+            waited = show_duration(now - begun)
             if cores < IDLE_CORES:
                 if now - begun >= _SAID_FROM_S:
-                    say(
-                        f"requests timed out, and the servers worked on for {show_duration(now - begun)}: waited for"
-                    )
-                break
+                    say(f"requests timed out, and the servers worked on for {waited}: waited for")
+                return True
             if now - begun >= bound_s:
                 say(
-                    f"requests timed out, and after {show_duration(now - begun)} the servers still use {cores:.2g} cores: "
+                    f"requests timed out, and after {waited} the servers still use {cores:.2g} cores: "
                     "the next trial begins all the same"
                 )
-                break
+                return False
             before, at = after, now
-        return time.monotonic() - begun
+        return True
     finally:
         table.close()

@@ -35,7 +35,7 @@ from svload.model.study import CaseConfig, Preparation
 from svload.model.traffic import Group
 from svload.model.units import show_duration
 from svload.run.aborting import Watch
-from svload.run.drain import roots_of, timed_out, wait_for_rest
+from svload.run.drain import BOUND_S, RESTLESS_S, roots_of, timed_out, wait_for_rest
 from svload.run.faults import GENERATOR_LIMITED, NO_HITS, Pulses
 from svload.run.inputs import row_count
 from svload.run.planned import PlannedFaults, heal
@@ -71,6 +71,8 @@ class Bench:
     emit: Emit
     should_stop: Callable[[], bool]
     server_cores: tuple[int, ...] | None = None
+    restless: bool = False
+    """whether the servers still worked when the last wait for them had ended"""
 
 
 class Stopped(Exception):
@@ -143,7 +145,7 @@ class TrialRun:
                 heal(self.bench.lab, self.bench.sampler, self._notice)
         if timed_out(load.results):
             with self._phase("drain"):
-                wait_for_rest(roots_of(self.bench.lab.facts()), self._notice, self.bench.should_stop)
+                self._wait_for_rest()
         return load
 
     def _sampling(self) -> AbstractContextManager[StackSampler | None]:
@@ -330,6 +332,12 @@ class TrialRun:
 
     def _settle(self) -> None:
         self.bench.lab.settle(time.monotonic_ns())
+
+    def _wait_for_rest(self) -> None:
+        bench = self.bench
+        bound_s = RESTLESS_S if bench.restless else BOUND_S
+        rests = wait_for_rest(roots_of(bench.lab.facts()), self._notice, bench.should_stop, bound_s)
+        bench.restless = not rests
 
     def _moment(self, *, ports: bool = False) -> Moment:
         return moment(self.bench.generators.calibrate(), ports=ports)
