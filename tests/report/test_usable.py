@@ -76,7 +76,7 @@ def test_it_stands_before_a_threshold_on_success_that_holds(
     page = render_page(gather(reported("plain").run, findings))[0]
     for text in (printed, page):
         assert text.index(LINE) < text.index(held)
-        assert "no number that the study asks for is doubted" not in text
+        assert "no number that the study asks for" not in text
         assert "every response time and rate is REFUSED; what the study asks for is not" in text
     assert "exit 0: 1 threshold kept" in printed, "success is judged whatever disturbed the times"
     assert LINE in summary_markdown(findings)
@@ -130,3 +130,14 @@ def test_a_search_and_what_was_kept_beside_it_are_both_told(plain: Findings) -> 
     assert exit_line(alone, ExitCode.DONE) == "exit 0: the search has its answer"
     told = exit_line(judged(alone, {"TC0": "passed"}), ExitCode.DONE)
     assert told == "exit 0: the search has its answer and 1 threshold kept"
+
+
+def test_where_only_what_is_not_asked_for_is_doubted_it_says_what_is(plain: Findings) -> None:
+    found = doubted(plain, {trial.trial: {"probe.response.p99": "WEAK"} for trial in plain.trials})
+    asked = (SUCCESS, "cache.hit_ratio")
+    cases = tuple(one.model_copy(update={"asked": asked, "instrument": "VALID"}) for one in found.cases)
+    told = [one.text for one in answer(found.model_copy(update={"cases": cases, "claims": ()})).unsaid]
+    assert (
+        "Doubts: no number that the study asks for (ok and cache hits) is doubted; 1 check marks others."
+        in told
+    )

@@ -12,7 +12,7 @@ from svload.model.results import Findings, Grade
 from svload.report.told.anew import anew_words
 from svload.report.told.claimed import Claimed, claimed
 from svload.report.told.criteria import failed, kept_lines, not_judged
-from svload.report.told.doubts import COMMAND, MOST_SHOWN, doubts, summary
+from svload.report.told.doubts import COMMAND, MOST_SHOWN, asked_words, doubts, summary
 from svload.report.told.failures import leading_failures, other_failures
 from svload.report.told.numbers import Told
 from svload.report.told.search_rows import GATE_MARKS
@@ -150,7 +150,7 @@ def _unsaid(findings: Findings) -> list[Sentence]:
         head = told or (
             f"every response time and rate is REFUSED; {asked}"
             if asked
-            else f"no number that the study asks for is doubted; {others} others"
+            else f"no number that the study asks for ({asked_words(findings)}) is doubted; {others} others"
         )
         lines.append(Sentence(f"Doubts: {head}.", "doubted", (), tuple(reasons), "~"))
     lines += [Sentence(one.text, "counted", _cases(one.cases), mark="~") for one in other_failures(findings)]

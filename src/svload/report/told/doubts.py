@@ -198,6 +198,13 @@ def summary(findings: Findings, most: int = 2) -> str:
     return "; ".join(parts)
 
 
+def asked_words(findings: Findings) -> str:
+    """The numbers that the study asks for: `p50, backend.requests and cache.hit_ratio`."""
+    told = Told(findings)
+    keys = dict.fromkeys(key for case in findings.cases if case.trials for key in asked_keys(told, case))
+    return list_words([_of_main(key, told.group) for key in keys], 4)
+
+
 def _of_main(key: str, group: str) -> str:
     """A number in words, without the group that is told first."""
     return number_words(key.removeprefix(f"{group}."))
