@@ -216,9 +216,22 @@ def test_a_list_or_mapping_that_leads_back_to_itself_is_told(folder: Path, field
     assert len(found) < 5
 
 
-def test_faults_by_name_are_no_list(folder: Path) -> None:
-    found = problems_of(folder, SMALL + "faults:\n  make: {at: 20s, pause: store, lasts: 1s}\n")
-    assert any("faults: a list was expected" in str(one) for one in found), found
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("", "faults:\n  make: {at: 20s, pause: store, lasts: 1s}\n", "faults: a list was expected"),
+        ("", "setup:\n  make: {request: fetch}\n", "setup: a list was expected"),
+        ("  things: {in: store", "  - {in: store", "data: a mapping was expected"),
+        ("  things: {in: store", "  1: {in: store", "1"),
+        ("  thing: {from: things", "  - {from: things", "feeders: a mapping was expected"),
+        ("  store: {kit: stone, workers: 4}\n  front: {kit: glass, of: store}", "  - {kit: stone, workers: 4}", "lab: a mapping was expected"),
+        ("  - reset: [store, front]\n  - {when: {way: through}, warm: thing, through: front}", "  make: {reset: [store, front]}", "before_trial: a list was expected"),
+    ],
+)  # fmt: skip
+def test_a_section_of_the_wrong_kind_is_told(folder: Path, old: str, new: str, says: str) -> None:
+    assert old in SMALL
+    found = problems_of(folder, SMALL.replace(old, new) if old else SMALL + new)
+    assert any(says in str(one) for one in found), found
 
 
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:

@@ -140,6 +140,10 @@ def _level_of(factor: Factor, case: Case, values: Mapping[str, int | float]) -> 
     return Level(name=level_name(value), value=value)
 
 
+_LISTS = ("before_trial", "faults", "setup", "thresholds")
+"""Sections whose entries have no names."""
+
+
 @dataclass(frozen=True)
 class _Entry:
     """A named part of a section after its references were put in."""
@@ -194,9 +198,9 @@ class _Reader:
             name: self.text(str(int(value) if isinstance(value, bool) else value), ("sysctl", name))
             for name, value in section_of(self.source, "sysctl").items()
         }
-        written = section_of(self.source, "data")
+        written: dict[Any, Any] = section_of(self.source, "data")
         objects = tuple(
-            _objects(entry.name, part, written[entry.name])
+            _objects(entry.name, part, written[entry.path[1]])
             for entry, part in self.parts("data", schema.Objects)
         )
         tables = {one.name: one.table for one in objects}
@@ -218,8 +222,7 @@ class _Reader:
         faults = tuple(
             fault
             for entry, part in self.parts("faults", schema_faults.FaultPart)
-            if isinstance(place := entry.path[1], int)  # a section that is no list is a mistake of its own
-            for fault in read_faults(place, part)
+            for fault in read_faults(int(entry.name), part)
         )
         expects = [self.text(text, path) for text, path in self._expects()]
         thresholds = [part.that for _, part in self.parts("thresholds", schema.ThresholdPart)]
@@ -260,9 +263,13 @@ class _Reader:
         return name
 
     def entries(self, section: str) -> list[tuple[str, Path, Any]]:
-        """The entries of a section that this case has, as written."""
-        raw = self.source.get(section) or {}
-        named = raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
+        """The entries of a section that this case has, as written. One that is no list, or no mapping, is a mistake
+        that is told elsewhere, and has none."""
+        named = (
+            enumerate(sequence_of(self.source, section))
+            if section in _LISTS
+            else section_of(self.source, section).items()
+        )
         found: list[tuple[str, Path, Any]] = []
         for key, value in named:
             when = value.get("when") if isinstance(value, dict) and section != "lab" else None
