@@ -45,6 +45,8 @@ _PHASES = {
     "load": "under load",
     "settle": "waiting for the counters",
     "write": "writing the trial",
+    "heal": "healing what was planned",
+    "drain": "waiting until the servers rest",
     "seal": "sealing",
 }
 
