@@ -234,6 +234,33 @@ def test_a_section_of_the_wrong_kind_is_told(folder: Path, old: str, new: str, s
     assert any(says in str(one) for one in found), found
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("timeout: 5s", 'body: \'{"a": "${users", "b": ${users}}\''),
+        ("reset: [store, front]", "reset: '${'"),
+        ("reset: [store, front]", "reset: ['${way.host']"),
+        ("timeout: 5s", "headers: {X: 'a ${'}"),
+        ('"${users}"', '"${way.${users}}"'),
+    ],
+)
+def test_a_reference_that_nothing_closes_is_told(folder: Path, old: str, new: str) -> None:
+    """Where another one follows it, that one's brace would end both."""
+    text = SMALL.replace(old, new, 1).replace(
+        "get: ${scheme}", "post: ${scheme}" if "body" in new else "get: ${scheme}"
+    )
+    found = problems_of(
+        folder, text.replace("    headers: {X-Mark", "    version: {X-Mark") if "headers" in new else text
+    )
+    assert any("No “}” ends it" in str(one) for one in found), found
+
+
+def test_the_signs_of_a_reference_can_stand_for_themselves(folder: Path) -> None:
+    text = SMALL.replace('X-Users: "${users}"', 'X-Users: "$${users and $${"')
+    (folder / "study.yaml").write_text(f"question: what does ${{ cost?\n{text}")
+    assert load_study(folder).name == "small"
+
+
 def test_a_bad_value_of_a_level_is_told_at_the_level(folder: Path) -> None:
     text = SMALL.replace("users: [1, 8]", "users:\n    few: {n: 1}\n    many: {n: -8}").replace(
         "${users}", "${users.n}"

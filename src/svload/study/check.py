@@ -18,7 +18,7 @@ from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
 from svload.study.factors import Kits, check_when, level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
-from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in
+from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in, unclosed
 from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
 from svload.study.tree import Path, kit_of, section_of, sequence_of
@@ -127,6 +127,8 @@ def _references(data: Mapping[str, Any], vocabulary: Vocabulary) -> Iterable[Mis
     for path, text in strings_in(dict(data), ()):
         if path[0] == "profiles":
             continue
+        if path[0] not in WITHOUT_REFERENCES and (mistake := unclosed(path, text)):
+            yield mistake
         for reference in references_in(text):
             if path[0] in WITHOUT_REFERENCES or path[-1] == "when":
                 yield bad_reference(path, f"${{{reference}}}", "It is read before the cases are made.")

@@ -16,6 +16,7 @@ from svload.study.mistakes import Mistake, bad_reference, closest, listed
 from svload.study.tree import Path
 
 REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
+_BEGUN = re.compile(r"(?<!\$)\$\{")
 REQUEST_TIME = ("request.id", "vu", "iteration")
 PORT = "port"
 OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
@@ -104,6 +105,16 @@ def references_in(text: str) -> Iterator[str]:
             yield match[2].strip()
 
 
+def unclosed(path: Path, text: str) -> Mistake | None:
+    """The mistake of a `${` that nothing closes, or that holds another."""
+    begun = _BEGUN.search(REFERENCE.sub(lambda match: " " * len(match[0]), text))
+    if begun is None:
+        return None
+    return bad_reference(
+        path, text[begun.start() :], "No “}” ends it; “$${” stands for the signs themselves."
+    )
+
+
 def explain(reference: str, vocabulary: Vocabulary, allowed: Allowed) -> tuple[str, str | None] | None:
     """Why `reference` can never be resolved, and which one was probably meant; None if some level can."""
     words = allowed.words(vocabulary)
@@ -182,6 +193,9 @@ class Resolver:
             return MISSING
         if depth > MAX_NESTING:
             self.mistakes.append(bad_reference(path, text, "It leads back to itself."))
+            return MISSING
+        if mistake := unclosed(path, text):
+            self.mistakes.append(mistake)
             return MISSING
         whole = REFERENCE.fullmatch(text)
         if whole and not whole[1]:
