@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from svload.drive.generators import ShareResult
 from svload.model.facts import ServiceFacts
 from svload.model.units import show_duration
-from svload.watch.proc import ProcessTable, families, used_between
+from svload.watch.proc import ProcessTable, used_between
 
 LOOK_S, BOUND_S = 0.5, 60.0
 RESTLESS_S = 5.0
@@ -49,11 +49,11 @@ def wait_for_rest(
     """
     begun, table = time.monotonic(), ProcessTable()
     try:
-        before, at = list(table.renew()), begun
+        before, at = table.renew(), begun
         while roots and not should_stop():
             time.sleep(look_s)
-            after, now = list(table.renew()), time.monotonic()
-            mine = families(roots, after)
+            after, now = table.renew(), time.monotonic()
+            mine = table.families(roots)
             cores = sum(one.seconds for one in used_between(before, after) if one.pid in mine) / (now - at)
             waited = show_duration(now - begun)
             if cores < IDLE_CORES:

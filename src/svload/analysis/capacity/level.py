@@ -32,7 +32,8 @@ Outcome = Literal["kept", "broken", "more", "open"]
 @dataclass(frozen=True)
 class Share:
     """A criterion on a share of all requests, by counts: `bad` of `n` requests fail it, and at most the share
-    `limit` of them may (0.001: 0.1 %). `within`: how few and how many they may truly be (docs/method.md §3); None: `bad`."""
+    `limit` of them may (0.001: 0.1 %). `within`: how few and how many they may truly be (docs/method.md §3);
+    None: `bad`."""
 
     bad: int
     n: int

@@ -120,13 +120,11 @@ def _margin(criterion: Criterion, estimate: Estimate, timeout_s: float) -> Margi
     if value is None:
         beyond = estimate.why == "time-out" and upper and criterion.value <= timeout_s
         return _WORST if beyond and estimate.grade != "REFUSED" else None
-    belief = estimate.belief
-    if estimate.grade == "REFUSED" or (belief and (belief.below is None or belief.above is None)):
+    within = ends(value, estimate)
+    if estimate.grade == "REFUSED" or within is None:
         return None
-    below = (belief.below or 0.0) if belief else 0.0
-    above = (belief.above or 0.0) if belief else 0.0
-    ends = [_distance(criterion, value * factor, upper) for factor in (1 - below, 1 + above)]
-    return Margin(_distance(criterion, value, upper), min(ends), max(ends))
+    far = [_distance(criterion, end, upper) for end in within]
+    return Margin(_distance(criterion, value, upper), min(far), max(far))
 
 
 def _distance(criterion: Criterion, value: float, upper: bool) -> float:
