@@ -165,7 +165,7 @@ def _strike(tree: Any, draw: Random) -> None:
     if not places:
         return
     holder, key = draw.choice(places)
-    match draw.choice(("put", "put", "drop", "rename", "swap", "again", "many", "reshape")):
+    match draw.choice(("put", "put", "drop", "rename", "swap", "again", "many", "reshape", "refer", "refer")):
         case "put":
             holder[key] = copy.deepcopy(draw.choice((*SCALARS, [], {}, [[]], {"a": 1})))
         case "drop":
@@ -181,8 +181,30 @@ def _strike(tree: Any, draw: Random) -> None:
             holder[key] = dict(zip(("make", "w", "0", "x"), holder[key], strict=False))
         case "reshape" if isinstance(holder[key], dict):
             holder[key] = list(holder[key].values())
+        case "refer":
+            _refer(tree, holder, key, draw)
         case "many":
             holder[key] = [copy.deepcopy(holder[key]) for _ in range(draw.choice((2, 30, 400)))]
+
+
+def _refer(tree: Any, holder: Any, key: Any, draw: Random) -> None:
+    """The value becomes a reference to a level's field that holds it, or something else."""
+    factors = tree.get("factors", {}) if isinstance(tree, dict) else None
+    if not isinstance(factors, dict):
+        return
+    levels = {
+        name: {
+            "k": copy.deepcopy(draw.choice((holder[key], holder[key], draw.choice(SCALARS), [1], {"a": 1})))
+        }
+        for name in ("one", "two")
+    }
+    if draw.random() < 0.2:
+        levels["two"] = {"other": 1}
+    factors["z"] = levels
+    holder[key] = draw.choice(
+        ("${z.k}", "${z.k}", "${z.k}", "${z}", "x${z.k}", "${z.k}${z.k}", "$${z.k}", "${z.k.a}")
+    )
+    tree["factors"] = factors
 
 
 def every_place(tree: Any) -> list[tuple[Any, Any]]:
