@@ -21,7 +21,8 @@ from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
 from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in, unclosed
 from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
-from svload.study.tree import Path, kit_of, section_of, sequence_of
+from svload.study.targets import target_mistakes
+from svload.study.tree import Path, dicts_of, kit_of, section_of, sequence_of
 
 WITHOUT_REFERENCES = ("name", "question", "seed", "exclude", "case_names", "compare", "abort_if", "profiles")
 
@@ -57,31 +58,23 @@ def check_names(
     yield from _references(data, vocabulary)
     for path, when in _whens(data):
         yield from check_when(when, path, factors, unsure)
-    yield from _targets(data)
+    yield from target_mistakes(data)
     yield from _waiting_in_a_circle(data)
     yield from comparison_mistakes(data, factors, unsure, owners_of(data))
     yield from bring_up_mistakes(data)
     yield from _criteria(data, factors, monitored)
     yield from set_mistakes(data, factors)
-    for name, service in _dicts(section_of(data, "lab")):
+    for name, service in dicts_of(section_of(data, "lab")):
         kit = kit_of(service)
         if kits is not None and kit is not None and not values.holds_reference(kit) and kit not in kits:
             yield unknown_name(("lab", name, "kit"), kit, "kit", kits)
-
-
-_ON_SERVICES = {
-    "reset": "bring it back to any state",
-    "restart": "start it anew",
-    "drop_cache": "know its files",
-}
-"""Steps before a trial that name services → what cannot be done with one that svload did not start."""
 
 
 def _waiting_in_a_circle(data: Mapping[str, Any]) -> Iterable[Mistake]:
     """Groups that begin only after each other."""
     waits = {
         name: group["start_when"].removesuffix(".ramped")
-        for name, group in _dicts(section_of(data, "traffic"))
+        for name, group in dicts_of(section_of(data, "traffic"))
         if isinstance(group.get("start_when"), str)
     }
     for name in waits:
@@ -151,58 +144,6 @@ def _whens(data: Mapping[str, Any]) -> Iterable[tuple[Path, Any]]:
             yield ("traffic", name, "when"), group.get("when")
 
 
-def _targets(data: Mapping[str, Any]) -> Iterable[Mistake]:
-    """Services, sets of objects, feeders, requests and groups that are named by name."""
-    services, groups = section_of(data, "lab"), section_of(data, "traffic")
-
-    def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:
-        if isinstance(name, str) and not values.holds_reference(name) and name not in known:
-            yield unknown_name(path, name, kind, known)
-
-    for name, item in _dicts(services):
-        for place, secret in enumerate(sequence_of(item, "secrets")):
-            yield from named(("lab", name, "secrets", place), secret, "secret", section_of(data, "secrets"))
-    for name, item in _dicts(section_of(data, "data")):
-        yield from named(("data", name, "in"), item.get("in"), "service", services)
-    for name, item in _dicts(section_of(data, "feeders")):
-        yield from named(
-            ("feeders", name, "from"), item.get("from"), "set under data", section_of(data, "data")
-        )
-    for index, item in enumerate(sequence_of(data, "setup")):
-        request = item.get("request") if isinstance(item, dict) else item
-        if isinstance(request, str) and " " not in request.strip():
-            yield from named(("setup", index), request, "request", section_of(data, "requests"))
-    for index, step in enumerate(sequence_of(data, "before_trial")):
-        if not isinstance(step, dict):
-            continue
-        path: Path = ("before_trial", index)
-        for kind, cannot in _ON_SERVICES.items():
-            wanted = step.get(kind)
-            for place, service in enumerate(wanted if isinstance(wanted, list) else [wanted]):
-                at: Path = (*path, kind, place) if isinstance(wanted, list) else (*path, kind)
-                yield from named(at, service, "service", services)
-                named_service = services.get(service) if isinstance(service, str) else None
-                if isinstance(named_service, dict) and "at" in named_service:
-                    told = f"{service} runs already, and svload cannot {cannot}"
-                    yield bad_value(at, told, service, "Leave it out.")
-        yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)
-        yield from named((*path, "warm"), step.get("warm"), "feeder", section_of(data, "feeders"))
-        yield from named((*path, "through"), step.get("through"), "service", services)
-    for name, group in _dicts(groups):
-        request = group.get("request")
-        if isinstance(request, str) and " " not in request.strip():
-            yield from named(("traffic", name, "request"), request, "request", section_of(data, "requests"))
-        waits_for = group.get("start_when")
-        if isinstance(waits_for, str) and not values.holds_reference(waits_for):
-            other, _, event = waits_for.partition(".")
-            if event != "ramped" or other == name:
-                yield bad_value(
-                    ("traffic", name, "start_when"), "GROUP.ramped of another group was expected", waits_for
-                )
-            else:
-                yield from named(("traffic", name, "start_when"), other, "traffic group", groups)
-
-
 def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored: Known) -> Iterable[Mistake]:
     owners = owners_of(data)
     texts: list[tuple[Path, Any]] = []
@@ -213,7 +154,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
     written: list[tuple[Path, str]] = [
-        (path, text) for path, text in texts if isinstance(text, str) and not values.holds_reference(text)
+        (path, text) for path, text in texts if isinstance(text, str) and not any(references_in(text))
     ]
     for path, text in written:
         try:
@@ -223,7 +164,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
     aborts: list[tuple[Path, Any]] = [
         (("abort_if", index), text)
         for index, text in enumerate(sequence_of(data, "abort_if"))
-        if not values.holds_reference(text)
+        if not (isinstance(text, str) and any(references_in(text)))
     ]
     yield from abort_mistakes(aborts, owners)
     written += [(path, text) for path, text in aborts if isinstance(text, str)]
@@ -346,7 +287,3 @@ def uncompared(data: Mapping[str, Any], cases: Sequence[Case]) -> Iterable[Mista
         elif len(run) < 2:
             told = f"every case but those of {factor}: {level_name(baseline)} is excluded, there is nothing to compare"
             yield bad_value(("compare", index, "factor"), told, factor)
-
-
-def _dicts(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    return ((name, item) for name, item in raw.items() if isinstance(item, dict))

@@ -74,7 +74,7 @@ def _is_of_a_set(part: TakenPart, names: Names) -> bool:
 def _size(text: str, op: str, value: str, names: Names) -> Check | str:
     if op != "==":
         return "a size can only be checked with =="
-    if reference := REFERENCE.fullmatch(value):
+    if (reference := REFERENCE.fullmatch(value)) and not reference[1]:
         part = part_of(reference[2].strip(), names)
         return (
             SizeCheck(name=text, size_bytes=part)

@@ -47,6 +47,7 @@ from svload.study.requests import read_request
 from svload.study.sampled import PROFILE, sampling_mistakes
 from svload.study.sets import options_of_set, with_set
 from svload.study.steps import RawStep, hosts_of, populations, raw_scenarios, secrets, variables
+from svload.study.targets import target_mistakes
 from svload.study.templates import Names
 from svload.study.traffic import group_mistakes, read_group, read_think_time
 from svload.study.tree import Node, Path, section_of, sequence_of
@@ -168,6 +169,7 @@ class _Reader:
         feeders, taken = feeder_columns(source), frozenset(variables(source))
         lab = section_of(source, "lab")
         self.mistakes: list[Mistake] = []
+        self.resolved: dict[Path, Any] = {}
         self.vocabulary = Vocabulary(
             {factor.name: factor for factor in factors}, feeders, variables=taken, services=frozenset(lab)
         )
@@ -224,6 +226,7 @@ class _Reader:
             for entry, part in self.parts("faults", schema_faults.FaultPart)
             for fault in read_faults(int(entry.name), part)
         )
+        self.mistakes += self._targets()
         expects = [self.text(text, path) for text, path in self._expects()]
         thresholds = [part.that for _, part in self.parts("thresholds", schema.ThresholdPart)]
         if not self.mistakes:
@@ -288,7 +291,7 @@ class _Reader:
         if isinstance(raw, str) and model is schema.ThresholdPart:
             raw = {"that": raw}
         resolver = Resolver(self.levels, self.vocabulary)
-        value = resolver.put_in(raw, path)
+        value = self.resolved[path] = resolver.put_in(raw, path)
         mistakes = resolver.mistakes
         if not mistakes:
             try:
@@ -317,7 +320,9 @@ class _Reader:
     def _at_its_level(self, mistake: Mistake, raw: Any, path: Path) -> Mistake:
         """A value that came from a level's field is told at that field."""
         for step in mistake.path[len(path) :]:
-            raw = raw[step] if isinstance(raw, dict) and step in raw else None
+            if isinstance(raw, str):
+                break  # a reference to all that stands there
+            raw = _at(raw, step)
         origin = self._origin(raw)
         return Mistake(origin, mistake.code, mistake.details) if origin else mistake
 
@@ -345,8 +350,10 @@ class _Reader:
         for name, path, raw in entries:
             pair = self.part(name, path, raw, schema_traffic.AnyOneGroup)
             part: schema_traffic.GroupPart | None = pair[1] if pair else None
+            if not isinstance(raw, dict):
+                continue  # told as written
             if part is None:
-                if isinstance(raw, dict) and "request" in raw:
+                if "request" in raw:
                     self.request(raw["request"], (*path, "request"))
                 continue
             scenarios = self.scenarios(part, path, raw)
@@ -488,6 +495,17 @@ class _Reader:
                 return Mistake(origin, mistake.code, details, meant=mistake.meant)
         return mistake
 
+    def _targets(self) -> Iterator[Mistake]:
+        """Names that stand for nothing, or for a server of no use there, once this case's levels are in."""
+        known: dict[str, Any] = dict(self.source)
+        for section in ("lab", "data", "feeders"):
+            named = section_of(self.source, section)
+            known[section] = {name: self.resolved.get((section, name), raw) for name, raw in named.items()}
+        steps = range(len(sequence_of(self.source, "before_trial")))
+        known["before_trial"] = [self.resolved.get(("before_trial", index)) for index in steps]
+        for mistake in target_mistakes(known):
+            yield self._at_its_level(mistake, self.source, ())
+
     def _unasked(self, groups: Sequence[Group]) -> Iterator[Mistake]:
         """Steps that would warm rows for which no group of this case asks: nothing would be warmed."""
         asked = {
@@ -536,6 +554,13 @@ class _Reader:
             for factor, level in self.levels.items()
             for text in level.expect
         ]
+
+
+def _at(raw: Any, step: int | str) -> Any:
+    """What stands at one step of a path; None where nothing does."""
+    if isinstance(raw, dict):
+        return raw.get(step)
+    return raw[step] if isinstance(raw, list) and isinstance(step, int) and step < len(raw) else None
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}

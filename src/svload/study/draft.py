@@ -193,6 +193,7 @@ class Checks:
             if not mistakes:
                 configs[case.name] = config
             found.add(_body_mistakes(config.all_groups, self.folder))
+            found.add(file_mistakes(_tables_of(config), self.folder))
             found.add(_scheme_mistakes(config.services, config.all_groups))
             found.add(check_case_criteria(config, data, self.monitored))
             if found.full:
@@ -241,6 +242,12 @@ def _as_written(name: str, service: Any) -> ServiceSpec:
     said = service if isinstance(service, dict) else {}
     options = {key: value for key, value in said.items() if key != "kit"}
     return ServiceSpec(name=name, kit=kit_of(said) or "", options=options)
+
+
+def _tables_of(config: CaseConfig) -> dict[str, Any]:
+    """The files that a case's feeders read, as a study would write them."""
+    tables = {table.name: {"csv": table.csv, "parquet": table.parquet} for table in config.tables}
+    return {"feeders": {feeder.name: tables.get(feeder.table) for feeder in config.feeders}}
 
 
 def _value_at(data: Any, path: Path) -> Any:

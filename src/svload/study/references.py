@@ -15,8 +15,8 @@ from svload.model.study import Factor, Level
 from svload.study.mistakes import Mistake, bad_reference, closest, listed
 from svload.study.tree import Path
 
-REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
-_BEGUN = re.compile(r"(?<!\$)\$\{")
+REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_BEGUN = re.compile(r"\$\{(?<!\$\$\{)")
 REQUEST_TIME = ("request.id", "vu", "iteration")
 PORT = "port"
 OF_A_COMMAND = (PORT, "host", "build", "files", "replica")
@@ -220,9 +220,20 @@ class Resolver:
             return _as_text(found)
 
         resolved = REFERENCE.sub(put, text)
+        if not missing and not self.mistakes and (wrong := self._grown_together(resolved, path, stays)):
+            self.mistakes.append(wrong)
         if missing and "headers" not in path:
             self._lacking(text, path)
         return MISSING if missing and "headers" in path else resolved
+
+    def _grown_together(self, resolved: str, path: Path, stays: Stays) -> Mistake | None:
+        """The mistake of a reference that only what was put in made, such as of `$` before `{x}`."""
+        if "${" not in resolved:
+            return None
+        for reference in references_in(resolved):
+            if not stays(reference):
+                return bad_reference(path, f"${{{reference}}}", "What was put in makes it.")
+        return unclosed(path, resolved)
 
     def _grown(self, path: Path, text: str) -> None:
         if not self.mistakes:

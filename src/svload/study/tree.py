@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,6 +254,11 @@ def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
     """A section of a study that is a list; empty where it is missing, or none."""
     raw = data.get(name)
     return raw if isinstance(raw, list) else []
+
+
+def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Those of a section's entries that are mappings."""
+    return ((name, item) for name, item in raw.items() if isinstance(item, dict))
 
 
 def override(tree: Node, key: str, value: Any) -> Node:

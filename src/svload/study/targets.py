@@ -1,0 +1,73 @@
+"""What a study names by name: that it exists. Asked of the study as written, and of each case once its levels are in.
+
+Reads plain data that may be broken anywhere; what is no mapping or text is passed over here and told by the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from svload.study.mistakes import Mistake, bad_value, unknown_name
+from svload.study.references import references_in
+from svload.study.tree import Path, dicts_of, section_of, sequence_of
+
+_ON_SERVICES = {
+    "reset": "bring it back to any state",
+    "restart": "start it anew",
+    "drop_cache": "know its files",
+}
+"""Steps before a trial that name services → what cannot be done with one that svload did not start."""
+
+
+def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
+    """Services, sets of objects, feeders, requests and groups that are named by name, and do not exist; steps on
+    servers that svload does not start. A name that holds a reference is passed over."""
+    services, groups = section_of(data, "lab"), section_of(data, "traffic")
+
+    def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:
+        if isinstance(name, str) and name not in known and not any(references_in(name)):
+            yield unknown_name(path, name, kind, known)
+
+    for name, item in dicts_of(services):
+        for place, secret in enumerate(sequence_of(item, "secrets")):
+            yield from named(("lab", name, "secrets", place), secret, "secret", section_of(data, "secrets"))
+    for name, item in dicts_of(section_of(data, "data")):
+        yield from named(("data", name, "in"), item.get("in"), "service", services)
+    for name, item in dicts_of(section_of(data, "feeders")):
+        yield from named(
+            ("feeders", name, "from"), item.get("from"), "set under data", section_of(data, "data")
+        )
+    for index, item in enumerate(sequence_of(data, "setup")):
+        request = item.get("request") if isinstance(item, dict) else item
+        if isinstance(request, str) and " " not in request.strip():
+            yield from named(("setup", index), request, "request", section_of(data, "requests"))
+    for index, step in enumerate(sequence_of(data, "before_trial")):
+        if not isinstance(step, dict):
+            continue
+        path: Path = ("before_trial", index)
+        for kind, cannot in _ON_SERVICES.items():
+            wanted = step.get(kind)
+            for place, service in enumerate(wanted if isinstance(wanted, list) else [wanted]):
+                at: Path = (*path, kind, place) if isinstance(wanted, list) else (*path, kind)
+                yield from named(at, service, "service", services)
+                named_service = services.get(service) if isinstance(service, str) else None
+                if isinstance(named_service, dict) and "at" in named_service:
+                    told = f"{service} runs already, and svload cannot {cannot}"
+                    yield bad_value(at, told, service, "Leave it out.")
+        yield from named((*path, "populate"), step.get("populate"), "traffic group", groups)
+        yield from named((*path, "warm"), step.get("warm"), "feeder", section_of(data, "feeders"))
+        yield from named((*path, "through"), step.get("through"), "service", services)
+    for name, group in dicts_of(groups):
+        request = group.get("request")
+        if isinstance(request, str) and " " not in request.strip():
+            yield from named(("traffic", name, "request"), request, "request", section_of(data, "requests"))
+        waits_for = group.get("start_when")
+        if isinstance(waits_for, str) and not any(references_in(waits_for)):
+            other, _, event = waits_for.partition(".")
+            if event != "ramped" or other == name:
+                yield bad_value(
+                    ("traffic", name, "start_when"), "GROUP.ramped of another group was expected", waits_for
+                )
+            else:
+                yield from named(("traffic", name, "start_when"), other, "traffic group", groups)
