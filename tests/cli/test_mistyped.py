@@ -78,6 +78,9 @@ MISTYPED = {
     f"probe {URL} -H 'a b: c'": "“a b: c” is no header",
     "probe 'http://127.0.0.1:9/a b'": "holds a space",
     "probe https://127.0.0.1:9/ --cacert s/study.yaml": "holds no certificate",
+    "why r nothing": "r has no sealed trial nothing",
+    "why nothing": "There is no run at “runs/latest”",
+    "why r r --run r": "the run is named twice",
     "query r ''": "the statement is empty",
     "query r selec": 'syntax error at or near "selec". The tables are',
 }
@@ -94,6 +97,11 @@ def test_it_is_one_line_and_exit_2(say: Say, line: str):
 def test_a_bare_address_is_a_server_and_no_command(say: Say):
     assert say("init 127.0.0.1:9 i")[0] == 0
     assert '{at: "http://127.0.0.1:9"}' in Path("i/study.yaml").read_text()
+
+
+def test_why_takes_the_run_before_the_name_or_by_its_option(say: Say):
+    asked = ("why r", "why --run r", "why r TC0.r1", "why TC0.r1 --run r")
+    assert [say(line) for line in asked] == [(0, "")] * 4
 
 
 def test_nothing_in_a_message_is_obeyed_by_a_terminal(say: Say):

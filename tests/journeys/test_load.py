@@ -188,7 +188,7 @@ def test_a_kept_run_is_read_like_any_study(world: World, url: str) -> None:
     first, second = (str(world.runs / f"load-{number}") for number in (1, 2))
     assert json.loads(ended.stdout)["run"] == second
     for command in (
-        ("why", "case-0.r1", "--run", first),
+        ("why", first, "case-0.r1"),
         ("query", second, "select trial, instrument from verdicts"),
         ("compare", first, second),
         ("verify", first),

@@ -194,6 +194,12 @@ def test_what_cannot_be_read_is_one_error(text: str, says: str) -> None:
     assert says in str(told.value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_anchor_may_stand_twice() -> None:
+    tree, faults = read_tree("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", "f")
+    assert (plain(tree), faults) == ({"a": 1, "b": 1, "c": 2, "d": 2}, [])
+
+
 def test_anchors_may_save_writing(load: Callable[..., Lock]) -> None:
     text = SMALL.replace("size: 4 KiB", "size: &size 4 KiB").replace("count: 100", "count: 7")
     text = text.replace("  things:", "  others: {in: store, count: 3, size: 1 KiB}\n  things:")

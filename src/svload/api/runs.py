@@ -353,6 +353,13 @@ def find_run(name: str, out: Path = RUNS) -> RunDir:
     return store.find_run(name, out)
 
 
+def names_run(name: str, out: Path = RUNS) -> bool:
+    """Whether there is a run or pack of that name: `find_run` would open it."""
+    from svload.store import names_run as names
+
+    return names(name, out)
+
+
 def damaged(run_name: str, out: Path = RUNS, trial: str | None = None) -> list[str]:
     """What `verify` would call damaged, a sentence each; with `trial` nothing of other trials."""
     from svload.store import find_run, verify_run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from svload.model.late import late
 
 if TYPE_CHECKING:
-    from svload.store.find import find_run, last_run, unfinished_runs
+    from svload.store.find import find_run, last_run, names_run, unfinished_runs
     from svload.store.hold import hold_run
     from svload.store.journal import Journal, Journalled, read_events
     from svload.store.layout import RunDir, TrialDir, folder_name
@@ -36,6 +36,7 @@ __all__ = [
     "hold_run",
     "last_run",
     "merge_shares",
+    "names_run",
     "open_pack",
     "pack_run",
     "query",
@@ -57,7 +58,7 @@ __getattr__ = late(
     __name__,
     {
         "journal": ("Journal", "Journalled", "read_events"),
-        "find": ("find_run", "last_run", "unfinished_runs"),
+        "find": ("find_run", "last_run", "names_run", "unfinished_runs"),
         "hold": ("hold_run",),
         "layout": ("RunDir", "TrialDir", "folder_name"),
         "pack": ("open_pack", "pack_run"),

@@ -15,16 +15,29 @@ from svload.store.pack import open_pack
 def find_run(text: str, out_dir: Path) -> RunDir:
     """The run that a user names: `latest`, a name under `out_dir`, a folder's path, or a pack. Raises
     SvloadError: run-not-found, run-linked, run-damaged."""
-    candidates = [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
-    for path in candidates:
-        if path.is_file():
-            return open_pack(path)
-        if (path / "study.lock.json").is_file():
-            run = RunDir(path.resolve())
-            if strange := _no_plain_file(run.path):
-                raise _strange(strange)
-            return run
-    raise fail("run-not-found", path=candidates[0])
+    places = _places(text, out_dir)
+    path = next(filter(_holds_run, places), None)
+    if path is None:
+        raise fail("run-not-found", path=places[0])
+    if path.is_file():
+        return open_pack(path)
+    run = RunDir(path.resolve())
+    if strange := _no_plain_file(run.path):
+        raise _strange(strange)
+    return run
+
+
+def names_run(text: str, out_dir: Path) -> bool:
+    """Whether `find_run` would open something by that name: a file, or a folder with a lock."""
+    return any(map(_holds_run, _places(text, out_dir)))
+
+
+def _places(text: str, out_dir: Path) -> list[Path]:
+    return [out_dir / text] if text == LATEST else [Path(text), out_dir / text]
+
+
+def _holds_run(path: Path) -> bool:
+    return path.is_file() or (path / "study.lock.json").is_file()
 
 
 def _no_plain_file(folder: Path) -> Path | None:

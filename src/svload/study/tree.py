@@ -47,8 +47,10 @@ def read_tree(text: str, file: str) -> tuple[Node, list[Problem]]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False  # the later one counts from there on, as YAML 1.2 says
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = yaml.compose(text)
     except MarkedYAMLError as why:
         mark = why.problem_mark or why.context_mark
         reason = " ".join(str(why.problem or why.context or "it cannot be read").split())

@@ -11,7 +11,7 @@ import typer
 
 from svload.cli.commands.studies import JSON, OUT
 from svload.cli.output import leave, print_json
-from svload.model.errors import ExitCode
+from svload.model.errors import ExitCode, fail
 
 
 class Exported(StrEnum):
@@ -54,8 +54,16 @@ def _tell_damage(run: str, out: Path, trial: str | None = None) -> None:
 
 
 def why(
-    name: str = typer.Argument(
+    first: str = typer.Argument(
         "",
+        metavar="RUN",
+        show_default=False,
+        help="A run's folder or name, or a pack; the latest if left out.",
+    ),
+    second: str = typer.Argument(
+        "",
+        metavar="NAME",
+        show_default=False,
         help="A trial, such as TC7.r3, a case, such as TC7, or a comparison's name in quotes; without it "
         "every doubt of the run.",
     ),
@@ -68,6 +76,7 @@ def why(
     """
     from svload import api
 
+    run, name = _run_and_name([word for word in (first, second) if word], run, _out(out))
     _tell_damage(run, _out(out), name or None)
     result = api.why(run, name, _out(out))
     if json:
@@ -76,6 +85,23 @@ def why(
         from svload.report import show_why
 
         show_why(result, api.read_findings(api.find_run(run, _out(out))))
+
+
+def _run_and_name(words: list[str], run: str, out: Path) -> tuple[str, str]:
+    """What `svload why` is asked of, and about: one word alone is a run if there is one of that name."""
+    from svload import api
+
+    match words:
+        case []:
+            return run, ""
+        case [name] if run != "latest" or not api.names_run(name, out):
+            return run, name
+        case [named]:
+            return named, ""
+        case [named, name] if run == "latest":
+            return named, name
+        case _:
+            raise fail("usage", reason="the run is named twice", hint="Leave --run out.")
 
 
 def report(
