@@ -15,7 +15,7 @@ from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
 from svload.run.drain import timed_out, wait_for_rest
 
-SPIN = "import time; ends = time.process_time() + {}\nwhile time.process_time() < ends: pass\ntime.sleep(60)"
+SPIN = "import time; print(flush=True); ends = time.process_time() + {}\nwhile time.process_time() < ends: pass\ntime.sleep(60)"
 
 
 @pytest.fixture
@@ -23,13 +23,15 @@ def spinning() -> Iterator[Any]:
     started: list[subprocess.Popen[bytes]] = []
 
     def spin(cpu_s: float) -> int:
-        started.append(subprocess.Popen([sys.executable, "-c", SPIN.format(cpu_s)]))
+        started.append(subprocess.Popen([sys.executable, "-c", SPIN.format(cpu_s)], stdout=subprocess.PIPE))
+        assert started[-1].stdout is not None
+        started[-1].stdout.readline()  # a busy machine starts it late, and it would seem to rest
         return started[-1].pid
 
     yield spin
     for one in started:
         one.kill()
-        one.wait(10)
+        one.communicate(timeout=10)
 
 
 def result(**errors: int) -> ShareResult:
@@ -59,9 +61,7 @@ def test_a_server_that_works_on_is_waited_for(spinning: Any) -> None:
 
 def test_a_server_at_rest_costs_one_look(spinning: Any) -> None:
     said: list[str] = []
-    pid = spinning(0.0)
-    waited(pid, said)  # until Python has started
-    rests, seconds = waited(pid, said)
+    rests, seconds = waited(spinning(0.0), said)
     assert rests
     assert seconds < 2
     assert not said
