@@ -15,7 +15,14 @@ from svload.drive.generators import ShareResult
 from svload.drive.share.cut import Share
 from svload.run.drain import timed_out, wait_for_rest
 
-SPIN = "import time; print(flush=True); ends = time.process_time() + {}\nwhile time.process_time() < ends: pass\ntime.sleep(60)"
+SPIN = """\
+import time
+print(flush=True)
+ends = time.process_time() + {}
+while time.process_time() < ends:
+    pass
+time.sleep(60)
+"""
 
 
 @pytest.fixture

@@ -18,7 +18,15 @@ from svload.study.comparisons import bring_up_mistakes, comparison_mistakes
 from svload.study.factors import Kits, check_when, level_name, matches
 from svload.study.mistakes import Mistake, bad_criterion, bad_reference, bad_value, mistakes_of, unknown_name
 from svload.study.monitored import Known, abort_mistakes, monitored_mistakes
-from svload.study.references import Vocabulary, allowed_at, explain, references_in, strings_in, unclosed
+from svload.study.references import (
+    Vocabulary,
+    allowed_at,
+    explain,
+    references_in,
+    refers,
+    strings_in,
+    unclosed,
+)
 from svload.study.sets import set_mistakes
 from svload.study.steps import populations, step_owners, variables
 from svload.study.targets import target_mistakes
@@ -154,7 +162,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
         for level in factor.levels:
             texts += [(("factors", factor.name, level.name, "expect"), text) for text in level.expect]
     written: list[tuple[Path, str]] = [
-        (path, text) for path, text in texts if isinstance(text, str) and not any(references_in(text))
+        (path, text) for path, text in texts if isinstance(text, str) and not refers(text)
     ]
     for path, text in written:
         try:
@@ -164,7 +172,7 @@ def _criteria(data: Mapping[str, Any], factors: Mapping[str, Factor], monitored:
     aborts: list[tuple[Path, Any]] = [
         (("abort_if", index), text)
         for index, text in enumerate(sequence_of(data, "abort_if"))
-        if not (isinstance(text, str) and any(references_in(text)))
+        if not refers(text)
     ]
     yield from abort_mistakes(aborts, owners)
     written += [(path, text) for path, text in aborts if isinstance(text, str)]

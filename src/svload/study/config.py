@@ -50,7 +50,7 @@ from svload.study.steps import RawStep, hosts_of, populations, raw_scenarios, se
 from svload.study.targets import target_mistakes
 from svload.study.templates import Names
 from svload.study.traffic import group_mistakes, read_group, read_think_time
-from svload.study.tree import Node, Path, section_of, sequence_of
+from svload.study.tree import Node, Path, section_of, sequence_of, value_at
 from svload.study.values import holds_reference
 from svload.study.variables import (
     gone_later,
@@ -319,11 +319,7 @@ class _Reader:
 
     def _at_its_level(self, mistake: Mistake, raw: Any, path: Path) -> Mistake:
         """A value that came from a level's field is told at that field."""
-        for step in mistake.path[len(path) :]:
-            if isinstance(raw, str):
-                break  # a reference to all that stands there
-            raw = _at(raw, step)
-        origin = self._origin(raw)
+        origin = self._origin(value_at(raw, mistake.path[len(path) :]))
         return Mistake(origin, mistake.code, mistake.details) if origin else mistake
 
     def _origin(self, raw: Any) -> Path | None:
@@ -554,13 +550,6 @@ class _Reader:
             for factor, level in self.levels.items()
             for text in level.expect
         ]
-
-
-def _at(raw: Any, step: int | str) -> Any:
-    """What stands at one step of a path; None where nothing does."""
-    if isinstance(raw, dict):
-        return raw.get(step)
-    return raw[step] if isinstance(raw, list) and isinstance(step, int) and step < len(raw) else None
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}

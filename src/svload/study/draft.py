@@ -35,7 +35,7 @@ from svload.study.references import Vocabulary, references_in, strings_in, value
 from svload.study.repair import repaired
 from svload.study.sets import network_mistakes
 from svload.study.steps import INLINE, variables
-from svload.study.tree import Node, Path, kit_of, plain, section_of
+from svload.study.tree import Node, Path, kit_of, plain, section_of, value_at
 
 CheckLab = Callable[[Sequence[ServiceSpec]], Sequence[Mistake]]
 """Services → what is wrong with them, at paths that begin with `lab`."""
@@ -223,7 +223,7 @@ class Checks:
         else, not only once cases resolve."""
         specs = [_as_written(name, service) for name, service in section_of(data, "lab").items()]
         for mistake in self._lab_mistakes(specs, chosen):
-            texts = [text for _, text in strings_in(_value_at(data, mistake.path), ())]
+            texts = [text for _, text in strings_in(value_at(data, mistake.path), ())]
             if not any(list(references_in(text)) for text in texts):
                 yield mistake
 
@@ -248,15 +248,6 @@ def _tables_of(config: CaseConfig) -> dict[str, Any]:
     """The files that a case's feeders read, as a study would write them."""
     tables = {table.name: {"csv": table.csv, "parquet": table.parquet} for table in config.tables}
     return {"feeders": {feeder.name: tables.get(feeder.table) for feeder in config.feeders}}
-
-
-def _value_at(data: Any, path: Path) -> Any:
-    """What is written at `path`; None where nothing is."""
-    for step in path:
-        if not (isinstance(data, dict) and step in data):
-            return None
-        data = data[step]
-    return data
 
 
 def _scheme_mistakes(services: Sequence[ServiceSpec], groups: Sequence[Group]) -> Iterable[Mistake]:

@@ -17,7 +17,7 @@ from svload.model.traffic import Feeder, TableSource, WrittenSet
 from svload.study import schema
 from svload.study.beside import file_beside, text_beside
 from svload.study.mistakes import Mistake, bad_value, shortened
-from svload.study.references import COLUMNS, references_in
+from svload.study.references import COLUMNS, refers
 
 _SIZE = re.compile(r"[0-9]{1,18}")
 VALUE = ("value",)
@@ -52,7 +52,7 @@ def _columns(feeder: Mapping[str, Any], folder: FilePath | None) -> tuple[str, .
     if kind is None:
         return COLUMNS
     name = feeder[kind]
-    if folder is None or not isinstance(name, str) or any(references_in(name)):
+    if folder is None or not isinstance(name, str) or refers(name):
         return None
     file = file_beside(folder, name)
     try:
@@ -139,7 +139,7 @@ def file_mistakes(data: Mapping[str, Any], folder: FilePath) -> Iterable[Mistake
     for name, feeder in raw.items() if isinstance(raw, dict) else ():
         for kind in _FILES:
             named = feeder.get(kind) if isinstance(feeder, dict) else None
-            if not isinstance(named, str) or any(references_in(named)):
+            if not isinstance(named, str) or refers(named):
                 continue
             path = ("feeders", name, kind)
             file = file_beside(folder, named)

@@ -105,6 +105,11 @@ def references_in(text: str) -> Iterator[str]:
             yield match[2].strip()
 
 
+def refers(value: object) -> bool:
+    """Whether a text holds a reference; an escaped one is none."""
+    return isinstance(value, str) and next(references_in(value), None) is not None
+
+
 def unclosed(path: Path, text: str) -> Mistake | None:
     """The mistake of a `${` that nothing closes, or that holds another."""
     begun = _BEGUN.search(REFERENCE.sub(lambda match: " " * len(match[0]), text))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from svload.study.mistakes import Mistake, bad_value, unknown_name
-from svload.study.references import references_in
+from svload.study.references import refers
 from svload.study.tree import Path, dicts_of, section_of, sequence_of
 
 _ON_SERVICES = {
@@ -26,7 +26,7 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
     services, groups = section_of(data, "lab"), section_of(data, "traffic")
 
     def named(path: Path, name: Any, kind: str, known: Iterable[str]) -> Iterable[Mistake]:
-        if isinstance(name, str) and name not in known and not any(references_in(name)):
+        if isinstance(name, str) and name not in known and not refers(name):
             yield unknown_name(path, name, kind, known)
 
     for name, item in dicts_of(services):
@@ -63,7 +63,7 @@ def target_mistakes(data: Mapping[str, Any]) -> Iterable[Mistake]:
         if isinstance(request, str) and " " not in request.strip():
             yield from named(("traffic", name, "request"), request, "request", section_of(data, "requests"))
         waits_for = group.get("start_when")
-        if isinstance(waits_for, str) and not any(references_in(waits_for)):
+        if isinstance(waits_for, str) and not refers(waits_for):
             other, _, event = waits_for.partition(".")
             if event != "ramped" or other == name:
                 yield bad_value(

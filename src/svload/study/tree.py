@@ -258,6 +258,20 @@ def sequence_of(data: Mapping[str, Any], name: str) -> list[Any]:
     return raw if isinstance(raw, list) else []
 
 
+def value_at(data: Any, path: Path) -> Any:
+    """What plain data holds at `path`, or the text that stands for all of it (`${…}`); None where nothing is."""
+    for step in path:
+        if isinstance(data, str):
+            return data
+        if isinstance(data, dict):
+            data = data.get(step)
+        else:
+            data = (
+                data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
+            )
+    return data
+
+
 def dicts_of(raw: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     """Those of a section's entries that are mappings."""
     return ((name, item) for name, item in raw.items() if isinstance(item, dict))
