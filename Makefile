@@ -15,7 +15,7 @@ LOCKED := mkdir -p build && flock --wait 1200 build/setup.lock $(MAKE) -s
 
 .PHONY: help
 help:  ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup deps
 setup:  ## .venv with svload, its native engine and every tool the checks need
@@ -37,15 +37,22 @@ demo: setup  ## the svLoad study on the embedded lab: no root, nothing global, a
 	@$(BIN)/svload demo
 
 .PHONY: check
-check:  ## the quick layers: pure tests, and whole commands on the embedded lab
+check:  ## the quick layers: tests in process, and some whole commands on the embedded lab
 	@$(STEP) --begin
 	@$(STEP) setup $(MAKE) setup
-	@$(STEP) tests tools/beside.sh -q -m "(pure or truth) and not alone"
+	@$(STEP) tests tools/beside.sh -q -m "(pure or (truth and smoke)) and not timing"
 	@$(STEP) --total
 
 .PHONY: test
 test:  ## everything: lint, the engine's tests, all layers, journeys on real servers
 	@tools/test.sh
+
+.PHONY: test-real test-timing
+test-real: setup  ## all journeys on real servers, and the long ones
+	@tools/beside.sh -m "((real and not smoke) or long) and not timing"
+
+test-timing: setup  ## the tests that assert elapsed times and rates
+	@$(PYTEST) -m timing
 
 .PHONY: studies
 studies: setup  ## the studies on their real servers with their tables (ONLY=002, PROFILE=short)

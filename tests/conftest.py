@@ -5,8 +5,8 @@ lack with ``needs(...)``; where it is missing the test is skipped and the run en
 ``CI=true`` that is a failure: a machine of ours must have what our tests need.
 
 Tests run side by side (``tools/beside.sh``), each worker with a machine-wide lock of its own: two loads at
-once spoil each other's figures, not what a test asserts. One that needs its figures believed is marked
-``alone`` and gets the machine.
+once spoil each other's figures, not what a test asserts. One that asserts an elapsed time, a rate or what else
+depends on how busy the machine is carries the mark ``timing`` too and is left out unless ``-m`` asks for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any
 import pytest
 
 LAYERS = ("pure", "truth", "truth_long", "real", "look")
-READY_WITHIN_S = 30.0
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 LACKING = re.compile(r"not on this machine: (.* \(root on Debian: make apt\))")
@@ -52,10 +51,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Long ones first and short ones last, so that workers end together (they take tests in this order)."""
-    if item.get_closest_marker("truth_long"):
-        return 0
-    return 2 if item.get_closest_marker("pure") else 1
+    """Pure tests last, so that workers end together (they take tests in this order)."""
+    return 1 if item.get_closest_marker("pure") else 0
+
+
+class _LeftOut:
+    """Counts the timing tests that a run deselects, and prints the count at its end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.count = 0
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self.count += sum(item.get_closest_marker("timing") is not None for item in items)
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["timing_left_out"] = self.count
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take the count from a worker of xdist: each has collected the same tests."""
+        self.count = max(self.count, getattr(node, "workeroutput", {}).get("timing_left_out", 0))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.count:
+            terminalreporter.write_line(f"left out: {self.count} timing tests (make test-timing)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_LeftOut(config))
 
 
 APART = ("tests/docs/", "tests/journeys/")
@@ -117,12 +142,14 @@ def _has(name: str) -> bool:
 
 @contextmanager
 def _running_truth(file: Path, **config: Any) -> Iterator[dict[str, Any]]:
+    from tests.bounds import HANG_S
+
     file.write_text(json.dumps({"role": "store", "http_port": 0, "admin_port": 0, **config}))
     command = [sys.executable, "-m", "svload.truth", "--config", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], READY_WITHIN_S)[0], "no ready line"
+            assert select.select([process.stdout], [], [], HANG_S)[0], "no ready line"
             yield json.loads(process.stdout.readline())
         finally:
             process.kill()

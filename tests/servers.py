@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from os import environ
 from pathlib import Path
 
-BOUND_S = 20.0
+from tests.bounds import HANG_S
 
 
 def free_port() -> int:
@@ -29,7 +29,7 @@ def accepts(port: int) -> bool:
     return True
 
 
-def wait_until(condition: Callable[[], object], bound_s: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], bound_s: float = HANG_S) -> None:
     """Return once it holds; fail the test after the bound."""
     deadline = time.monotonic() + bound_s
     while not condition():
@@ -46,11 +46,11 @@ def running(command: Sequence[str], port: int, log: Path | None = None) -> Itera
         process = subprocess.Popen([program, *command[1:]], stdout=said, stderr=said)
     with process:
         try:
-            wait_until(lambda: accepts(port) or process.poll() is not None, BOUND_S)
+            wait_until(lambda: accepts(port) or process.poll() is not None)
             assert process.poll() is None, (
                 f"{command[0]} ended at once: {log.read_text()[-500:] if log else ''}"
             )
             yield process
         finally:
             process.terminate()
-            process.wait(BOUND_S)
+            process.wait(HANG_S)

@@ -39,7 +39,7 @@ ended engine || status=1
 ended lint || status=1
 ended apt
 
-layers="truth or truth_long or look or real"
+layers="truth or truth_long or look or (real and smoke)"
 if [ -e build/no-servers ]; then
     if [ "${CI:-}" = true ]; then
         echo "!!! the real servers could not be installed, and in CI that is a failure" >&2
@@ -49,9 +49,6 @@ if [ -e build/no-servers ]; then
         layers="truth or truth_long or look"
     fi
 fi
-# Tests whose figures must be believed have the machine to themselves; the others run side by side, and the pure ones
-# fill what those leave that wait for a load. What failed has a second attempt, which is told.
-$step alone tools/attempts.sh alone python -m pytest --durations=15 -m "($layers) and alone" || status=1
-$step beside tools/attempts.sh beside tools/beside.sh --durations=15 -m "(pure or $layers) and not alone" || status=1
+$step tests tools/beside.sh --durations=15 -m "(pure or $layers) and not (timing or long)" || status=1
 $step --total || status=1
 exit "$status"

@@ -20,7 +20,6 @@ from tests.servers import wait_until
 
 NETWORK = "10.203.77"
 SSH_PORT = 25200
-READY_WITHIN_S = 20.0
 
 
 @dataclass
@@ -125,7 +124,7 @@ def fabric(hosts: Sequence[Host]) -> Iterator[Fabric]:
             _connect(made, host)
             made.processes.append(_serve(made, host))
         for host in hosts:
-            wait_until(lambda host=host: _listens(made, host), READY_WITHIN_S)  # type: ignore[misc]
+            wait_until(lambda host=host: _listens(made, host))  # type: ignore[misc]
         yield made
     finally:
         for process in made.processes:

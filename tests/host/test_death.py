@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.host import list_labs
 from svload.host.machine import linux
@@ -25,7 +26,6 @@ FINISH = (
     "import sys; from pathlib import Path; from svload.host import finish_leftovers; "
     "print(*finish_leftovers(Path(sys.argv[1])), sep='\\n')"
 )
-BOUND_S = 8.0
 
 
 @dataclass
@@ -110,7 +110,7 @@ def test_agent_or_keeper_killed(
 ) -> None:
     lab = stage()
     lab.kill(*victims)
-    until(lab.everything_is_gone, BOUND_S)
+    until(lab.everything_is_gone, HANG_S)
     assert lab.setting() == lab.setting_before
 
 
@@ -121,9 +121,9 @@ def test_controller_killed_the_load_is_silent_at_once(
     lab = stage()
     (generator, ticks), (server, server_ticks), *_ = lab.said["children"]
     lab.kill("controller")
-    until(lambda: not linux.is_alive(generator, ticks), BOUND_S)
+    until(lambda: not linux.is_alive(generator, ticks), HANG_S)
     assert linux.is_alive(server, server_ticks)
-    until(lab.everything_is_gone, BOUND_S)
+    until(lab.everything_is_gone, HANG_S)
     until(lambda: not list_labs(lab.state))
 
 
@@ -137,7 +137,7 @@ def test_agent_and_keeper_killed_together_the_next_command_finishes(
     lab.kill("keeper", "agent")
     until(lambda: not list_labs(lab.state)[0].alive)
     if lab.said["isolated"]:
-        until(lambda: not lab.alive(), BOUND_S)
+        until(lambda: not lab.alive(), HANG_S)
     said = lab.finish_leftovers()
     assert not lab.alive() or not isolate
     assert not lab.leftover_cgroups()

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 from tests.servers import wait_until
 
 from svload.host.machine.linux import process_stat
 from svload.host.process import forks
 from svload.host.process.forks import beside, spread
 from svload.model.errors import SvloadError, fail
-
-BOUND_S = 20
 
 
 @pytest.fixture(autouse=True)
@@ -163,11 +162,11 @@ def test_workers_do_without_locks_that_another_thread_holds(capfd: pytest.Captur
     def display() -> None:
         with Held.lock:
             held.set()
-            done.wait(BOUND_S)
+            done.wait(HANG_S)
 
     thread = threading.Thread(target=display)
     thread.start()
-    assert held.wait(BOUND_S)
+    assert held.wait(HANG_S)
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(sys, "stdout", Held())
@@ -218,7 +217,7 @@ def test_workers_end_with_their_parent_and_say_nothing(number: signal.Signals, t
             os.killpg(parent.pid, number)
         else:
             os.kill(parent.pid, number)
-        out, err = parent.communicate(timeout=BOUND_S)  # at its end: the workers hold these streams no more
+        out, err = parent.communicate(timeout=HANG_S)  # at its end: the workers hold these streams no more
     finally:
         parent.kill()
     wait_until(lambda: not any((stat := process_stat(pid)) and stat.state not in "ZX" for pid in workers))

@@ -83,9 +83,9 @@ def test_steps_tell_their_time_and_keep_the_status(steps: Path) -> None:
 @pytest.mark.parametrize(
     ("apt", "ci", "code", "layers"),
     [
-        (0, "", 0, "truth or truth_long or look or real"),
+        (0, "", 0, "truth or truth_long or look or (real and smoke)"),
         (3, "", 0, "truth or truth_long or look"),
-        (3, "true", 1, "truth or truth_long or look or real"),
+        (3, "true", 1, "truth or truth_long or look or (real and smoke)"),
     ],
 )
 def test_without_real_servers_the_tests_go_on_with_a_loud_line(
@@ -94,7 +94,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
     """Where root or apt lack, their journeys are not tested, which is no failure but in CI."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("test.sh", "step.sh", "attempts.sh"):
+    for name in ("test.sh", "step.sh"):
         shutil.copy(ROOT / "tools" / name, tools)
     says = '#!/bin/sh\necho "$(basename "$0")" "$@"\n'
     stubs = {
@@ -112,7 +112,7 @@ def test_without_real_servers_the_tests_go_on_with_a_loud_line(
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
-    assert f"-m (pure or {layers}) and not alone" in done.stdout
+    assert f"-m (pure or {layers}) and not (timing or long)" in done.stdout
     assert ("!!! " in done.stderr) == (apt != 0)
     assert "not here: varnishd" in done.stderr
 
@@ -159,47 +159,6 @@ def test_studies_run_one_after_another_until_a_lab_fails(
     assert len(re.findall(rf"^exit {ends} after \d+ s: svload run ", done.stdout, re.MULTILINE)) == len(runs)
     if code == 2:
         assert len(done.stderr.splitlines()) == 1
-
-
-FAILS_ONCE = """
-import pathlib
-
-def test_starved():
-    seen = pathlib.Path("seen")
-    if not seen.exists():
-        seen.touch()
-        assert False, "the first attempt"
-
-def test_fine():
-    pass
-"""
-
-
-@pytest.mark.parametrize(
-    ("more", "code", "again"),
-    [
-        ("", 0, True),
-        ("def test_broken(): assert False", 1, True),
-        ("import pytest\n@pytest.mark.parametrize('n', range(8))\ndef test_many(n): assert False", 1, False),
-        ("broken syntax", 2, False),
-    ],
-    ids=["starved", "broken", "many", "no tests"],
-)
-def test_what_failed_has_one_more_attempt_and_that_is_told(
-    tmp_path: Path, more: str, code: int, again: bool
-) -> None:
-    (tmp_path / "tools").mkdir()
-    attempts = shutil.copy(ROOT / "tools" / "attempts.sh", tmp_path / "tools")
-    (tmp_path / "tools/env.sh").write_text(f'PATH="{Path(sys.executable).parent}:$PATH"\n')
-    (tmp_path / "test_it.py").write_text(f"{FAILS_ONCE}\n{more}\n")
-    done = subprocess.run(
-        [attempts, "some", "python", "-m", "pytest", "-q", "test_it.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    assert ("once more" in done.stdout) == again
-    assert ("PASSED ONLY IN THE SECOND ATTEMPT" in done.stderr) == (code == 0)
-    assert ("test_it.py::test_starved" in done.stderr) == (code == 0)
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +224,33 @@ def test_in_ci_a_silent_skip_is_a_failure_too(tmp_path: Path) -> None:
     done = run(sys.executable, "-m", "pytest", "-q", str(tmp_path), cwd=tmp_path, environment=environment)
     assert done.returncode == 1, done.stdout
     assert "in CI that is a failure" in done.stdout
+
+
+LEFT_OUT = """
+import pytest
+
+def test_of_a_clock():
+    pass
+
+test_of_a_clock = pytest.mark.timing(test_of_a_clock)
+
+def test_other():
+    pass
+"""
+
+
+@pytest.mark.parametrize("beside", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize("asked", [(), ("-m", "pure and not timing")], ids=["plain", "selected"])
+def test_timing_tests_are_left_out_and_counted(
+    tmp_path: Path, beside: tuple[str, ...], asked: tuple[str, ...]
+) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_sample.py").write_text(LEFT_OUT)
+    done = run(sys.executable, "-m", "pytest", *beside, *asked, str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "left out: 1 timing tests (make test-timing)" in done.stdout
+    assert "1 passed" in done.stdout
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benches").glob("*.py")))

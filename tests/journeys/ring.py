@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.bounds import HANG_S
+
 from .stalls import pause
-from .world import BOUND_S, Command, World, only_run
+from .world import Command, World, only_run
 
 STUDY = Path(__file__).parents[2] / "studies/004-swift-locust"
 LOOK_S = 0.1
@@ -27,7 +29,7 @@ def run_with_a_stop(
     config: str,
     from_s: float,
     to_s: float,
-    bound_s: float = BOUND_S,
+    bound_s: float = HANG_S,
     then: Callable[[Command], None] = lambda command: None,
 ) -> Path:
     """The run of a study whose processes with this configuration file stand still from one
@@ -116,7 +118,7 @@ def requests(world: World, run: Path) -> list[dict[str, Any]]:
     return list(json.loads(asked.stdout))
 
 
-def peak_rss_bytes(world: World, command: Command, bound_s: float = BOUND_S) -> int:
+def peak_rss_bytes(world: World, command: Command, bound_s: float = HANG_S) -> int:
     """The most memory that any generator of a command had until it ended (VmHWM)."""
     most = 0
 

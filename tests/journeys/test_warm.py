@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.cli import warm_client
 from svload.host.agent.unix_socket import is_own
@@ -20,7 +21,6 @@ from svload.host.process import warm
 from .world import World
 
 pytestmark = [pytest.mark.truth, pytest.mark.timeout(120)]
-BOUND_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def warmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def when(true: Callable[[], bool]) -> None:
     """Return once it is."""
-    until = time.monotonic() + BOUND_S
+    until = time.monotonic() + HANG_S
     while not true():
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.bounds import HANG_S
+
 from .loaded import run_loaded
 
 SVLOAD = (sys.executable, "-m", "svload")
@@ -27,7 +29,6 @@ NOISE = OUTSIDE | {"generator-harm", "hiccups", "run-queue"}
 """And those that the same shows in, with the load's own delays."""
 UNSETTLED = {"warm-up", "steadiness"}
 """And those that a series of a second or two fails where a busy machine changes its level."""
-BOUND_S = 240.0
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Command:
         assert self.process.stdout is not None
         self.printed += [line.rstrip("\n") for line in self.process.stdout]
 
-    def wait_for(self, wanted: Callable[[list[str]], bool], bound_s: float = BOUND_S) -> bool:
+    def wait_for(self, wanted: Callable[[list[str]], bool], bound_s: float = HANG_S) -> bool:
         """True once `wanted(lines)` holds; False if the command ended before. Fails at the bound."""
         until = time.monotonic() + bound_s
         while time.monotonic() < until:
@@ -58,7 +59,7 @@ class Command:
             time.sleep(0.005)
         raise AssertionError("the awaited line never came: " + "\n".join(self.lines[-10:]))
 
-    def end(self, bound_s: float = BOUND_S) -> int:
+    def end(self, bound_s: float = HANG_S) -> int:
         return self.process.wait(bound_s)
 
 
@@ -92,7 +93,7 @@ class World:
         return self.root / "runs"
 
     def svload(
-        self, *args: str, bound_s: float = BOUND_S, cwd: Path | None = None
+        self, *args: str, bound_s: float = HANG_S, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; but for `anew`, in a process that has svload loaded already."""
         if not self.anew:

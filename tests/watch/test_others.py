@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.watch import proc
 from svload.watch.monitors.others import OthersMonitor, command_of, user_of
 
 BURN = "import time\nend = time.process_time() + {seconds}\nwhile time.process_time() < end: pass\n{then}"
-BOUND_S = 60.0
 
 
 def one(pid: int, parent: int, seconds: float, name: str = "x", start: int = 0) -> proc.Stat:
@@ -141,7 +141,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     assert process.stdin is not None and process.stdout is not None
     process.stdin.close()
     process.stdout.read()
-    process.wait(BOUND_S)
+    process.wait(HANG_S)
 
 
 def burn(stranger: subprocess.Popen[bytes]) -> None:
@@ -168,7 +168,7 @@ def test_a_stranger_is_counted_and_named_and_a_child_is_not(stranger: subprocess
 
     own = subprocess.Popen([sys.executable, "-c", BURN.format(seconds=0.3, then="")], start_new_session=True)
     known = {reading.entity for reading in monitor.sample()}
-    own.wait(BOUND_S)
+    own.wait(HANG_S)
     after = {reading.entity for reading in monitor.sample() if reading.value >= 0.2}
     assert not any(name.endswith(f" {own.pid}") for name in known | after)
 
@@ -308,7 +308,7 @@ def test_descriptors_and_reads_are_those_of_the_process_that_has_the_pid_now() -
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     assert table.descriptors(child.pid)
     assert table.from_disk(child.pid) is not None
-    child.communicate(timeout=BOUND_S)
+    child.communicate(timeout=HANG_S)
     assert table.descriptors(child.pid) is None
     assert table.from_disk(child.pid) is None
     assert table.now(child.pid) is None
@@ -325,7 +325,7 @@ def test_files_are_kept_and_let_go(keep: int) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before + 2 + keep, "the child's pipe, and the machine's file"
     assert child.stdin is not None
     child.stdin.close()
-    child.wait(BOUND_S)
+    child.wait(HANG_S)
     assert child.pid not in {found.pid for found in table.renew()}
     table.close()
     assert len(os.listdir("/proc/self/fd")) <= before

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import BOUND_S, free_port, running, wait_until
+from tests.servers import free_port, running, wait_until
 from tests.watch.watched import Watched, moved, saturated, states
 
 from svload.watch import proc
@@ -174,7 +174,7 @@ def test_a_java_heap_runs_out_of_memory(needs: Any, places: ExitStack, tmp_path:
     assert java.stdin is not None
     java.stdin.write(bytes([4]))
     java.stdin.flush()
-    wait_until(lambda: b"held 4" in log.read_bytes(), BOUND_S)
+    wait_until(lambda: b"held 4" in log.read_bytes())
     stat = proc.read_stat(java.pid)
     assert stat is not None
     processes = [{"name": "server", "pid": java.pid, "start_ticks": stat.start_ticks}]

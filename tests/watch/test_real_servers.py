@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import BOUND_S, free_port, running, wait_until
+from tests.servers import free_port, running, wait_until
 
 from svload.watch import Monitor, monitors_for
 
@@ -135,12 +135,12 @@ def test_varnish(needs: Any, tmp_path: Path) -> None:
         monitor = attached(
             "cache", {"varnish": {"dir": str(home), "varnishstat": None, "varnishadm": "varnishadm"}}
         )
-        wait_until(lambda: values(monitor)["threads"] > 0, BOUND_S)
+        wait_until(lambda: values(monitor)["threads"] > 0)
         before = values(monitor)
         for _ in range(4):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/x.html", timeout=5).read()
         # A worker's counts are added up when it becomes idle.
-        wait_until(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3, BOUND_S)
+        wait_until(lambda: values(monitor)["cache_hit_total"] - before["cache_hit_total"] >= 3)
         after = values(monitor)
         monitor.close()
     assert after["cache_hit_total"] - before["cache_hit_total"] == 3

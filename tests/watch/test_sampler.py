@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.bounds import HANG_S
 
 from svload.model.columns import MONITORS
 from svload.model.facts import ProcessFact, ServiceFacts
@@ -19,8 +20,6 @@ from svload.watch import Monitor, Reading, SeriesReader, readings_between, sampl
 from svload.watch import Sampler as Control
 from svload.watch.sampler import METRICS, Attached, Sampler
 from svload.watch.series import SeriesWriter
-
-BOUND_S = 30.0
 
 
 class Fake(Monitor):
@@ -152,7 +151,7 @@ def test_only_the_standard_library_is_loaded() -> None:
         "m in sys.modules}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=BOUND_S, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=True
     )
     loaded = set(done.stdout.split())
     assert not {"numpy", "pyarrow", "pydantic", "duckdb", "psutil", "rich", "asyncio"} & loaded
@@ -191,7 +190,7 @@ def child() -> Iterable[Child]:
     yield one
     if one.process is not None:
         one.process.kill()
-        one.process.wait(BOUND_S)
+        one.process.wait(HANG_S)
 
 
 def own_facts() -> dict[str, ServiceFacts]:
@@ -223,7 +222,7 @@ def test_a_controller_watches_through_a_real_sampler(tmp_path: Path, child: Chil
     assert control.problems == ()
     before_ns = control.mark()
     from_ns = time.monotonic_ns()
-    deadline = time.monotonic() + BOUND_S
+    deadline = time.monotonic() + HANG_S
     while len(readings(tmp_path / "monitors.jsonl", "pass_seconds")) < 6:
         assert time.monotonic() < deadline, "the sampler does not sample by itself"
     to_ns = time.monotonic_ns()
@@ -280,7 +279,7 @@ def test_it_ends_when_told_or_left(tmp_path: Path, child: Child, how: str) -> No
         assert child.say({"stop": True}) == {"done": {}}
     else:
         child.process.stdin.close()
-    assert child.process.wait(BOUND_S) == 0
+    assert child.process.wait(HANG_S) == 0
 
 
 def test_it_appends_to_what_an_earlier_sampler_wrote(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.servers import BOUND_S, wait_until
+from tests.servers import wait_until
 
 from svload.analysis.evidence import Readings, evidence
 from svload.analysis.saturation import declared_clauses
@@ -51,7 +51,7 @@ class Watched:
             except OSError:  # a full server may keep its monitor out, too
                 return False
 
-        wait_until(holds, BOUND_S)
+        wait_until(holds)
         return self.shown()
 
 
